@@ -232,8 +232,9 @@ class Streaming:
             goes_on = True  # what a changed table needs is asked over their session
             raise
         finally:
-            self._leases.end(waits=goes_on or ctx.desk is not None)  # the next start uses their session
-            self._leases.hand_in()
+            self._leases.end(waits=goes_on or self._leases.leaving)  # the next start uses their session
+            if self._leases.leaving:
+                self._leases.hand_in()
         return ended
 
     def _let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:

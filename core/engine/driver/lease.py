@@ -126,6 +126,11 @@ class Leases:
         """A table has ended alone: its lease is given back with the next `keep`, and then it is handed in."""
         self._leaving.append((table, error, lanes))
 
+    @property
+    def leaving(self) -> bool:
+        """Whether a table has ended alone and is not handed in yet."""
+        return bool(self._leaving)
+
     def _give_back(self) -> None:
         while self._leaving:
             table, error, lanes = self._leaving.pop(0)

@@ -75,10 +75,10 @@ class Tables:
         finally:
             self._closing.set()
             with self._lock:
-                living = list(self._alone.values())
-            for one in living:
-                if one.thread is not None and one.thread is not threading.current_thread():
-                    one.thread.join(END_WITHIN)
+                threads = [one.thread for one in self._alone.values() if one.thread is not None]
+            end = self._ctx.clock.monotonic() + END_WITHIN
+            for thread in threads:
+                thread.join(max(0.0, end - self._ctx.clock.monotonic()))
 
     # -- those that are together ------------------------------------------------------------------------------------
 
