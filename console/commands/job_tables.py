@@ -115,6 +115,22 @@ def tell_apart(store: Store, spec: JobSpec) -> None:
             diagnostics.note(f"{spec.name}: {number}: {', '.join(found)}; {does}")
 
 
+def tell_taken_out(store: Store, spec: JobSpec) -> None:
+    """Say which tables the job had when it last ran and has no more: their slots are for a person to decide about.
+
+    Nobody registers such a slot any more, and until its TTL ends it holds its table's changes back.
+    """
+    row = store.job(spec.name)
+    report = row.report if row is not None else None
+    lanes, told = (report.lanes, report.tables) if report is not None else ((), ())
+    had = {lane.source_table for lane in lanes} | {table.source_table for table in told}
+    for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
+        place = typed(table, spec.slot)
+        what = f"{table} is a table of this job no more, and its slot {spec.slot} keeps its changes until its TTL ends"
+        cure = f"put back it goes on where it stood; `slotkeeper slots drop {place}` lets the changes go"
+        diagnostics.note(f"{spec.name}: {what}; {cure}")
+
+
 def to_do_first(view: JobView) -> str:
     """What is safe to do about the table that is off worst, "" where all go on."""
     return next((to_do(view.name, table) for table in amiss(living_tables(view))), "")

@@ -159,6 +159,7 @@ def start(
         return
     config, patience = str(loaded.path.absolute()), _patience(seconds)
     with Store.open(loaded.state_dir) as store:
+        job_tables.tell_taken_out(store, spec)
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
         view = noted(store, "jobs start", job, reason, act)
         job_tables.tell_apart(store, spec)
@@ -182,6 +183,7 @@ def restart(
     config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)
+        job_tables.tell_taken_out(store, spec)
         view = noted(
             store, "jobs restart", job, reason, partial(control.restart, store, job, config, patience=patience)
         )

@@ -20,12 +20,14 @@ class Meaning(Enum):
     OBJECT = "object"
 
 
+NO_RIGHT = "42501"
+"""insufficient_privilege: about one object, where the codes of a login that is refused are about all."""
 _BY_PREFIX = {
     "08": Meaning.DOWN,
     "57P": Meaning.DOWN,
     "25006": Meaning.DOWN,
     "28": Meaning.LOGIN,
-    "42501": Meaning.LOGIN,
+    NO_RIGHT: Meaning.LOGIN,
     "57014": Meaning.LIMIT,
     "53300": Meaning.BUSY,
     "53": Meaning.FULL,

@@ -273,13 +273,15 @@ def test_a_lost_slot_of_one_table_does_not_hinder_a_new_one(warehouse: Warehouse
     mirror.stop()
 
 
-@pytest.mark.parametrize("wrong", ["no key", "not empty", "target taken"])
+@pytest.mark.parametrize("wrong", ["no key", "not empty", "target taken", "no right"])
 def test_nothing_is_made_for_a_table_that_is_refused_and_the_others_start(
     wrong: str, warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
     mirror = mirror_of(warehouse, make_mirror)
     if wrong == "no key":
         run(warehouse, f"ALTER TABLE {TABLES[2]} DROP CONSTRAINT c_pkey")
+    if wrong == "no right":
+        run(warehouse, f"REVOKE ALL ON {TABLES[2]} FROM {warehouse.endpoint().user}")
     if wrong == "not empty":
         mirror.at_sink("CREATE SCHEMA mart", "CREATE TABLE mart.c (id bigint PRIMARY KEY, v bigint)")
         mirror.at_sink("INSERT INTO mart.c VALUES (1, 1)")
@@ -291,7 +293,7 @@ def test_nothing_is_made_for_a_table_that_is_refused_and_the_others_start(
         mirror.job = replace(wanted, on_existing="merge")
     mirror.start()
     said = mirror.wait_table(TABLES[2], JobState.FAILED)
-    assert TABLES[2] in said.reason or "mart.c" in said.reason
+    assert TABLES[2] in said.reason or "mart.c" in said.reason, said
     for table in TABLES[:2]:
         mirror.wait_table(table, JobState.RUNNING)
     mirror.stop()

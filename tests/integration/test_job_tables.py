@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from console.commands import job_tables
+from core.config.load import load
 from core.domain.job import JobState, WantedState
 from core.domain.spec import ChannelSpec
 from core.state import tables
@@ -131,12 +133,20 @@ def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
     place.jobs.store.register_job(JOB, "c")
     tables.want(place.jobs.store, JOB, B, WantedState.STOP)
     # the job itself does not start here: no Spark is asked for, and what stays is said all the same
-    from console.commands import job_tables
-    from core.config.load import load
-
     job_tables.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
     said = place.capfd.readouterr().err
     assert f"1 table stays stopped: {B}; `slotkeeper jobs start {JOB} --table TABLE` starts one" in said
+
+
+def test_a_start_names_the_table_that_was_taken_out_and_what_its_slot_keeps(place: Place) -> None:
+    place.start()
+    loaded = load(place.config, {}).jobs[JOB]
+    job_tables.tell_taken_out(place.jobs.store, loaded)
+    assert B not in place.capfd.readouterr().err
+    job_tables.tell_taken_out(place.jobs.store, loaded.of(A))
+    said = place.capfd.readouterr().err
+    assert f"{B} is a table of this job no more" in said
+    assert f"`slotkeeper slots drop {B} {loaded.slot}`" in said
 
 
 def test_a_reset_beside_the_others_is_allowed_once_its_table_is_stopped(place: Place) -> None:

@@ -19,6 +19,7 @@ from core.domain.lane import Lane, names_by_table
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
+from core.domain.sqlstate import NO_RIGHT
 from core.domain.start import compare
 from core.domain.turn import Turn
 from core.domain.watch import exactly
@@ -84,7 +85,8 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     if overcome(of_one, error):
         return True
-    if of_one is ctx or ctx.desk is None or error.where == "spark" or error.kind in _OF_ALL:
+    of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
+    if of_one is ctx or ctx.desk is None or error.where == "spark" or of_all:
         return False
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {})
