@@ -122,8 +122,8 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
     """
     row = store.job(spec.name)
     report = row.report if row is not None else None
-    lanes, told = (report.lanes, report.tables) if report is not None else ((), ())
-    had = {lane.source_table for lane in lanes} | {table.source_table for table in told}
+    lanes, single = (report.lanes, report.tables) if report is not None else ((), ())
+    had = {lane.source_table for lane in lanes} | {table.source_table for table in single}
     for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
         place = typed(table, spec.slot)
         what = f"{table} is a table of this job no more, and its slot {spec.slot} keeps its changes until its TTL ends"
