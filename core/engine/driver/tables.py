@@ -129,12 +129,10 @@ class Tables:
             if not error.table or error.kind is ErrorKind.SUPERSEDED or error.where == "spark":
                 raise
             with self._lock:
-                lives = any(one.thread is not None for one in self._alone.values())
-            if not lives and not self._apart:
-                self._telling.failed(error.table, error, {})
-                raise
-            self._errors[error.table] = error
-            self._telling.failed(error.table, error, {})
+                for table in narrator.tables:
+                    self._fail(table, error, {})
+                if not self._alone and not self._apart:
+                    raise
             ctx.sessions.close()  # what it holds a reset may want
             return JobEnd.EMPTY
         finally:
@@ -180,7 +178,7 @@ class Tables:
 
     def _watch_on(self) -> None:
         """From now on single tables are watched: those together have ended what an earlier process left behind."""
-        if not self._watch.is_alive() and not self._closing.is_set():
+        if self._watch.ident is None and not self._closing.is_set():
             self._watch.start()
 
     def _watch_over(self) -> None:
