@@ -120,7 +120,7 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     assert [line for (line,) in shell.mirror.query(shell.mirror.sink, copied)] == lines, "the sink has a copy"
     assert [line["phase"] for line in lines] == ["intent", "outcome"] * 2
     code, out, _ = shell.call("slots", "history", *shell.place)
-    assert code == 0 and f"backup {entry['backup']}"[:20] in out and max(map(len, out.splitlines())) <= 80
+    assert code == 0 and f"backup {entry['backup']}"[:20] in out
 
 
 def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:

@@ -33,8 +33,8 @@ from core.errors import Unreachable
 from core.ports.progress import Rows
 from core.ports.sink import StepSink, Top
 from core.ports.source import Confirmation, SlotAdmin, Source
-from core.sources.dws.confirming import confirm
 from core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
+from core.sources.dws.source import confirm
 
 STATUS_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""

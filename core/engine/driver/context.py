@@ -194,7 +194,3 @@ class StreamPlan:
     let_go: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
-
-    def lane_name(self, table: str, shard: str) -> str:
-        """What a lane is called within the whole job."""
-        return (self.whole or self.job).lane_name(table, shard)

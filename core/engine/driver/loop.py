@@ -324,7 +324,9 @@ class Loop:
                 if name in self.lanes:
                     self.lane_failed(self.lanes[name], error)
             return
-        by_name = {self.plan.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
+        by_name = {
+            (self.plan.whole or self.plan.job).lane_name(one.table, one.shard.name): one for one in outcome.lanes
+        }
         many_lanes = self._reached(outcome)
         self._learn_culprits(by_name)
         on_its_way = max(0.0, self._clock.monotonic() - task.assigned - outcome.seconds)

@@ -97,7 +97,7 @@ class Upkeep:
     def _rows_read(self, rows: list[ProgressRow]) -> None:
         self._reading = False
         for row in rows:
-            name = self._plan.lane_name(row.key.source_table, row.key.shard)
+            name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
             if lane is None or not lane.task or row.position is None or row.epoch != self._plan.epoch:
                 continue

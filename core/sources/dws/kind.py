@@ -27,7 +27,8 @@ from core.sources.dws.position import POSITIONS
 from core.sources.dws.probe.run import DwsProbe
 from core.sources.dws.retention import DwsRetention
 from core.sources.dws.session import DWS, DwsSession
-from core.sources.dws.source import DwsSlotAdmin, DwsSlotVerbs, DwsSource, Selection
+from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from core.sources.dws.verbs import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer
 
 

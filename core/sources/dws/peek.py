@@ -14,10 +14,11 @@ from core.domain.position import Position
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
+from core.sources.dws.identity import identity_of
 from core.sources.dws.position import NOTHING, DwsPosition, ours, place
 from core.sources.dws.retention import TIME, first_at, records
 from core.sources.dws.session import DwsSession
-from core.sources.dws.source import identity_of, range_parts
+from core.sources.dws.source import range_parts
 from core.sources.dws.viewer import DwsViewer
 from core.sqltext import statements
 

@@ -20,10 +20,9 @@ from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
 from core.sources.dws.chunks import count_statement
-from core.sources.dws.confirming import register_one, seen
 from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from core.sources.dws.session import DwsSession
-from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts
+from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from core.sources.dws.viewer import DwsViewer
 from core.sources.dws.words import WORDS
 from core.sqltext import dotted, literal, statements

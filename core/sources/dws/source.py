@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from core.domain.kept import Kept
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.sight import Sight
-from core.domain.slot import Column, Shard, SlotStatus, TableIdentity, UserType
+from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.text import safe
+from core.domain.watch import exactly, judge
 from core.drivers import pg
 from core.drivers.operators import Operators, operators_of
 from core.drivers.row_pipe import put, texts
@@ -25,8 +26,8 @@ from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation, Waiter
 from core.sources.dws import chunks, eligibility, made_types, sight
-from core.sources.dws.confirming import confirm
 from core.sources.dws.consistent_start import DwsOpenTransactions
+from core.sources.dws.identity import identity_of
 from core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
 from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from core.sources.dws.viewer import DwsViewer, homes
@@ -376,6 +377,62 @@ class DwsSource:
         )
 
 
+class PointCalls(Protocol):
+    """What registering a lane's position asks of a session."""
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
+    def xmin_at(self, shard: Shard, point: int) -> int | None: ...
+    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int: ...
+
+
+def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPoints:
+    """Register the position of a lane; `first` was judged.
+
+    `false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
+    it is seen (tests/model).
+    """
+    shard, position = first.shard, ours(asked.position)
+    goal = SyncPoints(position.point, position.point, _xmin(calls, shard, position, points_of(asked.before)))
+    asked.probe("before_false")
+    asked.check()
+    register_one(calls, shard, goal, False)
+    asked.probe("after_false")
+    second = seen(calls, shard)
+    between = SyncPoints(goal.live, points_of(first.kept).durable or 0)
+    wrong = judge(second, exactly(between, asked.fingerprint))
+    if wrong:
+        raise wrong
+    asked.probe("before_true")
+    asked.check()
+    register_one(calls, shard, goal, True)
+    asked.probe("after_true")
+    return goal
+
+
+def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
+    """Register one of two points; Busy where it reached another number of nodes than one (partial registration)."""
+    nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
+    if nodes != 1:
+        flag = "true" if checkpoint else "false"
+        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+
+
+def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
+    """The status of one DN under its name."""
+    found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
+    if found is None:
+        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
+    return found
+
+
+def _xmin(calls: PointCalls, shard: Shard, position: DwsPosition, before: SyncPoints) -> int:
+    """An xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)."""
+    found = position.xmin
+    if found is None and position.top is not None:
+        found = calls.xmin_at(shard, position.top)
+    return before.xmin if found is None else max(found, before.xmin)
+
+
 class DwsSlotAdmin(DwsSource):
     """A source session that may also register; implements `core.ports.source.SlotAdmin`.
 
@@ -477,14 +534,6 @@ class DwsSlotAdmin(DwsSource):
         return here or (sight.left_across(self.session, names) if across else 0)
 
 
-class DwsSlotVerbs(DwsSlotAdmin):
-    """A source session of a slot command, which alone may clear a slot; implements what `core.slots` verbs ask for."""
-
-    def clear(self) -> int:
-        """Clear the slot on all DNs; returns how many points the server says it cleared."""
-        return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
-
-
 def range_parts(
     table: str, shard: Shard, after: DwsPosition, up_to: int, new_names: bool
 ) -> dict[str, pg.sql.Composable]:
@@ -503,13 +552,6 @@ def range_parts(
         "table": pg.sql.Literal(dotted(table)),
         **{name: pg.sql.Literal(number) for name, number in numbers.items()},
     }
-
-
-def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
-    """A table out of the rows of the statement `identity`; its key may be empty."""
-    columns = tuple(Column(row[1], row[2], row[5], row[6] or "", row[7]) for row in rows)
-    key = tuple(name for _, name in sorted((row[4], row[1]) for row in rows if row[4] >= 0))
-    return TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
 
 
 def _column_images(

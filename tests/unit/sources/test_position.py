@@ -14,9 +14,8 @@ from core.domain.spec import BinlogOptions
 from core.errors import Busy, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Confirmation
-from core.sources.dws.confirming import confirm
 from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints
-from core.sources.dws.source import DwsSource
+from core.sources.dws.source import DwsSource, confirm
 
 DN = Shard("dn_1", 1)
 SOURCE = DwsSource(cast(Any, None), "ods.t", "s", BinlogOptions())

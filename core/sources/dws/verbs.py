@@ -1,0 +1,17 @@
+"""What slot commands alone may ask a DWS: to clear a slot.
+
+Next door: `source.py` has all else that they ask; `core.slots` uses both.
+"""
+
+from __future__ import annotations
+
+from core.sources.dws.session import REGISTER_LIMIT_MS
+from core.sources.dws.source import DwsSlotAdmin
+
+
+class DwsSlotVerbs(DwsSlotAdmin):
+    """A source session of a slot command, which alone may clear a slot; implements what `core.slots` verbs ask for."""
+
+    def clear(self) -> int:
+        """Clear the slot on all DNs; returns how many points the server says it cleared."""
+        return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
