@@ -68,6 +68,8 @@ class Session:
         self._limit_ms: int | None = None
         self._opened = 0.0
         self._pinned = False
+        self._listed_in = 0
+        """The connection of which the server was seen to list a changed name."""
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -106,21 +108,36 @@ class Session:
             self._pinned = False
 
     def show(self, name: str) -> None:
-        """Go by another name at the server from here on; a connection that turns out to be gone is opened anew by it.
+        """Go by another name at the server from here on; a connection that is not listed by it is opened anew by it.
 
-        PostgreSQL, "Client Connection Defaults" and DWS alike: application_name may be set in a session by any user.
+        Raises Unreachable in a pinned block, where none is opened.
         """
         if name == self.application_name:
             return
-        if not self.fresh:
-            try:
-                self.composed_rows(pg.sql.SQL("SET application_name = {}").format(pg.sql.Literal(name[:63])), None)
-            except Unreachable:
-                if self._pinned:
-                    raise
-                self.sever()
-                self.close()
+        if not self.fresh and not self._renamed(name):
+            if self._pinned:
+                side = self._dialect.side
+                raise Unreachable(f"{side} {self.place}: the session could not be renamed", where=side)
+            self.sever()
+            self.close()
         self.application_name = name
+
+    def _renamed(self, name: str) -> bool:
+        """Whether the server lists this connection by that name now; asked once for each connection.
+
+        PostgreSQL, "Error Reporting and Logging": application_name is shown in pg_stat_activity, and any user may set
+        it. No page of a DWS was found that says the latter, and whoever ends this session finds it by its name.
+        """
+        try:
+            self.composed_rows(pg.sql.SQL("SET application_name = {}").format(pg.sql.Literal(name[:63])), None)
+            if self._listed_in != self.generation:
+                listed = "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+                if self.composed_rows(pg.sql.SQL(listed), None) != [(name[:63],)]:
+                    return False
+                self._listed_in = self.generation
+        except SlotkeeperError:
+            return False  # lost, or refused: a new connection says its name at its login
+        return True
 
     def retire(self, seconds: float) -> None:
         """End the session where it is older than this; only between transactions."""

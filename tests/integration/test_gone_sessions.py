@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -78,3 +79,30 @@ def test_where_the_coordinators_cannot_be_counted_it_is_not_certain(warehouse: W
     with warehouse.control() as cursor:
         cursor.execute("REVOKE SELECT ON pg_catalog.pgxc_node FROM PUBLIC")
     assert not ended(admin)
+
+
+def listed(warehouse: Warehouse, pattern: str) -> list[str]:
+    """The names of the sessions that the server lists."""
+    with warehouse.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT application_name FROM pg_stat_activity WHERE application_name LIKE %s", (pattern,))
+        return [name for (name,) in cursor.fetchall()]
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["a rename is listed", "a rename is ignored"])
+def test_a_session_is_listed_by_the_channel_that_it_registers_whatever_a_server_makes_of_a_rename(
+    ignored: bool, warehouse: Warehouse, admin: DwsSlotAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = DwsSession.composed_rows
+
+    def composed_rows(self: DwsSession, statement: pg.sql.Composable, *more: Any) -> list[tuple[Any, ...]]:
+        if ignored and "SET application_name" in repr(statement):
+            return []
+        return sent(self, statement, *more)
+
+    monkeypatch.setattr(DwsSession, "composed_rows", composed_rows)
+    admin.session.ready()
+    for name in ("slotkeeper/j/9f3a.2/r/-1", "slotkeeper/j/11bc.2/r/-1"):
+        admin.shown_as = name
+        with admin.pinned():
+            assert listed(warehouse, "slotkeeper/j/%.2/r/-1") == [name]
+    assert admin.session.generation == (3 if ignored else 1)

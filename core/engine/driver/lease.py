@@ -135,9 +135,11 @@ class Leases:
         while self._leaving:
             table, error, lanes = self._leaving.pop(0)
             self._gone.add(table)
-            give_back(self._ctx.of(table))
-            if self._ctx.desk is not None:
-                self._ctx.desk.left(table, error, lanes)
+            try:
+                give_back(self._ctx.of(table))
+            finally:  # whatever the sink says, nothing of the table goes on here
+                if self._ctx.desk is not None:
+                    self._ctx.desk.left(table, error, lanes)
 
     def hand_in(self) -> None:
         """Those that were to be handed in with the next `keep`, which does not come any more."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from core.domain.job import JobState, WantedState
@@ -177,7 +178,7 @@ class Tables:
     # -- those that go on alone -------------------------------------------------------------------------------------
 
     def _watch_on(self) -> None:
-        """From now on single tables are watched: those together have ended what an earlier process left behind."""
+        """From now on single tables are watched: those together have their leases, and stream or copy."""
         if self._watch.ident is None and not self._closing.is_set():
             self._watch.start()
 
@@ -293,10 +294,8 @@ def _kept(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mappin
     last: list[Mapping[str, TableWanted]] = [{}]
 
     def now() -> Mapping[str, TableWanted]:
-        try:
+        with suppress(Busy):
             last[0] = asked()
-        except Busy:
-            pass
         return last[0]
 
     return now

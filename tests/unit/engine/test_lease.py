@@ -12,7 +12,7 @@ from core.domain.job import WantedState
 from core.domain.lock_owner import LockOwner
 from core.engine.driver.context import JobContext
 from core.engine.driver.lease import Leases, take_lease
-from core.errors import Busy, Refused
+from core.errors import Busy, Refused, Unclassified
 
 
 class Lost:
@@ -118,3 +118,21 @@ def test_a_start_that_waits_for_the_lease_says_once_who_has_it_and_that_it_is_ov
 
 def test_a_start_that_waits_for_the_session_of_the_one_before_says_nothing() -> None:
     assert told_while_it_waits(tries=2) == []
+
+
+def test_a_table_whose_lease_cannot_be_given_back_is_handed_in_all_the_same() -> None:
+    left: list[str] = []
+
+    def refuses(target: str) -> None:
+        raise Unclassified("odd")
+
+    store = SimpleNamespace(give_back=refuses)
+    job = SimpleNamespace(locked_target="mart.t")
+    part: Any = SimpleNamespace(job=job, sessions=SimpleNamespace(store=lambda: store))
+    desk = SimpleNamespace(left=lambda table, error, lanes: left.append(table))
+    ctx: Any = SimpleNamespace(desk=desk, parts=(), of=lambda table: part)
+    leases = Leases(cast(JobContext, ctx))
+    leases.let_go("ods.t", None, {})
+    with pytest.raises(Unclassified):
+        leases.keep()
+    assert left == ["ods.t"] and not leases.leaving
