@@ -1,0 +1,112 @@
+"""A fault: something that is wrong now. Whose it is, in whose words, since when, how bad, what it delays or loses. Pure.
+
+Every screen, command, exit code and alert shows faults, and nothing judges beside them. Next door: `core.judgement`
+makes them from what is known, `core.domain.report` is what a driver tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from core.domain.elapsed import elapsed
+
+
+class Severity(Enum):
+    """How bad it is; unknown is what prevents a judgement, and is never fine."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+
+
+class Party(Enum):
+    """Whose fault it is; the values are the words of `--json`."""
+
+    SOURCE = "source"
+    DN = "dn"
+    SINK = "sink"
+    LOCK = "lock"
+    """A lock and who holds it."""
+    SLOT = "slot"
+    TABLE = "table"
+    PROCESS = "process"
+    """A process of ours."""
+    MACHINE = "machine"
+    """This machine: its disk, its clock, our files on it."""
+    PERSON = "person"
+    """Somebody who asked for it."""
+
+
+_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong.
+
+    `rule` is a key of a fixed list (docs/alerts.md), `name` the party in words ("sink mart", "dn_2"), `cause` the
+    server's own words where there are any, `since` None where nobody noted it, `effect` what it delays or loses and
+    when, `do` what is safe to do. `job` is "" where it is of the machine or the source as a whole; `thing` tells faults
+    of one rule and job apart (a DN, a slot, a table).
+    """
+
+    rule: str
+    party: Party
+    name: str
+    severity: Severity
+    cause: str
+    effect: str = ""
+    do: str = ""
+    since: datetime | None = None
+    job: str = ""
+    table: str = ""
+    thing: str = ""
+    value: str = ""
+    limit: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other fault that holds now; the same as long as it lasts."""
+        return "\x1f".join((self.rule, self.job, self.table, self.thing))
+
+    def said(self, now: datetime) -> str:
+        """In one line: who, what, for how long, what waits.
+
+        >>> from datetime import timedelta, timezone
+        >>> now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+        >>> Fault("sink_unreachable", Party.SINK, "sink mart", Severity.WARNING, "connection refused",
+        ...       "4 of 4 DNs wait", since=now - timedelta(seconds=40)).said(now)
+        'sink mart: connection refused, 40 s, 4 of 4 DNs wait'
+        """
+        lasts = None if self.since is None else elapsed(self.since, now)
+        parts = (self.cause, "" if lasts is None else in_brief(lasts), self.effect)
+        return f"{self.name}: {', '.join(part for part in parts if part)}"
+
+
+def in_brief(seconds: float) -> str:
+    """How long something lasts, in its largest unit that is not 1.
+
+    >>> in_brief(0.4), in_brief(119), in_brief(7_300), in_brief(200_000)
+    ('0 s', '119 s', '121 min', '55 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds // 60:.0f} min" if seconds < 10_800 else f"{seconds // 3600:.0f} h"
+
+
+def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """The worst first, then those that last longest."""
+    return tuple(sorted(faults, key=_place))
+
+
+def worst(faults: Iterable[Fault]) -> Severity | None:
+    """The severity that matters most; None where nothing is wrong."""
+    return min((one.severity for one in faults), key=_ORDER.index, default=None)
+
+
+def _place(one: Fault) -> tuple[int, float, str]:
+    began = one.since.timestamp() if one.since is not None else float("inf")
+    return (_ORDER.index(one.severity), began, one.key)
