@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from bench.rig import TARGET, Rig
+from core.domain.fault import Party
 from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState
@@ -25,6 +26,7 @@ from core.engine.driver.tables import run as run_job
 from core.engine.local_runner import LocalRunner
 from core.engine.messages import LaneOutcome, StreamOutcome
 from core.engine.worker import stream_task
+from core.errors import SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
 from core.wiring.driver import WiredSessions
@@ -56,7 +58,7 @@ class Heard:
     def table(self, report: TableReport) -> None:
         pass
 
-    def retrying(self, text: str) -> None:
+    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text and self.retries[-1:] != [text]:
             self.retries.append(text)
 

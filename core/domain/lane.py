@@ -54,9 +54,10 @@ class Lane:
     may be tried again; `changes` and `repeats` are those of its progress row, as it was last read; `alone` after a
     failure or an overrun; `task` the number of the task that it is in; `has_more` where rows still came when its last
     task reached its deadline; `polled_at` when the source last told `latest`; `poll_by` asks for the table's next
-    round no later than that; `side` whose trouble `error` is; `spent` the seconds of its work; `waited` is the
-    longest time from due to the first step of a task; `state` is how far the lane's channel is; `label` is what the
-    lane is called in a job of several channels.
+    round no later than that; `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is
+    since when its DN answers no question while a task or a registration is under way, `silent` why; `spent` the
+    seconds of its work; `waited` is the longest time from due to the first step of a task; `state` is how far the
+    lane's channel is; `label` is what the lane is called in a job of several channels.
     """
 
     key: LaneKey
@@ -79,6 +80,9 @@ class Lane:
     history: History = NO_HISTORY
     error: str = ""
     side: str = ""
+    code: str = ""
+    silent_since: float | None = None
+    silent: str = ""
     kept_at: float = 0.0
     committed_at: float | None = None
     polled_at: float | None = None
@@ -109,9 +113,14 @@ class Lane:
         return self.latest is not None and self.latest > self.position
 
     @property
+    def answered(self) -> Lane:
+        """The same with nothing wrong: its DN has answered, or a step of it has succeeded."""
+        return replace(self, history=NO_HISTORY, error="", side="", code="", silent_since=None, silent="")
+
+    @property
     def retry(self) -> str:
-        """The retry in words, without the seconds left, or nothing."""
-        return f"retrying {self.history.failures}" if self.activity is Activity.WAITING else ""
+        """The retry in words, without the seconds left; it stands until one has succeeded."""
+        return f"retrying {self.history.failures}" if self.error and self.history.failures else ""
 
 
 @dataclass(frozen=True, slots=True)

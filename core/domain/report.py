@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.domain.condition import Condition
 from core.domain.lag import FRESH_SECONDS
 from core.domain.table import TableReport
 
@@ -73,7 +74,7 @@ class JobReport:
     configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever. `unit` is
     what `behind` counts and `place` what a position is called, by the source's dialect; `keeps_positions` is its trait
     (`core.domain.source_traits`): where it keeps none, no slot of it has a time to live. `tables` are how the tables of
-    a job of several stand, each by itself.
+    a job of several stand, each by itself; `conditions` what the driver knows to be wrong, the oldest first.
     """
 
     job: str
@@ -97,3 +98,4 @@ class JobReport:
     place: str = ""
     keeps_positions: bool = True
     tables: tuple[TableReport, ...] = ()
+    conditions: tuple[Condition, ...] = ()

@@ -10,12 +10,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 from core.clock import Clock
+from core.domain.condition import Condition, merged, server_of
+from core.domain.fault import Party
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.lane import Activity, Lane
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
 from core.domain.table import RESTING, TableReport, said_of
+from core.engine.driver.conditions import of_lanes
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
@@ -51,6 +54,10 @@ class StoreNarrator:
         }
         self._unanswered = ""
         """What stands above every other reason: a server that answers nobody."""
+        self._silences: tuple[Condition, ...] = ()
+        self._trying: Condition | None = None
+        """What a start or a copy tries again."""
+        self._of_lanes: tuple[Condition, ...] = ()
         self._reported_at = 0.0
         self._taken_in_at = clock.monotonic()
         self._errors: dict[str, str] = {}
@@ -79,8 +86,8 @@ class StoreNarrator:
         self._lanes = (lanes, epoch, registrations)
         if now - self._reported_at >= EVERY:
             self._take_in()
-            troubled = next((f"{one.name}: {one.retry}" for one in self._report.lanes if one.retry), "")
             with self._lock:
+                troubled = self._of_lanes[0].said if self._of_lanes else ""
                 self._report = replace(self._report, reason=troubled or said_of(self._report.tables))
             self._tell()
 
@@ -92,8 +99,9 @@ class StoreNarrator:
         reports = tuple(
             _lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values()
         )
+        conditions = of_lanes(lanes.values(), now, self._clock.utc().timestamp())
         with self._lock:
-            self._taken_in_at = now
+            self._taken_in_at, self._of_lanes = now, conditions
             self._report = replace(
                 self._report,
                 lanes=reports,
@@ -141,20 +149,21 @@ class StoreNarrator:
                     self._store.record_error(self._report.job, "", "", said)
         self._tell(now=True)
 
-    def retrying(self, text: str) -> None:
+    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble outside the lanes, or its end."""
         if text != self._report.reason:
             self._record_error("", text)
         with self._lock:
             self._report = replace(self._report, reason=text)
+            self._trying = _tried(text, by, self._trying, self._clock.utc().timestamp()) if text else None
         self._tell(now=bool(text))
 
-    def unanswered(self, text: str) -> None:
+    def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
         """That a server does not answer, for so long; "" once all do. Told at once; called from a thread of its own."""
         if text and not self._unanswered:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)
-        self._unanswered = text
+        self._unanswered, self._silences = text, silences
         self._tell(now=True)
 
     def failed(self, error: SlotkeeperError) -> None:
@@ -181,11 +190,30 @@ class StoreNarrator:
         try:
             with self._lock:
                 report, since = self._report, self._reported_at - self._taken_in_at
+                trying = () if self._trying is None else (self._trying,)
+                conditions = merged((*self._silences, *trying, *self._of_lanes))
             lanes = tuple(_older(lane, since) for lane in report.lanes)
-            self._store.put_report(replace(report, lanes=lanes, reason=self._unanswered or report.reason))
+            self._store.put_report(
+                replace(report, lanes=lanes, reason=self._unanswered or report.reason, conditions=conditions)
+            )
         except (Busy, Refused):
             # the store of this host may be busy or gone; the mirror itself does not depend on it
             return
+
+
+def _tried(text: str, by: SlotkeeperError | Party | None, before: Condition | None, utc: float) -> Condition:
+    """What a start or a copy waits for; it began when the first try of it failed."""
+    message = by.message if isinstance(by, SlotkeeperError) else text
+    side, name, cause = server_of(message)
+    if isinstance(by, Party):
+        party, name = by, name or by.value
+    else:
+        side = side or (by.where if by is not None else "")
+        party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
+        name = name or {"source": "source", "sink": "sink", "spark": "Spark"}.get(side, "this job's driver")
+    if before is None or (before.party, before.name) != (party.value, name):
+        return Condition(party.value, name, cause, utc, tries=1)
+    return replace(before, cause=cause, tries=before.tries + 1)
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:
@@ -198,9 +226,10 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
 
 
 def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
-    retry = ""
-    if lane.activity is Activity.WAITING:
-        retry = f"retrying {lane.history.failures}, next in {max(0.0, lane.ready_at - now):.0f} s"
+    retry = lane.retry
+    if retry:
+        waits = lane.activity is Activity.WAITING
+        retry += f", next in {max(0.0, lane.ready_at - now):.0f} s" if waits else ", trying now"
     return LaneReport(
         shard=lane.key.shard,
         node_id=lane.shard.node_id,

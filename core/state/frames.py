@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any
 
+from core.domain.condition import Condition
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
@@ -22,6 +23,7 @@ from core.domain.table import TableReport
 LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
 _TABLE_FIELDS = tuple(each.name for each in fields(TableReport))
+_CONDITION_FIELDS = tuple(each.name for each in fields(Condition))
 _REPORT_FIELDS = frozenset(each.name for each in fields(JobReport))
 _NAMES = (
     b'{"job":"","at":0.0,"state":"CATCHING UP","wanted":"run","reason":"retrying , next in s","trouble":"","safe":"",'
@@ -94,6 +96,7 @@ def frame_of(text: bytes) -> Frame:
 def _columns(report: JobReport) -> dict[str, Any]:
     made = {name: getattr(report, name) for name in sorted(_REPORT_FIELDS) if name != "lanes"}
     made["tables"] = [asdict(table) for table in report.tables]
+    made["conditions"] = [asdict(one) for one in report.conditions]
     made["lanes"] = {name: [_short(getattr(lane, name)) for lane in report.lanes] for name in _LANE_FIELDS}
     return made
 
@@ -110,5 +113,9 @@ def _report(found: dict[str, Any]) -> JobReport:
         TableReport(**{name: table[name] for name in _TABLE_FIELDS if name in table})
         for table in found.pop("tables", ())
     )
+    conditions = tuple(
+        Condition(**{name: one[name] for name in _CONDITION_FIELDS if name in one} | {"lanes": tuple(one["lanes"])})
+        for one in found.pop("conditions", ())
+    )
     known = {name: value for name, value in found.items() if name in _REPORT_FIELDS}
-    return JobReport(**known, lanes=lanes, tables=tables)
+    return JobReport(**known, lanes=lanes, tables=tables, conditions=conditions)

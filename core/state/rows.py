@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from core.domain.condition import Condition
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity
 from core.domain.report import JobReport, LaneReport
@@ -18,9 +19,9 @@ from core.domain.table import TableReport
 from core.redaction import masked_values
 from core.state.typed import checked
 
-_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Identity)
+_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Condition, Identity)
 _FIELDS: dict[type, set[str]] = {
-    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, TableReport, Identity)
+    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, TableReport, Condition, Identity)
 }
 
 
@@ -105,7 +106,12 @@ def report_from(text: str) -> JobReport:
     found = json.loads(text)
     lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
     tables = tuple(_known(TableReport, table) for table in found.pop("tables", ()))
-    return _known(JobReport, {**found, "lanes": lanes, "tables": tables})
+    conditions = tuple(_condition(one) for one in found.pop("conditions", ()))
+    return _known(JobReport, {**found, "lanes": lanes, "tables": tables, "conditions": conditions})
+
+
+def _condition(found: dict[str, Any]) -> Condition:
+    return _known(Condition, {**found, "lanes": tuple(found["lanes"])})
 
 
 def job_from(row: sqlite3.Row) -> JobRow:

@@ -122,8 +122,8 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
     endpoint, kind = job.store_at
     store = sinks.open(kind).connect(login(endpoint), job.progress_schema)
     return (
-        Pinged(f"source {job.source.place}", source.ping, source.sever),
-        Pinged(f"sink {endpoint.place}", store.ping, store.sever),
+        Pinged("source", f"source {job.source.name}", f"source {job.source.place}", source.ping, source.sever),
+        Pinged("sink", f"sink {endpoint.name}", f"sink {endpoint.place}", store.ping, store.sever),
     )
 
 

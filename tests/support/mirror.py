@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from core.clock import Clock, SystemClock
+from core.domain.fault import Party
 from core.domain.job import JobEvent, JobState, WantedState
 from core.domain.lane import Lane
 from core.domain.progress import LaneState, ProgressRow
@@ -31,6 +32,7 @@ from core.engine.driver.tables import run as run_job
 from core.engine.local_runner import LocalRunner
 from core.engine.worker import stream_task
 from core.engine.worker.step import Probe, nothing
+from core.errors import SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
 from core.sinks.postgres.kind import PostgresConnection
@@ -77,7 +79,7 @@ class Heard:
     def table(self, report: TableReport) -> None:
         self.tables[report.source_table] = report
 
-    def retrying(self, text: str) -> None:
+    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text:
             self.retries.append(text)
 

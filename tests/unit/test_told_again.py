@@ -38,7 +38,7 @@ class Told:
     def after(self, seconds: float) -> JobReport:
         """What is reported when a server has not answered for so long, and the loop waits for it."""
         self.clock.at += timedelta(seconds=seconds)
-        self.narrator.unanswered(f"source dws1 does not answer, for {seconds:.0f} s now")
+        self.narrator.unanswered(f"source dws1 does not answer, for {seconds:.0f} s now", ())
         row = self.store.job(self.job.name)
         assert row is not None and row.report is not None
         return row.report

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from core.clock import Clock, SystemClock
 from core.domain.audit import AuditLine
+from core.domain.fault import Party
 from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
 from core.domain.lane import Lane
@@ -45,8 +46,11 @@ class Narrator(Protocol):
     def table(self, report: TableReport) -> None:
         """How one table of a job of several stands from now on."""
 
-    def retrying(self, text: str) -> None:
-        """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over."""
+    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
+        """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over.
+
+        `by` is the error that is tried again, or whom it waits for.
+        """
 
 
 class JobAudit(Protocol):

@@ -179,7 +179,7 @@ class Snapshot:
         if not isinstance(decision, retry.RetryAfter):
             raise _advised(error)
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-        self._ctx.narrator.retrying(text)
+        self._ctx.narrator.retrying(text, error)
         self._ctx.pause(decision.seconds)
 
     def _check_nodes(self) -> None:

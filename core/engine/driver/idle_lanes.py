@@ -12,7 +12,6 @@ from functools import partial
 from typing import Protocol
 
 from core.clock import Clock
-from core.domain.attempts import NO_HISTORY
 from core.domain.lane import Activity, Lane, due, names_by_table
 from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState
@@ -208,7 +207,7 @@ class IdleLanes:
             self._loop.fail(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
-        lane = replace(lane, latest=status.latest, polled_at=now, history=NO_HISTORY, error="", alone=False)
+        lane = replace(lane.answered, latest=status.latest, polled_at=now, alone=False)
         self._loop.lanes[lane.name] = lane
         if seen.waiting and not self._loop.paused:
             self._loop.lanes[lane.name] = due(lane, now)

@@ -126,7 +126,7 @@ def _begun(ctx: JobContext) -> Streaming | None:
             if not isinstance(decision, retry.RetryAfter):
                 raise
             text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-            ctx.narrator.retrying(text)
+            ctx.narrator.retrying(text, error)
             ctx.pause(decision.seconds)
             if ctx.wanted() is not WantedState.RUN:
                 raise Interrupted from error

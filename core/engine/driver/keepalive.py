@@ -40,6 +40,8 @@ class KeepAlive:
         registers = ctx.job.binlog.binlog and ctx.sessions.keeps_positions
         self._kept = tuple(kept) if registers else ()
         now = ctx.clock.monotonic()
+        self._late: set[LaneKey] = set()
+        """Those whose last registration failed."""
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:
@@ -93,4 +95,9 @@ class KeepAlive:
         except (Trouble, Superseded):
             raise
         except SlotkeeperError as error:
-            self._ctx.narrator.retrying(f"keeping the slot alive: {error.message}")
+            self._late.add(row.key)
+            self._ctx.narrator.retrying(f"keeping the slot alive: {error.message}", error)
+            return
+        if row.key in self._late:
+            self._late.remove(row.key)
+            self._ctx.narrator.retrying("")

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 
+from core.domain.fault import Party
 from core.domain.lane import Lane
 from core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from core.engine.driver.context import JobContext, about
@@ -63,12 +64,12 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
             if not ends or any(one.rows for one in found):
                 raise Refused(what, lease_cure(found, part.job.name), where="sink")
             store.pass_lease()
-            ctx.narrator.retrying(f"{what}; goes on without it")
+            ctx.narrator.retrying(f"{what}; goes on without it", Party.LOCK)
             return
         if now >= says_at and not said:
             said = True
             wait = SAID_AFTER + end - now
-            ctx.narrator.retrying(f"{_who_has_it(part, store)[1]}; waits for it, {wait:.0f} s at most")
+            ctx.narrator.retrying(f"{_who_has_it(part, store)[1]}; waits for it, {wait:.0f} s at most", Party.LOCK)
         pause(ctx, 0.5)
     if said:
         ctx.narrator.retrying("")

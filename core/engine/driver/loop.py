@@ -17,7 +17,6 @@ from typing import Any
 
 from core import retry
 from core.clock import Clock
-from core.domain.attempts import NO_HISTORY
 from core.domain.job import WantedState
 from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
 from core.domain.progress import LaneKey
@@ -166,6 +165,7 @@ class Loop:
         self._idle.poll(now)
         self._idle.settle(now)
         self._upkeep.check_nodes(now)
+        self._upkeep.ask_life(now)
         self._upkeep.read_rows(now)
         self._upkeep.count_quarantined(now)
         self._tick(self)
@@ -379,7 +379,7 @@ class Loop:
         if outcome.error is not None:
             self.lane_failed(lane, outcome.error.error())
             return
-        lane = replace(lane, alone=False, history=NO_HISTORY, error="")
+        lane = replace(lane.answered, alone=False)
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
@@ -430,7 +430,8 @@ class Loop:
         failure = Failure.of(error, lane.width)
         history = replace(lane.history, elapsed=now - since)
         decision = retry.decide(failure, history, self._rules, self._clock.random())
-        lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message, side=error.where)
+        lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message)
+        lane = replace(lane, side=error.where, code=error.code)
         lane = replace(lane, history=retry.after(history, failure, self._rules))
         match decision:
             case retry.RetryAfter(seconds, _):
@@ -488,7 +489,7 @@ class Loop:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=None)
-        lane = replace(lane, history=NO_HISTORY, error="")
+        lane = lane.answered
         again = settled.waiting or lane.has_later
         now_due = settled.waiting or (lane.has_more and not self.paused)  # a status read first would only cost time
         lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from core.domain.fault import Party
 from core.domain.job import WantedState
 from core.engine.driver.context import JobContext
 from core.errors import Refused
@@ -38,7 +39,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
             return
         if ctx.clock.monotonic() >= end:
             raise Refused(still, were_open.advice(ctx.job.name), where="source")
-        ctx.narrator.retrying(still)
+        ctx.narrator.retrying(still, Party.SOURCE)
         between()
         pause(ctx, PAUSE)
 

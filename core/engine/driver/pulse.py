@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.clock import Clock
+from core.domain.condition import Condition, server_of
 from core.errors import SlotkeeperError, Unreachable
 
-EVERY = 3.0
+EVERY = 2.0
 """Seconds between two questions to a server."""
 SAID_AFTER = 5.0
 """Seconds without an answer after which it is said: with `EVERY` and a turn of the teller below the 10 s promised."""
@@ -23,8 +24,13 @@ _TURN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pinged:
-    """A server in words ("source dws1 (h:8000)"), a short question to it, and what ends a question that hangs."""
+    """A server in words ("source dws1 (h:8000)"), a short question to it, and what ends a question that hangs.
 
+    `party` is a `core.domain.fault.Party` value, `name` the server without its address ("source dws1").
+    """
+
+    party: str
+    name: str
     place: str
     ask: Callable[[], None]
     sever: Callable[[], None]
@@ -47,6 +53,13 @@ class Silence:
             return ""
         return f"{self.why or f'{place} does not answer'}, for {now - self.since:.0f} s now"
 
+    def condition(self, server: Pinged, now: float, utc: float) -> Condition | None:
+        """The same as a value; `utc` is now in seconds since 1970."""
+        if self.since is None or not self.said(server.place, now):
+            return None
+        cause = server_of(self.why)[2] if self.why else "does not answer"
+        return Condition(server.party, server.name, cause, utc - (now - self.since))
+
 
 class Pulse:
     """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets what there is to say, "" at its end.
@@ -55,7 +68,9 @@ class Pulse:
     where there is nothing: also a driver that waits in a long call reports that it lives.
     """
 
-    def __init__(self, servers: Sequence[Pinged], clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, servers: Sequence[Pinged], clock: Clock, tell: Callable[[str, tuple[Condition, ...]], None]
+    ) -> None:
         self._clock = clock
         self._tell = tell
         self._servers = [(one, Silence()) for one in servers]
@@ -98,6 +113,8 @@ class Pulse:
             now = self._clock.monotonic()
             text = "; ".join(filter(None, (silence.said(server.place, now) for server, silence in self._servers)))
             if text or said or now - beat_at >= SAID_AFTER:
-                self._tell(text)
+                utc = self._clock.utc().timestamp()
+                found = (silence.condition(server, now, utc) for server, silence in self._servers)
+                self._tell(text, tuple(one for one in found if one is not None))
                 beat_at = now
             said = text

@@ -71,7 +71,7 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
         if failed.kind not in PASSING:
             failed.hint = "; ".join(one for one in (failed.hint, _manual(found)) if one)
             raise
-        ctx.narrator.retrying(f"altering the target, next in {WAIT:.0f} s: {failed.message}")
+        ctx.narrator.retrying(f"altering the target, next in {WAIT:.0f} s: {failed.message}", failed)
         ctx.pause(WAIT)
     return True
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+from core.domain.fault import Party
 from core.domain.job import JobEvent, JobState
 from core.domain.lane import Activity, Lane
 from core.domain.progress import LaneState
@@ -41,6 +42,7 @@ class Telling:
         self._lanes: dict[GroupNarrator, dict[str, Lane]] = {}
         self._registrations: dict[GroupNarrator, int] = {}
         self._quarantined: dict[GroupNarrator, int] = {}
+        self._retrying: dict[GroupNarrator, tuple[str, SlotkeeperError | Party | None]] = {}
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
         """The lanes of each table as they stood when it left, for a start of it that comes to no lanes."""
@@ -77,6 +79,8 @@ class Telling:
         """A group has ended; returns its lanes as they were told last."""
         with self._lock:
             self._quarantined.pop(group, None)
+            if group in self._retrying:
+                self.retrying(group, "")
             return dict(self._lanes.pop(group, {}))
 
     def leader_ended(self) -> None:
@@ -142,10 +146,14 @@ class Telling:
             self._quarantined[group] = rows
             self._narrator.quarantined(sum(self._quarantined.values()))
 
-    def retrying(self, text: str) -> None:
-        """A passing trouble outside the lanes, or its end."""
+    def retrying(self, group: GroupNarrator, text: str, by: SlotkeeperError | Party | None = None) -> None:
+        """A passing trouble of a group outside its lanes, or its end; that of another one lasts as long as it does."""
         with self._lock:
-            self._narrator.retrying(text)
+            had = self._retrying.pop(group, None)
+            if text:
+                self._retrying[group] = text, by
+            if text or had or not self._retrying:
+                self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
 
 
 class GroupNarrator:
@@ -191,9 +199,9 @@ class GroupNarrator:
     def table(self, report: TableReport) -> None:
         """Nothing: who starts and ends groups tells of tables."""
 
-    def retrying(self, text: str) -> None:
+    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble outside the lanes, or its end."""
         if self.leads or not text:
-            self._telling.retrying(text)
+            self._telling.retrying(self, text, by)
         else:
-            self._telling.retrying(f"{self.tables[0]}: {text.removeprefix(f'{self.tables[0]}: ')}")
+            self._telling.retrying(self, f"{self.tables[0]}: {text.removeprefix(f'{self.tables[0]}: ')}", by)

@@ -8,18 +8,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.clock import Clock
+from core.domain.condition import server_of
+from core.domain.lane import Activity, Lane
 from core.domain.position import further
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
 from core.engine.driver.context import StreamPlan
 from core.engine.driver.idle_lanes import LaneOwner
 from core.engine.driver.serial_executor import SerialExecutor
-from core.errors import Busy, ErrorKind, SlotkeeperError, classed
+from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 from core.ports.driver import Sessions
 
 READ_EVERY = 1.0
+LIFE_EVERY = 2.0
+"""How often a DN whose lane waits for a long answer is asked something short; the question's own limit is 2 s."""
 COUNT_EVERY = 5.0
 """How often the rows in quarantine are counted: replays change their number from outside."""
+ASKED_ALONE = 8
+"""Up to so many DNs are asked one by one; more together, and one by one where that fails."""
+_BUSY = (Activity.APPLYING, Activity.REGISTERING)
 LEASE_EVERY = 1.0
 LEASE_LATE = 10.0
 """A lease's session that answers later counts as lost: sooner than a server frees the locks of a line that is gone.
@@ -48,6 +55,8 @@ class Upkeep:
         self.quarantined: int | None = None
         self._counting = False
         self._count_at = 0.0
+        self._asking_life = False
+        self._life_at = 0.0
         self._checking = False
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
 
@@ -110,6 +119,54 @@ class Upkeep:
                     latest=further(lane.latest, row.position.place),
                     committed_at=self._clock.monotonic(),
                 )
+
+    def ask_life(self, now: float) -> None:
+        """Every two seconds, whether the DNs answer whose lanes are in tasks or being registered.
+
+        Those that idle are polled anyway; what a task waits for may be long in itself, and tells nothing meanwhile.
+        """
+        waiting = [lane for lane in self._loop.lanes.values() if lane.activity in _BUSY]
+        if self._asking_life or now < self._life_at or not waiting:
+            return
+        self._asking_life, self._life_at = True, now + LIFE_EVERY
+        # one table stands for all: it is their DNs that are asked
+        lanes = list({lane.shard: lane for lane in waiting}.values())
+
+        def ask() -> None:
+            try:
+                if len(lanes) <= ASKED_ALONE or not self._answers(lanes[0], None):
+                    for lane in lanes:
+                        self._answers(lane, lane.shard)
+            finally:
+                self._loop.post(self._life_asked)
+
+        self._executor.submit("life", ask)
+
+    def _answers(self, lane: Lane, shard: Shard | None) -> bool:
+        """Whether a DN, or all with None, answers for a lane's table; what is known of its own DN is posted."""
+        asked, why = self._clock.monotonic(), ""
+        try:
+            self._sessions.of(lane.key.source_table).source("life").read_status(shard)
+        except Trouble:
+            pass  # it answered: what it means is found by whoever reads it to act upon it
+        except Exception as raised:
+            why = classed(raised).message
+        if shard is not None or not why:
+            self._loop.post(self._life_known, shard, asked, why)
+        return not why
+
+    def _life_known(self, shard: Shard | None, asked: float, why: str) -> None:
+        for name, lane in self._loop.lanes.items():
+            if shard is not None and lane.shard != shard:
+                continue
+            if not why and lane.silent_since is not None:
+                self._loop.lanes[name] = replace(lane, silent_since=None, silent="")
+            elif why and lane.activity in _BUSY:
+                since = asked if lane.silent_since is None else lane.silent_since
+                self._loop.lanes[name] = replace(lane, silent_since=since, silent=server_of(why)[2])
+
+    def _life_asked(self) -> None:
+        self._asking_life = False
 
     def count_quarantined(self, now: float) -> None:
         """Every few seconds, how many rows are in quarantine; nothing where the job holds none by its configuration."""

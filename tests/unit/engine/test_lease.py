@@ -101,7 +101,7 @@ def told_while_it_waits(tries: int) -> list[str]:
         job=SimpleNamespace(locked_target="mart.t", slot="s", channel=SimpleNamespace(source_table="ods.t")),
         sessions=SimpleNamespace(store=lambda: store),
         clock=SimpleNamespace(monotonic=lambda: now[0]),
-        narrator=SimpleNamespace(retrying=told.append),
+        narrator=SimpleNamespace(retrying=lambda text, *_: told.append(text)),
         take_over=False,
         wanted=lambda: WantedState.RUN,
         pause=pause,

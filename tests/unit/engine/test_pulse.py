@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from core.clock import SystemClock
+from core.domain.condition import Condition
 from core.engine.driver import pulse
 from core.engine.driver.pulse import Pinged, Pulse
 from core.errors import AccessRefused, Unreachable
@@ -32,6 +33,10 @@ class Heard:
         self.asked = 0
         self.severed = threading.Event()
 
+    def hear(self, text: str, silences: tuple[Condition, ...]) -> None:
+        self.texts.append(text)
+        assert [one.name for one in silences] == (["source dws1"] if text else [])
+
     def ask(self) -> None:
         self.asked += 1
         self.does()
@@ -44,7 +49,7 @@ class Heard:
 @pytest.fixture
 def heard() -> Iterator[Heard]:
     made = Heard()
-    running = Pulse([Pinged(PLACE, made.ask, made.severed.set)], SystemClock(), made.texts.append)
+    running = Pulse([Pinged("source", "source dws1", PLACE, made.ask, made.severed.set)], SystemClock(), made.hear)
     running.start()
     yield made
     running.stop()

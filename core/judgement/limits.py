@@ -1,0 +1,35 @@
+"""From where on something is a fault, and how often it is told: the values of `[alerts]`. Values only.
+
+Starting values: a slot by the part of its TTL (`core.domain.ttl`), five minutes without a commit while the source
+moves, fifteen minutes between two tellings (PeerDB's defaults); the others are proposals of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times are in seconds, sizes in bytes.
+
+    `lag_warning` and `lag_critical`: of the DN that lags most; `stuck_critical`: how long something is tried again
+    before that is critical; `silent_warning` and `silent_critical`: a driver that lives and reports nothing; `crashes`:
+    for so long a crash is told; `disk_free`: room for the state folder; `verify_age`: None where the age of a
+    comparison is nobody's concern; `gap`: between two tellings of one alert.
+    """
+
+    lag_warning: float = 30.0
+    lag_critical: float = 300.0
+    stuck_critical: float = 300.0
+    silent_warning: float = 30.0
+    silent_critical: float = 300.0
+    crashes: float = 600.0
+    disk_free: int = 256 * MIB
+    verify_age: float | None = None
+    gap: float = 900.0
+
+
+LIMITS = Limits()

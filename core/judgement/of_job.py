@@ -1,0 +1,261 @@
+"""What is wrong with a job: its state, its processes, its tables, its lag, the rows that its target lacks. Pure.
+
+A job that waits for a server is told by that server's fault, not by its own. Next door: `of_conditions.py` has those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from core.domain.elapsed import elapsed
+from core.domain.fault import Fault, Party, Severity, in_brief
+from core.domain.job import JobState
+from core.domain.job_view import JobView
+from core.domain.table import TableReport, amiss, said_of, to_do
+from core.domain.text import many, safe, typed
+from core.domain.verified import in_a_phrase, rows_quarantined
+from core.errors import TroubleName
+from core.judgement.facts import Facts, JobSeen
+from core.judgement.of_conditions import of_conditions, unread_meanwhile
+
+_PARTIES = {
+    TroubleName.SLOT_LOST: Party.SLOT,
+    TroubleName.SLOT_MOVED: Party.SLOT,
+    TroubleName.PROGRESS_LOST: Party.SINK,
+    TroubleName.SOURCE_OLDER: Party.SOURCE,
+    TroubleName.SINK_OLDER: Party.SINK,
+    TroubleName.SCHEMA_CHANGED: Party.TABLE,
+    TroubleName.TOPOLOGY_CHANGED: Party.SOURCE,
+    TroubleName.POSITIONS_DIFFER: Party.SOURCE,
+    TroubleName.QUARANTINE_FULL: Party.TABLE,
+}
+"""Whose fault a job's end is, by the name of its trouble."""
+_SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
+
+
+def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    """All faults of a job."""
+    view = seen.view
+    living = view.state.has_process and view.lives and not view.starting
+    yield from _of_state(seen, facts)
+    if living:
+        yield from _of_driver(seen, facts)
+        yield from _of_tables(seen)
+    yield from _quarantined(seen)
+    yield from _different(seen, facts)
+
+
+def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    view = seen.view
+    if view.state in (JobState.FAILED, JobState.DEAD):
+        yield _ended(seen)
+    elif view.state is JobState.CANCELLED or view.state is JobState.FINISHED:
+        return
+    elif not view.state.has_process:
+        if view.trouble or (view.state is JobState.STOPPED and view.run):
+            yield _at_rest(seen)
+    elif view.elsewhere and not view.lives:
+        yield _of_process("job_elsewhere", seen, Severity.UNKNOWN, view.reason, "how it stands cannot be told here")
+    elif not view.lives and not view.starting:
+        yield _of_process("job_gone", seen, Severity.CRITICAL, view.reason, _stands(view))
+    elif view.state is JobState.PAUSED:
+        yield _paused(seen)
+
+
+def _stands(view: JobView) -> str:
+    return f"nothing is applied, and {unread_meanwhile(view.report)}"
+
+
+def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect: str, do: str = "") -> Fault:
+    view = seen.view
+    return Fault(
+        rule, Party.PROCESS, f"job {safe(view.name, 60)}", severity, safe(cause, 400), effect,
+        do or view.safe or f"`slotkeeper jobs show {typed(view.name)}`", began(view), view.name, value=view.state.value,
+    )  # fmt: skip
+
+
+def began(view: JobView) -> datetime | None:
+    """Since when it is in its state. When a process was killed nobody noted: not before its last report."""
+    seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
+    return max(seen, default=None)
+
+
+def _ended(seen: JobSeen) -> Fault:
+    view = seen.view
+    cause = view.reason or "it does not say why"
+    if view.state is JobState.DEAD:
+        return _of_process("job_dead", seen, Severity.CRITICAL, cause, _stands(view))
+    name = next((one for one in TroubleName if one.value == view.trouble), None)
+    party = _PARTIES[name] if name is not None and name in _PARTIES else Party.PROCESS
+    called = view.trouble or "FAILED"
+    do = view.safe or f"`slotkeeper jobs start {typed(view.name)}` goes on where the sink's progress rows stand"
+    return Fault(
+        "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),
+        f"the job has ended, {_stands(view)}", do, began(view), view.name, value=view.state.value,
+    )  # fmt: skip
+
+
+def _after(called: str, cause: str) -> str:
+    """A cause without the name of its trouble, which stands before it."""
+    return cause.removeprefix(f"{called}: ")
+
+
+def _at_rest(seen: JobSeen) -> Fault:
+    view = seen.view
+    cause = view.reason or f"{view.state.value} as asked"
+    do = view.safe or f"`slotkeeper jobs start {typed(view.name)}` goes on where the sink's progress rows stand"
+    party = Party.PERSON if not view.trouble else Party.PROCESS
+    return Fault(
+        "job_stopped", party, _by(seen, "stopped"), Severity.WARNING, safe(cause, 400), _stands(view), do, began(view),
+        view.name, value=view.state.value,
+    )  # fmt: skip
+
+
+def _paused(seen: JobSeen) -> Fault:
+    view = seen.view
+    cause = "; ".join(part for part in (seen.asked_why and f"reason: {seen.asked_why}", view.reason) if part)
+    return Fault(
+        "job_paused", Party.PERSON, _by(seen, "paused"), Severity.WARNING, safe(cause or "PAUSED as asked", 400),
+        f"applies nothing, and {unread_meanwhile(view.report)}",
+        f"`slotkeeper jobs resume {typed(view.name)}` lets it apply again from where it is", began(view), view.name,
+        value=view.state.value,
+    )  # fmt: skip
+
+
+def _by(seen: JobSeen, verb: str) -> str:
+    return f"{verb} by {safe(seen.asked_by, 60)}" if seen.asked_by else f"job {safe(seen.view.name, 60)}"
+
+
+def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    view = seen.view
+    yield from _crashed(seen, facts)
+    if not view.driver_alive or not view.reported:
+        return
+    yield from _silent(seen, facts)
+    found = list(of_conditions(view, facts))
+    yield from found
+    yield from _lag(seen, facts, {name for one in _conditions(view) for name in one})
+    if not found and view.trouble:
+        yield _of_process("job_trouble", seen, Severity.WARNING, _after(view.trouble, view.reason), "", view.safe)
+
+
+def _conditions(view: JobView) -> list[tuple[str, ...]]:
+    return [one.lanes for one in view.report.conditions] if view.report is not None else []
+
+
+def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    """Crashes are told for a while: a driver that was started again is no proof that it stays."""
+    view = seen.view
+    lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < facts.limits.crashes]
+    if not lately:
+        return
+    restarting = not view.driver_alive or not view.reported
+    times = f"{len(lately)} {'crash' if len(lately) == 1 else 'crashes'} in {in_brief(facts.limits.crashes)}"
+    last = f", the last: {safe(seen.crash, 200)}" if seen.crash else ""
+    effect = f"RESTARTING: {_stands(view)}" if restarting else "it runs again; five within ten minutes end the job"
+    yield Fault(
+        "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, f"{times}{last}", effect,
+        f"`slotkeeper jobs logs {typed(view.name)}` says what came before it", max(lately), view.name,
+        value=str(len(lately)), limit="0",
+    )  # fmt: skip
+
+
+def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    view, limits = seen.view, facts.limits
+    if view.reported_at is None:
+        return
+    silent = elapsed(view.reported_at, facts.now)
+    do = f"read `slotkeeper jobs show {typed(view.name)}`; nothing is skipped"
+    if silent is None:
+        cause = "its driver lives and has not reported since this host's clock was set back"
+        yield _of_process("clock_set_back", seen, Severity.WARNING, cause, "how it stands cannot be told", do)
+    elif silent > limits.silent_warning:
+        severity = Severity.CRITICAL if silent > limits.silent_critical else Severity.WARNING
+        cause = f"its driver lives and has not reported for {silent:.0f} s"
+        fault = _of_process("driver_silent", seen, severity, cause, "it hangs or is starved", do)
+        yield replace(fault, since=view.reported_at, limit=in_brief(limits.silent_warning))
+
+
+def _lag(seen: JobSeen, facts: Facts, told: set[str]) -> Iterator[Fault]:
+    """The DN that lags most; lanes whose fault is told already are that one's."""
+    if seen.view.state is not JobState.RUNNING:
+        return
+    late = {
+        name: lag
+        for name, lag in seen.lags.items()
+        if lag is not None and lag >= facts.limits.lag_warning and name not in told
+    }
+    if not late:
+        return
+    name = max(late, key=lambda one: late[one])
+    severity = Severity.CRITICAL if late[name] >= facts.limits.lag_critical else Severity.WARNING
+    yield Fault(
+        "lag", Party.DN, safe(name, 60), severity, f"it is {in_brief(late[name])} behind its source",
+        f"{len(late)} of {many(len(seen.lags), 'DN')} {'lags' if len(late) == 1 else 'lag'} by more than"
+        f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
+        f"`slotkeeper jobs show {typed(seen.view.name)}` names the bottleneck; nothing is skipped",
+        None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
+    )  # fmt: skip
+
+
+def _of_tables(seen: JobSeen) -> Iterator[Fault]:
+    """Tables that do not go on, while others of their job do."""
+    view = seen.view
+    report = view.report if view.reported else None
+    if report is None:
+        return
+    found = amiss(report.tables)
+    for table in found:
+        yield _of_table(table, view, said_of(report.tables) if table is found[0] else "")
+
+
+def _of_table(table: TableReport, view: JobView, all_said: str) -> Fault:
+    name = safe(table.source_table, 80)
+    asked = f"{name} was asked to be {table.state}; the other tables of the job go on"
+    rule = f"table_{table.state.lower()}"
+    since = None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
+    party = Party.TABLE if table.state == JobState.FAILED.value else Party.PERSON
+    cause = safe(table.reason.removeprefix(f"{table.source_table}: ") or asked, 300)
+    head = all_said.partition(":")[0] if all_said else f"table {name}"
+    return Fault(
+        rule, party, f"{head}: {name}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
+        cause, f"its target stands still while the others go on, and {unread_meanwhile(view.report)}",
+        safe(to_do(view.name, table), 4_000), since, view.name, table.source_table, table.source_table, table.state,
+    )  # fmt: skip
+
+
+def _quarantined(seen: JobSeen) -> Iterator[Fault]:
+    report = seen.view.report
+    number = report.quarantined if report is not None else None
+    if not number:
+        return
+    limit, name = seen.quarantine_limit, typed(seen.view.name)
+    stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
+    when = "" if seen.view.state.has_process else " when it ended"
+    yield Fault(
+        "rows_quarantined", Party.TABLE, "the target", Severity.WARNING, f"{rows_quarantined(number)}{when}",
+        f"it lacks them{stops}",
+        f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them",
+        None, seen.view.name, thing=str(number), value=str(number), limit="0" if limit is None else str(limit),
+    )  # fmt: skip
+
+
+def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    """What the last comparison found, and how old it may be."""
+    last, age = seen.verified, facts.limits.verify_age
+    if last is not None and last.verdict == "different":
+        yield Fault(
+            "target_differs", Party.TABLE, "the target", Severity.CRITICAL, in_a_phrase(last, facts.now),
+            "it is not what its source is", f"`slotkeeper verify {typed(seen.view.name)}` names the keys that differ",
+            last.at, seen.view.name,
+        )  # fmt: skip
+    elif age is not None and seen.view.state is JobState.RUNNING:
+        past = None if last is None or last.is_void else elapsed(last.at, facts.now)
+        if past is None or past > age:
+            yield Fault(
+                "not_verified", Party.TABLE, "the target", Severity.WARNING, in_a_phrase(last, facts.now),
+                "that it is equal is not proven", f"`slotkeeper verify {typed(seen.view.name)}`", None, seen.view.name,
+                limit=in_brief(age),
+            )  # fmt: skip

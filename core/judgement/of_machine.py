@@ -1,0 +1,58 @@
+"""What is wrong with this machine, our files on it, and the configuration. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.domain.fault import Fault, Party, Severity
+from core.domain.text import many, safe, typed
+from core.judgement.facts import Facts
+from core.judgement.limits import MIB
+
+HERE = "this machine"
+
+
+def of_machine(facts: Facts) -> Iterator[Fault]:
+    """The state folder, its disk, the audit, resets that were left behind, jobs whose configuration is refused."""
+    machine = facts.machine
+    if machine.fault:
+        yield Fault(
+            "store_unreadable", Party.MACHINE, HERE, Severity.UNKNOWN, safe(machine.fault, 300),
+            "jobs go on, but how they stand cannot be told", "`slotkeeper doctor` checks the state folder",
+        )  # fmt: skip
+    yield from _disk(facts)
+    if machine.damaged:
+        yield Fault(
+            "audit_damaged", Party.MACHINE, HERE, Severity.WARNING,
+            f"{many(machine.damaged, 'line')} of the audit cannot be read", "who did these cannot be told",
+            "copy the audit file away; `slotkeeper audit verify` names the lines", value=str(machine.damaged), limit="0",
+        )  # fmt: skip
+    for reset in facts.resets:
+        table, slot = safe(reset.table, 80), safe(reset.slot, 80)
+        yield Fault(
+            "reset_open", Party.PERSON, f"a reset of {table} slot {slot}", Severity.CRITICAL,
+            f"reset {safe(reset.id, 60)} was cut off between its steps",
+            "the job cannot be started, and the TTL of its slot runs on",
+            f"`slotkeeper slots reset --resume {typed(reset.table)} {typed(reset.slot)}` finishes it or rolls it back",
+            job=reset.job, table=reset.table, thing=reset.id,
+        )  # fmt: skip
+    for job, why in facts.refused.items():
+        yield Fault(
+            "job_refused", Party.PERSON, "the configuration", Severity.UNKNOWN, safe(why, 400),
+            "the job cannot be started", "correct it: `slotkeeper config check` says what is wrong; then start it",
+            job=job,
+        )  # fmt: skip
+
+
+def _disk(facts: Facts) -> Iterator[Fault]:
+    machine = facts.machine
+    do = "free some space there; running jobs go on, and `slotkeeper jobs stop JOB` still ends one"
+    effect = "nothing new is recorded of jobs, and none can be started"
+    if machine.full:
+        yield Fault("disk_full", Party.MACHINE, HERE, Severity.CRITICAL, safe(machine.full, 300), effect, do)
+    elif machine.free is not None and machine.free < facts.limits.disk_free:
+        yield Fault(
+            "disk_nearly_full", Party.MACHINE, HERE, Severity.WARNING,
+            f"{machine.free / MIB:,.0f} MiB are left for {safe(machine.folder, 120)}", f"when it is full, {effect}", do,
+            value=f"{machine.free // MIB} MiB", limit=f"{facts.limits.disk_free // MIB} MiB",
+        )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What is wrong with a slot: its TTL, and whether it is there. Pure.
+
+A slot's TTL has one severity wherever it is shown: by the part of it that is left (`core.domain.ttl`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.domain.fault import Fault, Party, Severity, in_brief
+from core.domain.text import many, safe, typed
+from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
+from core.domain.ttl import Severity as Part
+from core.judgement.facts import Facts, SlotSeen
+
+_SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
+
+
+def of_slot(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
+    """Its faults; none where nothing of it can expire."""
+    if seen.exists is False:
+        yield from _absent(seen)
+    elif seen.expires_at is not None and seen.ttl:
+        yield from _ttl(seen, facts)
+
+
+def _absent(seen: SlotSeen) -> Iterator[Fault]:
+    if not seen.job:
+        return
+    start = f"`slotkeeper jobs start {typed(seen.job)}` names it SLOT LOST, or makes it where the job never ran"
+    yield Fault(
+        "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "it does not exist at the source",
+        "changes of the table are not kept for this job", start, seen.at, seen.job, seen.table, seen.slot, "ABSENT",
+    )  # fmt: skip
+
+
+def _ttl(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
+    assert seen.expires_at is not None and seen.ttl is not None
+    left = max(0.0, (seen.expires_at - facts.now).total_seconds())
+    severity = _SEVERITIES.get(severity_of(left, int(seen.ttl)))
+    if severity is None:
+        return
+    part = CRITICAL_BELOW if severity is Severity.CRITICAL else WARN_BELOW
+    unread = "unread changes are" if seen.unread is None else f"{many(seen.unread, 'unread change')} are"
+    job = typed(seen.job)
+    do = (
+        f"`slotkeeper jobs start {job}`: reading and registering renews it"
+        if seen.job
+        else "find its consumer (not a job of this configuration) and start it"
+    )
+    where = f" on {safe(seen.shard, 40)}" if seen.shard else ""
+    ends = "it has expired" if left == 0 else f"{in_brief(left)} of its TTL of {in_words(seen.ttl)} are left{where}"
+    yield Fault(
+        "slot_ttl", Party.SLOT, _name(seen), severity, ends,
+        f"at {seen.expires_at:%H:%M:%S}Z it expires and {unread} lost to it", do, None, seen.job, seen.table,
+        seen.slot, "DUE" if left == 0 else in_words(left), f"< {in_words(seen.ttl * part)}",
+    )  # fmt: skip
+
+
+def _name(seen: SlotSeen) -> str:
+    return f"slot {safe(seen.slot, 60)} of {safe(seen.table, 80)}"
