@@ -21,7 +21,7 @@ from console.cli import diagnostics, output, select
 from console.cli.job_audit import noted
 from console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
 from console.commands import job_tables
-from console.monitor.health import STALE_SECONDS, living_tables, why_of
+from console.monitor.health import living_tables, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain.elapsed import elapsed
@@ -29,6 +29,7 @@ from core.domain.job import JobEvent, JobState, transition
 from core.domain.job_view import Identity, JobView
 from core.domain.verified import Verified, in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
+from core.judgement.limits import LIMITS
 from core.launch import control
 from core.launch.control import START_LOCK, Patience, refuse_open_reset
 from core.launch.log import last_lines
@@ -395,7 +396,7 @@ def _reported(view: JobView) -> str | None:
     if view.reported_at is None or not view.driver_alive or not view.reported:
         return at
     silent = (SystemClock().utc() - view.reported_at).total_seconds()
-    return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > STALE_SECONDS else at
+    return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > LIMITS.silent_warning else at
 
 
 def _brief(view: JobView) -> dict[str, object]:

@@ -15,14 +15,16 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.select import OneJson, StateDir
-from console.monitor.health import facts
+from console.monitor.health import LEVELS, facts
 from console.monitor.snapshot import JobFacts, Level
 from console.monitor.store_reader import complete
 from console.views.rows import rank
 from core.clock import SystemClock
+from core.domain.fault import Fault
 from core.domain.verified import in_a_phrase
 from core.errors import SlotkeeperError
-from core.launch.view import observe_all
+from core.judgement.judge import judge
+from core.launch.seen import gather
 from core.state.sqlite import Store
 from core.state.verified import last
 
@@ -43,21 +45,27 @@ def status(
     """One line per job, from the state store only; no server is asked."""
     try:
         loaded, folder = select.state_of(ctx, state_dir)
+        now = SystemClock().utc()
         with Store.open(folder) as store:
-            views, verified = observe_all(store), last(store)
+            seen, verified = gather(store, loaded, now), last(store)
     except SlotkeeperError as error:
         if not by_code:
             raise
         diagnostics.warn(diagnostics.with_hint(error))
         raise typer.Exit(EXIT_CODES[Level.UNKNOWN]) from None
-    now = SystemClock().utc()
     select.tell_refused(loaded)
-    found = sorted(complete([facts(view, now) for view in views], loaded, verified), key=lambda one: one.name)
+    faults = judge(seen)
+    jobs = complete([facts(one.view, faults, now) for one in seen.jobs], loaded, verified, faults)
+    found = sorted(jobs, key=lambda one: one.name)
     found = [replace(one, wrong="refused by the configuration") if one.refused else one for one in found]
-    overall = worst(one.level for one in found)
+    overall = worst([*(one.level for one in found), *(LEVELS[one.severity] for one in faults)])
     if as_json:
-        output.as_json({"severity": _word(overall), "jobs": list(map(_values, found))})
+        values = [_fault_values(one) for one in faults]
+        output.as_json({"severity": _word(overall), "jobs": list(map(_values, found)), "faults": values})
     else:
+        for fault in faults:
+            if not fault.job:
+                output.line(f"{fault.severity.value.upper():<8}  {fault.said(now)}", select.ascii_only(ctx))
         for one in found:
             output.line(_line(one, now), select.ascii_only(ctx))
         if not found:
@@ -92,6 +100,25 @@ def _values(one: JobFacts) -> dict[str, object]:
         "verified": one.verified,
         "quarantined": one.quarantined,
         "only_quarantined": one.only_quarantined,
+    }
+
+
+def _fault_values(one: Fault) -> dict[str, object]:
+    """A fault as `--json` has it; what it does not say is null."""
+    return {
+        "rule": one.rule,
+        "party": one.party.value,
+        "name": one.name,
+        "severity": one.severity.value,
+        "cause": one.cause,
+        "effect": one.effect,
+        "do": one.do,
+        "since": one.since,
+        "job": one.job or None,
+        "table": one.table or None,
+        "thing": one.thing or None,
+        "value": one.value or None,
+        "limit": one.limit or None,
     }
 
 

@@ -26,6 +26,9 @@ from console.views.watch import list_lines
 from core.clock import SystemClock
 from core.domain.job import JobState
 from core.domain.job_view import JobView
+from core.judgement.facts import Facts
+from core.judgement.judge import judge
+from core.launch.seen import job_seen
 from core.launch.view import observe
 from core.state.sqlite import Store
 
@@ -87,7 +90,8 @@ class _Lines:
     def of(self, view: JobView) -> list[tuple[Level, str]]:
         """What is known now."""
         now = self._clock.utc()
-        found = facts(view, now)
+        seen = job_seen(self._store, view, {}, None, None, (), now)
+        found = facts(view, judge(Facts(now, (seen,))), now)
         return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:

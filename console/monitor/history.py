@@ -17,6 +17,10 @@ from console.monitor.store_reader import complete, message_of
 from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config.model import Loaded
+from core.domain.fault import ranked
+from core.judgement.facts import Facts, JobSeen
+from core.judgement.judge import judge
+from core.launch.seen import lags_of
 from core.state.audit import Audit
 from core.state.frames import Frame
 from core.state.metrics import Metrics
@@ -164,12 +168,13 @@ class Past:
             audit.damaged,
             tuple(errors),
             detail=_detail(job, errors) if job in names else None,
+            faults=ranked(fault for one in jobs for fault in one.faults),
         )
 
 
 def _facts(frame: Frame, at: datetime) -> JobFacts:
     """A job as it was; unknown where its frames end although it ought to have gone on."""
-    job = facts(frame.view, at)
+    job = facts(frame.view, judge(Facts(at, (JobSeen(frame.view, lags_of(frame, at)),))), at)
     silent = (at - frame.at).total_seconds()
     if job.state is not None and job.state.has_process and silent > SILENT_SECONDS:
         wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"

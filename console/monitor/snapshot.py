@@ -13,11 +13,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.domain.job import JobState
+from core.judgement.of_conditions import unread_meanwhile
 
 if TYPE_CHECKING:
     from console.monitor.rates import Busy
     from core.domain.ack import Ack
     from core.domain.audit import AuditLine
+    from core.domain.fault import Fault
     from core.domain.manual_sql import ManualSql
     from core.domain.quarantine import QuarantineCount
     from core.domain.report import JobReport
@@ -51,13 +53,6 @@ class LanePace:
     rate: float | None = None
     spark: tuple[float | None, ...] = ()
     eta: float | None = None
-
-
-def unread_meanwhile(report: JobReport | None) -> str:
-    """What becomes of what a job has not read while it does not read: by the clock of its slot, where it has one."""
-    if report is not None and not report.keeps_positions:
-        return "what it has not read may expire at the source"
-    return "the TTL of its slot runs on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +96,7 @@ class JobFacts:
     only_tables: bool = False
     quarantine_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
+    faults: tuple[Fault, ...] = ()
 
     @property
     def since(self) -> datetime | None:
@@ -160,6 +156,8 @@ class Local:
     detail: JobDetail | None = None
     locked: tuple[str, ...] = ()
     fault: str = ""
+    faults: tuple[Fault, ...] = ()
+    """Everything that is wrong, the worst first, by the one judgement."""
 
 
 NOT_READ = Local()

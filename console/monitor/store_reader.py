@@ -7,7 +7,7 @@ What fails becomes a sentence, never an exception. Next door: `console.monitor.s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,13 +18,16 @@ from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config.model import Loaded
+from core.domain.fault import Fault
 from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from core.errors import SlotkeeperError
+from core.judgement.facts import Facts, Machine
+from core.judgement.judge import judge
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
-from core.launch.view import observe_all
+from core.launch.seen import gather
 from core.redaction import masked
 from core.state.acks import AckFile
 from core.state.audit import Audit
@@ -56,7 +59,8 @@ class Reader:
                 self._store = Store.open(self._folder, clock=self._clock)
             return self._read(self._store, job, now)
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            return Local(now, fault=message_of(error))
+            fault = message_of(error)
+            return Local(now, fault=fault, faults=judge(Facts(now, machine=Machine(str(self._folder), fault))))
 
     def close(self) -> None:
         """Give the state store back."""
@@ -65,10 +69,11 @@ class Reader:
             self._store = None
 
     def _read(self, store: Store, job: str, now: datetime) -> Local:
-        views = observe_all(store)
-        known = {view.name for view in views}
         self._throughput.follow(Metrics(store), now)
-        jobs = complete([facts(view, now) for view in views], self.loaded, last(store))
+        seen = gather(store, self.loaded, now, self._throughput.lags(now))
+        views, faults = [one.view for one in seen.jobs], judge(seen)
+        known = {view.name for view in views}
+        jobs = complete([facts(view, faults, now) for view in views], self.loaded, last(store), faults)
         jobs = [self._throughput.with_rates(one, now) for one in jobs]
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
         events.sort(key=lambda one: one.id, reverse=True)  # as they were recorded: a clock may have been set back
@@ -84,16 +89,20 @@ class Reader:
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),
+            faults=faults,
         )
 
 
-def complete(jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified]) -> list[JobFacts]:
+def complete(
+    jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified], faults: Iterable[Fault] = ()
+) -> list[JobFacts]:
     """Jobs with what the configuration says of them and their last comparison, and those that were never started."""
+    every = list(faults)
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
     never = [JobFacts(name, Level.REST, None, "never started") for name in configured if name not in known]
     never += [
-        JobFacts(name, Level.WARNING, None, f"{REFUSED}{error}")
+        JobFacts(name, Level.UNKNOWN, None, f"{REFUSED}{error}", faults=tuple(one for one in every if one.job == name))
         for name, error in (loaded.refused.items() if loaded else ())
         if name not in known
     ]

@@ -32,6 +32,12 @@ class _Followed:
     run: str = ""
     lags: Mapping[str, float | None] = field(default_factory=dict)
 
+    def lags_at(self, now: datetime) -> dict[str, float | None]:
+        """A lag that is not measured any more grows with the clock: what was applied then is all that is applied."""
+        old = None if self.at is None else elapsed(self.at, now)
+        more = old if old is None or old > OLD_SECONDS else 0.0
+        return {dn: None if lag is None or more is None else lag + more for dn, lag in self.lags.items()}
+
 
 class Throughput:
     """The tracks of all jobs, at a moment that only goes forward."""
@@ -71,15 +77,17 @@ class Throughput:
         if frame.view.report is not None and frame.view.reported:
             followed.tracks.see(frame.at.timestamp(), frame.view.report)
 
+    def lags(self, now: datetime) -> dict[str, dict[str, float | None]]:
+        """The lags of all jobs by lane, in seconds, as they are by now."""
+        return {name: one.lags_at(now) for name, one in self._jobs.items() if one.at is not None}
+
     def with_rates(self, job: JobFacts, now: datetime) -> JobFacts:
         """The job with its lags and rates; unknown where nothing was recorded lately."""
         followed = self._jobs.get(job.name)
         if followed is None or followed.at is None or job.state is None:
             return job
         moment, old = now.timestamp(), elapsed(followed.at, now)
-        # a lag that is not looked at any more grows with the clock: what was applied then is all that is applied now
-        more = old if old is None or old > OLD_SECONDS else 0.0
-        lags = {dn: None if lag is None or more is None else lag + more for dn, lag in followed.lags.items()}
+        lags = followed.lags_at(now)
         tracks = followed.tracks
         throughput = {
             dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment))
@@ -92,6 +100,6 @@ class Throughput:
             lag_seconds=max(known) if known and len(known) == len(lags) and job.state not in _COPYING else None,
             rate=tracks.whole.rate(moment),
             spark=tracks.whole.spark(moment),
-            busy=tracks.busy() if more == 0 else None,
+            busy=tracks.busy() if old is not None and old <= OLD_SECONDS else None,
             throughput=throughput,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from console.monitor.health import LEVELS
 from console.monitor.rates import bottleneck
 from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import FAULTS, age, rank
@@ -24,7 +25,7 @@ def summary(local: Local, now: datetime) -> list[tuple[Level, str]]:
     jobs = local.jobs
     if not jobs:
         return [(Level.UNKNOWN, "no job is known here; `slotkeeper demo` tries everything without a warehouse")]
-    return [_states(jobs), trust(jobs, now)]
+    return [_states(local), trust(jobs, now), *_of_no_job(local, now)]
 
 
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
@@ -33,15 +34,26 @@ def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
     return [(Level.WARNING, "   ".join(said))] if said else []
 
 
-def _states(jobs: Sequence[JobFacts]) -> tuple[Level, str]:
+def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
+    """The worst fault that is no job's, as of this machine's disk, and how many more there are."""
+    found = [one for one in local.faults if not one.job]
+    if not found:
+        return []
+    more = f"   and {len(found) - 1} more (6 Alerts)" if found[1:] else ""
+    return [(LEVELS[found[0].severity], f"{safe(found[0].said(now), 300)}{more}")]
+
+
+def _states(local: Local) -> tuple[Level, str]:
+    jobs = local.jobs
     states: dict[str, int] = {}
     for job in jobs:
         word = job.state.value if job.state else "never started"
         states[word] = states.get(word, 0) + 1
     words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
     away = sum(job.elsewhere for job in jobs)
-    worst = min((job.level for job in jobs), key=rank)
-    bad = [sum(job.level is level for job in jobs) for level in FAULTS]
+    levels = [LEVELS[one.severity] for one in local.faults]
+    worst = min((job.level for job in jobs), key=rank) if not levels else min(levels, key=rank)
+    bad = [levels.count(level) for level in FAULTS]
     faults = "  ".join(f"{level.value} {number}" for level, number in zip(FAULTS, bad, strict=True) if number)
     elsewhere = f"; {away} started elsewhere" if away else ""
     return worst if worst in FAULTS else Level.FINE, f"{faults or 'no faults'}   jobs {len(jobs)}: {words}{elsewhere}"

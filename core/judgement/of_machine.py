@@ -25,7 +25,8 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
         yield Fault(
             "audit_damaged", Party.MACHINE, HERE, Severity.WARNING,
             f"{many(machine.damaged, 'line')} of the audit cannot be read", "who did these cannot be told",
-            "copy the audit file away; `slotkeeper audit verify` names the lines", value=str(machine.damaged), limit="0",
+            "copy the audit file away; `slotkeeper audit verify` names the lines", value=str(machine.damaged),
+            limit="0",
         )  # fmt: skip
     for reset in facts.resets:
         table, slot = safe(reset.table, 80), safe(reset.slot, 80)

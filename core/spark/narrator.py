@@ -27,6 +27,8 @@ from core.state.sqlite import StateError, Store
 
 EVERY = 1.0
 """Seconds between reports."""
+CLOCK_SET = 2.0
+"""Seconds by which a wall clock leaves the monotonic one once somebody has set it."""
 
 
 class StoreNarrator:
@@ -58,6 +60,7 @@ class StoreNarrator:
         self._trying: Condition | None = None
         """What a start or a copy tries again."""
         self._of_lanes: tuple[Condition, ...] = ()
+        self._apart = clock.utc().timestamp() - clock.monotonic()
         self._reported_at = 0.0
         self._taken_in_at = clock.monotonic()
         self._errors: dict[str, str] = {}
@@ -99,7 +102,7 @@ class StoreNarrator:
         reports = tuple(
             _lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values()
         )
-        conditions = of_lanes(lanes.values(), now, self._clock.utc().timestamp())
+        conditions = of_lanes(lanes.values(), now, self._utc(now))
         with self._lock:
             self._taken_in_at, self._of_lanes = now, conditions
             self._report = replace(
@@ -111,6 +114,13 @@ class StoreNarrator:
                 registrations=registrations,
                 tasks_started=self._runner.tasks_started,
             )
+
+    def _utc(self, now: float) -> float:
+        """Seconds since 1970 at a monotonic moment: the same for the same moment unless the clock was set."""
+        apart = self._clock.utc().timestamp() - self._clock.monotonic()
+        if abs(apart - self._apart) > CLOCK_SET:
+            self._apart = apart
+        return now + self._apart
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """How far the copy is."""

@@ -23,13 +23,23 @@ def full(path: Path, certain: bool = False) -> str:
     """
     place = next((one for one in (path, *path.parents) if one.exists()), Path(os.sep))
     found, mount = os.statvfs(place), _mount_point(place)
-    free = (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
+    free = _free(found)
     sizes = f"{_in_words(free)} of {_in_words(found.f_blocks * found.f_frsize)} free"
     if found.f_blocks and free < FULL_BYTES:
         return f"the disk at {mount} is full ({sizes})"
     if found.f_files and found.f_favail == 0:
         return f"the disk at {mount} has no inodes left (all {found.f_files} in use)"
     return f"the disk at {mount} takes no more ({sizes}): a quota, or a limit of file sizes?" if certain else ""
+
+
+def free_bytes(path: Path) -> int:
+    """What is left on the disk of a path for this process; raises OSError."""
+    return _free(os.statvfs(path))
+
+
+def _free(found: os.statvfs_result) -> int:
+    """Root may use what a disk keeps for it."""
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
 
 
 def _mount_point(place: Path) -> Path:

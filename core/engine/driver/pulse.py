@@ -42,6 +42,8 @@ class Silence:
 
     since: float | None = None
     why: str = ""
+    utc: float = 0.0
+    """When that was, in seconds since 1970."""
 
     def said(self, place: str, now: float) -> str:
         """What to say of it: "" as long as it may still answer in time.
@@ -53,12 +55,12 @@ class Silence:
             return ""
         return f"{self.why or f'{place} does not answer'}, for {now - self.since:.0f} s now"
 
-    def condition(self, server: Pinged, now: float, utc: float) -> Condition | None:
-        """The same as a value; `utc` is now in seconds since 1970."""
+    def condition(self, server: Pinged, now: float) -> Condition | None:
+        """The same as a value."""
         if self.since is None or not self.said(server.place, now):
             return None
         cause = server_of(self.why)[2] if self.why else "does not answer"
-        return Condition(server.party, server.name, cause, utc - (now - self.since))
+        return Condition(server.party, server.name, cause, self.utc)
 
 
 class Pulse:
@@ -96,7 +98,8 @@ class Pulse:
     def _ask_on(self, server: Pinged, silence: Silence) -> None:
         while not self._done.is_set():
             began = self._clock.monotonic()
-            silence.since = began if silence.since is None else silence.since
+            if silence.since is None:
+                silence.since, silence.utc = began, self._clock.utc().timestamp()
             try:
                 server.ask()
             except Unreachable as error:
@@ -113,8 +116,7 @@ class Pulse:
             now = self._clock.monotonic()
             text = "; ".join(filter(None, (silence.said(server.place, now) for server, silence in self._servers)))
             if text or said or now - beat_at >= SAID_AFTER:
-                utc = self._clock.utc().timestamp()
-                found = (silence.condition(server, now, utc) for server, silence in self._servers)
+                found = (silence.condition(server, now) for server, silence in self._servers)
                 self._tell(text, tuple(one for one in found if one is not None))
                 beat_at = now
             said = text

@@ -13,7 +13,6 @@ from console.actions.menu import NOT_CONFIGURED, entry_actions
 from console.actions.outcome import outcome_lines, verdict
 from console.actions.record import Action, Record, Said, Stage
 from console.actions.rules import Part
-from console.monitor.health import facts
 from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen, sink_of
 from console.views.alerts import alerts
 from console.views.errors import error_rows
@@ -42,6 +41,7 @@ from core.domain.verified import Verified
 from tests.tui.filled import NOW
 from tests.tui.quarantined import QUARANTINING, entries, entry
 from tests.unit.config.samples import SECOND_JOB, VALID
+from tests.unit.console.judged import stands
 from tests.unit.console.test_status import RUNNING
 
 OLD = NOW - timedelta(hours=1)
@@ -151,7 +151,7 @@ def test_status_counts_rows_in_quarantine(state: JobState, quarantined: int, lev
     assert RUNNING.report is not None
     report = replace(RUNNING.report, quarantined=quarantined)
     reason = "why" if state in (JobState.FAILED, JobState.PAUSED) else ""
-    found = facts(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.reported_at or NOW)
+    found = stands(replace(RUNNING, state=state, reason=reason, report=report), RUNNING.reported_at or NOW)
     assert (found.level, found.quarantined) == (level, quarantined) and words in found.wrong
     assert found.only_quarantined is (level is Level.WARNING and state is not JobState.PAUSED)
 

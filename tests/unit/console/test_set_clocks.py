@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from console.actions.record import Stage, stage_of
-from console.monitor.health import facts
 from console.monitor.snapshot import Level
 from console.views.rows import age
 from console.views.slots import remaining
@@ -21,6 +20,7 @@ from core.domain.ttl import Severity, TimeLeft
 from core.domain.verified import Verified, in_a_phrase
 from core.state.folder import StateFolder
 from core.state.sqlite import Store
+from tests.unit.console.judged import stands
 from tests.unit.console.test_act_records import NOW as BEGUN
 from tests.unit.console.test_act_records import RECORD
 from tests.unit.console.test_status import NOW, RUNNING
@@ -44,7 +44,7 @@ def test_what_lies_ahead_has_no_age() -> None:
     ],
 )
 def test_a_driver_that_hangs_is_no_fresh_one(ahead: timedelta, level: Level, words: str) -> None:
-    found = facts(replace(RUNNING, reported_at=NOW + ahead), NOW)
+    found = stands(replace(RUNNING, reported_at=NOW + ahead), NOW)
     assert found.level is level and words in found.wrong
 
 

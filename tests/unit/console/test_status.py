@@ -13,7 +13,7 @@ import pytest
 
 from console.__main__ import main
 from console.commands.status import worst
-from console.monitor.health import facts, why_of
+from console.monitor.health import why_of
 from console.monitor.snapshot import Level
 from core.clock import SystemClock
 from core.domain.job import JobState, WantedState
@@ -22,6 +22,7 @@ from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
 from core.state.sqlite import Store
 from tests.unit.config.samples import VALID
+from tests.unit.console.judged import stands
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "idle", "100/3", "140", "100", 9, 1.0, at=100, latest_at=140, behind=40)
@@ -91,24 +92,24 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
     ],
 )
 def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
-    found = facts(view, NOW)
+    found = stands(view, NOW)
     assert (found.level, words in found.wrong) == (level, True), found
 
 
 def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_brings_it_back_alone() -> None:
     view = replace(RUNNING, report=FAILED_ONE, reason=FAILED_ONE.reason)
-    found = facts(view, NOW)
+    found = stands(view, NOW)
     assert found.wrong == why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
     assert (found.trouble, found.only_tables) == ("SLOT LOST", True)
     assert found.safe == "reset it; then `slotkeeper jobs start orders --table ods.a`"
-    assert not facts(replace(view, report=replace(FAILED_ONE, lanes=RETRYING.lanes)), NOW).only_tables
-    assert facts(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe == ""
+    assert not stands(replace(view, report=replace(FAILED_ONE, lanes=RETRYING.lanes)), NOW).only_tables
+    assert stands(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe == ""
 
 
 def test_behind_is_the_furthest_lane_or_unknown() -> None:
-    assert facts(RUNNING, NOW).behind == 40
+    assert stands(RUNNING, NOW).behind == 40
     unknown = replace(REPORT, lanes=(LANE, replace(LANE, latest=None, latest_at=None, behind=None)))
-    assert facts(replace(RUNNING, report=unknown), NOW).behind is None
+    assert stands(replace(RUNNING, report=unknown), NOW).behind is None
 
 
 def test_nothing_is_fine_and_critical_outranks_unknown() -> None:
