@@ -57,7 +57,7 @@ def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
 
 def said(faults: Sequence[Fault], now: datetime) -> str:
     """All of them in one text, the worst first."""
-    return "; ".join(one.said(now) for one in faults)
+    return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
 
 
 def living_tables(view: JobView) -> tuple[TableReport, ...]:

@@ -71,9 +71,9 @@ class Alert:
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
     """Everything that fires, the worst first."""
-    told = {one.key: one for one in monitor.local.faults}
-    told |= {one.key: one for one in _of_slots(monitor, now)}
-    found = [_alert(one, monitor) for one in told.values()]
+    known = {one.key: one for one in monitor.local.faults}
+    known |= {one.key: one for one in _of_slots(monitor, now)}
+    found = [_alert(one, monitor) for one in known.values()]
     found += [_unseen(table) for table in monitor.tables.values() if table.fault]
     return sorted(found, key=lambda one: (rank(one.level), one.rule, one.thing))
 

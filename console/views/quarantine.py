@@ -17,7 +17,7 @@ from console.views.binlog import WORDS, worded
 from console.views.remedies import QUARANTINED_ROWS, numbered
 from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
 from core.domain.ack import Ack, is_quiet
-from core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted
+from core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted, nearly_full
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.domain.verified import rows_quarantined
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 NO_SINK = "no job of this configuration writes to that sink"
 HAS_NONE = "this kind of sink has no quarantine: a job stops at the first row that is refused"
 NOT_RECORDED = "rows in quarantine are not recorded; R leaves the replay"
-NEARLY_FULL = 0.9
-"""From this share of its limit on a job is close to being stopped."""
 Place = tuple[str, str, str]
 """Source, source table, slot."""
 _KINDS = {**WORDS, "B": "old half of a changed key", "U": "update", COPIED: "copied row"}
@@ -137,7 +135,7 @@ def fullness(number: int, limit: int | None) -> Level:
     >>> [fullness(number, limit).name for number, limit in ((3, 100), (90, 100), (90, None))]
     ['WARNING', 'CRITICAL', 'WARNING']
     """
-    return Level.CRITICAL if limit is not None and number >= limit * NEARLY_FULL else Level.WARNING
+    return Level.CRITICAL if nearly_full(number, limit) else Level.WARNING
 
 
 def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[JobQuarantine]:

@@ -140,3 +140,16 @@ def at(point: int, sequence: int) -> QuarantineEntry:
     return QuarantineEntry(
         1, *names, point, sequence, "U", ("1",), "22003", "", "", "", 1, "", "", 0, moment, EntryState.QUARANTINED
     )
+
+
+NEARLY_FULL = 0.9
+"""The part of `quarantine_limit` from which on it is critical: a job that reaches the limit stops."""
+
+
+def nearly_full(number: int, limit: int | None) -> bool:
+    """Whether so many rows in quarantine are near the limit; never where there is none.
+
+    >>> nearly_full(89, 100), nearly_full(90, 100), nearly_full(90, None)
+    (False, True, False)
+    """
+    return limit is not None and number >= limit * NEARLY_FULL

@@ -13,6 +13,7 @@ from core.domain.elapsed import elapsed
 from core.domain.fault import Fault, Party, Severity, in_brief
 from core.domain.job import JobState
 from core.domain.job_view import JobView
+from core.domain.quarantine import nearly_full
 from core.domain.table import TableReport, amiss, said_of, to_do
 from core.domain.text import many, safe, typed
 from core.domain.verified import in_a_phrase, rows_quarantined
@@ -104,7 +105,7 @@ def _after(called: str, cause: str) -> str:
 
 def _at_rest(seen: JobSeen) -> Fault:
     view = seen.view
-    cause = view.reason or f"{view.state.value} as asked"
+    cause = view.reason or view.trouble or f"{view.state.value} as asked"
     do = view.safe or f"`slotkeeper jobs start {typed(view.name)}` goes on where the sink's progress rows stand"
     party = Party.PERSON if not view.trouble else Party.PROCESS
     return Fault(
@@ -178,14 +179,14 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield replace(fault, since=view.reported_at, limit=in_brief(limits.silent_warning))
 
 
-def _lag(seen: JobSeen, facts: Facts, told: set[str]) -> Iterator[Fault]:
+def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
     """The DN that lags most; lanes whose fault is told already are that one's."""
     if seen.view.state is not JobState.RUNNING:
         return
     late = {
         name: lag
         for name, lag in seen.lags.items()
-        if lag is not None and lag >= facts.limits.lag_warning and name not in told
+        if lag is not None and lag >= facts.limits.lag_warning and name not in blamed
     }
     if not late:
         return
@@ -234,8 +235,9 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     limit, name = seen.quarantine_limit, typed(seen.view.name)
     stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
     when = "" if seen.view.state.has_process else " when it ended"
+    severity = Severity.CRITICAL if nearly_full(number, limit) else Severity.WARNING
     yield Fault(
-        "rows_quarantined", Party.TABLE, "the target", Severity.WARNING, f"{rows_quarantined(number)}{when}",
+        "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}",
         f"it lacks them{stops}",
         f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them",
         None, seen.view.name, thing=str(number), value=str(number), limit="0" if limit is None else str(limit),

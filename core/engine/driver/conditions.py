@@ -41,7 +41,7 @@ def _condition(lane: Lane, of: int, now: float, utc: float) -> Condition:
 
 def _of_line(lane: Lane) -> bool:
     """Whether it is the line to the server, and no DN behind it, that fails."""
-    return lane.shard.name not in lane.error.replace(lane.name, "", 1) and lane.code.startswith(_LINE)
+    return lane.shard.name not in lane.error.removeprefix(f"{lane.name}: ") and lane.code.startswith(_LINE)
 
 
 def _without(cause: str, lane: Lane) -> str:

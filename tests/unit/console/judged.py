@@ -1,14 +1,23 @@
-"""A job as the console shows it, judged from one look at it."""
+"""Jobs as the console shows them, judged from what is given."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from console.monitor.health import facts
-from console.monitor.snapshot import JobFacts
+from console.monitor.snapshot import JobFacts, Local
 from core.domain.job_view import JobView
-from core.judgement.facts import Facts, JobSeen
+from core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from core.judgement.judge import judge
+
+
+def shown(*views: JobView, now: datetime, slots: tuple[SlotSeen, ...] = (), **more: object) -> Local:
+    """What the console knows of these jobs, judged; `limit` is their `quarantine_limit`, `more` is of the machine."""
+    limit = more.pop("limit", None)
+    seen = tuple(JobSeen(view, quarantine_limit=limit) for view in views)  # type: ignore[arg-type]
+    resets = more.pop("resets", ())
+    faults = judge(Facts(now, seen, slots, Machine(**more), resets=resets))  # type: ignore[arg-type]
+    return Local(now, tuple(facts(view, faults, now) for view in views), faults=faults)
 
 
 def stands(view: JobView, now: datetime) -> JobFacts:

@@ -10,6 +10,7 @@ from console.monitor.snapshot import JobFacts, LanePace, Level, Local
 from console.views.jobs import in_sync, job_rows
 from console.views.overview import at_work, summary, trust
 from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.fault import Fault, Party, Severity
 from core.domain.job import JobState
 from core.domain.report import JobReport, LaneReport
 from core.domain.reset import OpenReset
@@ -43,7 +44,8 @@ def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
 
 
 def test_jobs_that_were_started_elsewhere_are_counted() -> None:
-    local = Local(NOW, (JOB, replace(JOB, name="b", elsewhere=True, level=Level.UNKNOWN)))
+    away = Fault("job_elsewhere", Party.PROCESS, "job b", Severity.UNKNOWN, "started elsewhere", job="b")
+    local = Local(NOW, (JOB, replace(JOB, name="b", elsewhere=True, level=Level.UNKNOWN)), faults=(away,))
     assert summary(local, NOW)[0] == (Level.UNKNOWN, "? 1   jobs 2: 2 RUNNING; 1 started elsewhere")
 
 

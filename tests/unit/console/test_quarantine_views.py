@@ -41,7 +41,7 @@ from core.domain.verified import Verified
 from tests.tui.filled import NOW
 from tests.tui.quarantined import QUARANTINING, entries, entry
 from tests.unit.config.samples import SECOND_JOB, VALID
-from tests.unit.console.judged import stands
+from tests.unit.console.judged import shown, stands
 from tests.unit.console.test_status import RUNNING
 
 OLD = NOW - timedelta(hours=1)
@@ -114,13 +114,11 @@ def test_a_sink_that_cannot_be_asked_is_unknown_only_where_a_job_may_hold_rows(j
 def test_near_the_limit_is_critical(number: int, level: Level, jobs: dict[str, JobSpec]) -> None:
     (found,) = quarantine_of(monitor(job(quarantined=number)), jobs)
     assert found.level is level and group_rows([found], {}, NOW)[0].level is level
-    fired = [
-        one
-        for one in alerts(monitor(job(quarantined=number, quarantine_limit=100)), NOW)
-        if one.rule == "rows_quarantined"
-    ]
-    assert [one.level for one in fired] == [level]
-    (without,) = alerts(monitor(job(quarantined=number)), NOW)
+    assert RUNNING.report is not None
+    view = replace(RUNNING, report=replace(RUNNING.report, quarantined=number), reported_at=NOW)
+    (fired,) = alerts(MonitorState(shown(view, now=NOW, limit=100)), NOW)
+    assert (fired.rule, fired.level) == ("rows_quarantined", level)
+    (without,) = alerts(MonitorState(shown(view, now=NOW)), NOW)
     assert without.level is Level.WARNING, "without a limit there is nothing to be near to"
 
 
@@ -140,11 +138,11 @@ def test_held_rows_are_no_error_rows() -> None:
 @pytest.mark.parametrize(
     ("state", "quarantined", "level", "words"),
     [
-        (JobState.RUNNING, 3, Level.WARNING, "3 rows in quarantine, which the target lacks"),
+        (JobState.RUNNING, 3, Level.WARNING, "the target: 3 rows in quarantine, it lacks them"),
         (JobState.RUNNING, 0, Level.FINE, "2 lanes"),
-        (JobState.FINISHED, 1, Level.WARNING, "1 row in quarantine when it ended, which"),
-        (JobState.FAILED, 100, Level.CRITICAL, "why; 100 rows in quarantine when it ended"),
-        (JobState.PAUSED, 2, Level.WARNING, "why; 2 rows in quarantine"),
+        (JobState.FINISHED, 1, Level.WARNING, "1 row in quarantine when it ended"),
+        (JobState.FAILED, 100, Level.CRITICAL, "the target: 100 rows in quarantine when it ended"),
+        (JobState.PAUSED, 2, Level.WARNING, "why, applies nothing"),
     ],
 )
 def test_status_counts_rows_in_quarantine(state: JobState, quarantined: int, level: Level, words: str) -> None:

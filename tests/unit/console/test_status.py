@@ -16,6 +16,7 @@ from console.commands.status import worst
 from console.monitor.health import why_of
 from console.monitor.snapshot import Level
 from core.clock import SystemClock
+from core.domain.condition import Condition
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
@@ -45,7 +46,8 @@ FAILED_ONE = replace(
 )
 STOPPED_ONE = replace(REPORT, tables=(replace(TABLES[0], state="STOPPED"), *TABLES[1:]))
 PAUSED_ALL = replace(REPORT, tables=tuple(replace(one, state="PAUSED") for one in TABLES))
-RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s"),))
+DOWN = Condition("dn", "dn_1", "Connection refused", NOW.timestamp() - 40, ("dn_1",), 2, 2)
+RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s"),), conditions=(DOWN,))
 
 
 @pytest.mark.parametrize(
@@ -57,12 +59,12 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
             Level.BUSY,
             "catching up: 1 of them, the first is dn_2",
         ),
-        (replace(RUNNING, report=RETRYING), Level.WARNING, "dn_1: retrying 2"),
+        (replace(RUNNING, report=RETRYING), Level.WARNING, "dn_1: Connection refused, 40 s, 1 of 2 DNs waits"),
         (replace(RUNNING, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"),
         (
-            replace(RUNNING, report=replace(FAILED_ONE, lanes=RETRYING.lanes)),
+            replace(RUNNING, report=replace(FAILED_ONE, conditions=(DOWN,))),
             Level.CRITICAL,
-            "gone; dn_1: retrying 2, next in 4 s",
+            "; dn_1: Connection refused, 40 s, 1 of 2 DNs waits",
         ),
         (replace(RUNNING, state=JobState.CATCHING_UP, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED"),
         (replace(RUNNING, state=JobState.PAUSED, report=FAILED_ONE), Level.CRITICAL, "TTL"),
@@ -99,11 +101,12 @@ def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
 def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_brings_it_back_alone() -> None:
     view = replace(RUNNING, report=FAILED_ONE, reason=FAILED_ONE.reason)
     found = stands(view, NOW)
-    assert found.wrong == why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
+    assert why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
+    assert found.wrong.startswith(f"{why_of(view)}, its target stands still while the others go on")
     assert (found.trouble, found.only_tables) == ("SLOT LOST", True)
     assert found.safe == "reset it; then `slotkeeper jobs start orders --table ods.a`"
-    assert not stands(replace(view, report=replace(FAILED_ONE, lanes=RETRYING.lanes)), NOW).only_tables
-    assert stands(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe == ""
+    assert not stands(replace(view, report=replace(FAILED_ONE, conditions=(DOWN,))), NOW).only_tables
+    assert "ods.a" not in stands(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe
 
 
 def test_behind_is_the_furthest_lane_or_unknown() -> None:
@@ -170,7 +173,7 @@ def test_it_loads_no_spark_no_screens_and_no_database_driver(tmp_path: Path) -> 
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert json.loads(ended.stdout) == {"severity": "ok", "jobs": []}
+    assert json.loads(ended.stdout) == {"severity": "ok", "jobs": [], "faults": []}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""Which server or DN the lanes of a job blame together, and since when; a new attempt ends nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.domain.attempts import History
+from core.domain.condition import Condition, merged
+from core.domain.lane import Activity, Lane
+from core.domain.slot import Shard
+from core.engine.driver.conditions import of_lanes
+from tests.unit.engine.test_lane_io import LANE
+
+SINK = 'sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused'
+SOURCE = SINK.replace("sink mart", "source dws1")
+DN = "source dws1 (h:8000/g as etl): pooler: failed to create 1 connections, remote node dn_2"
+
+
+def lane(number: int, **more: object) -> Lane:
+    shard = Shard(f"dn_{number}", number)
+    return replace(LANE, shard=shard, key=replace(LANE.key, shard=shard.name), **more)  # type: ignore[arg-type]
+
+
+def failing(number: int, error: str, side: str, since: float = 60.0, code: str = "08006", **more: object) -> Lane:
+    found = {"activity": Activity.WAITING, "history": History(3), "failing_since": since} | more
+    return lane(number, error=error, side=side, code=code, **found)
+
+
+def test_a_sink_that_refuses_is_one_condition_of_all_lanes_since_the_first() -> None:
+    lanes = [failing(1, SINK, "sink", 62.0), failing(2, SINK, "sink", 60.0), lane(3), lane(4)]
+    (one,) = of_lanes(lanes, 100.0, 1_000.0)
+    assert one == Condition("sink", "sink mart", "Connection refused", 960.0, ("dn_1", "dn_2"), 4, 3)
+    assert one.said == "sink mart: Connection refused, 2 of 4 DNs wait"
+
+
+def test_a_new_attempt_ends_nothing() -> None:
+    trying = failing(1, SINK, "sink", activity=Activity.APPLYING)
+    assert of_lanes([trying], 100.0, 1_000.0) == of_lanes([failing(1, SINK, "sink")], 100.0, 1_000.0)
+    assert trying.retry and not trying.answered.retry
+    assert of_lanes([trying.answered], 100.0, 1_000.0) == ()
+
+
+def test_what_names_a_dn_is_the_dns_and_a_line_that_breaks_the_sources() -> None:
+    (dn,) = of_lanes([failing(2, DN, "source"), lane(1)], 100.0, 1_000.0)
+    assert (dn.party, dn.name, dn.lanes) == ("dn", "dn_2", ("dn_2",))
+    (source,) = of_lanes([failing(2, SOURCE, "source"), lane(1)], 100.0, 1_000.0)
+    assert (source.party, source.name) == ("source", "source dws1")
+
+
+def test_a_dn_that_answers_nothing_is_told_before_any_limit_of_its_task() -> None:
+    hangs = lane(2, activity=Activity.APPLYING, silent_since=97.0, silent="does not answer within 2 s")
+    (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0)
+    assert (one.party, one.name, one.since, one.cause) == ("dn", "dn_2", 997.0, "does not answer within 2 s")
+
+
+def test_dns_behind_a_silent_source_are_the_sources() -> None:
+    silent = Condition("source", "source dws1", "does not answer", 990.0)
+    dn = Condition("dn", "dn_2", "no answer", 995.0, ("dn_2",), 4)
+    (one,) = merged((silent, dn))
+    assert (one.name, one.cause, one.since, one.lanes, one.of) == (
+        "source dws1",
+        "does not answer",
+        990.0,
+        ("dn_2",),
+        4,
+    )
+
+
+def test_a_table_at_rest_blames_nobody() -> None:
+    assert of_lanes([failing(1, SINK, "sink", activity=Activity.STOPPED)], 100.0, 1_000.0) == ()

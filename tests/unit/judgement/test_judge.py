@@ -1,0 +1,149 @@
+"""What is wrong, whose fault it is, since when, and until when it is told: one pure judgement of everything known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from core.domain.condition import Condition
+from core.domain.fault import Fault, Party, Severity, worst
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
+from core.domain.report import JobReport
+from core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
+from core.judgement.judge import judge
+from core.judgement.limits import Limits
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
+DNS = tuple(f"dn_{number}" for number in range(1, 5))
+VIEW = JobView(
+    "orders", JobState.RUNNING, WantedState.RUN, run="r1", supervisor_alive=True, driver_alive=True,
+    report=JobReport("orders", "r1", "RUNNING"), reported_at=NOW, reported=True, changed_at=NOW - timedelta(hours=1),
+)  # fmt: skip
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def told(view: JobView = VIEW, **more: object) -> tuple[Fault, ...]:
+    return judge(Facts(NOW, (JobSeen(view, **more),)))  # type: ignore[arg-type]
+
+
+def by(*conditions: Condition, **more: object) -> JobView:
+    assert VIEW.report is not None
+    return replace(VIEW, report=replace(VIEW.report, conditions=conditions), **more)  # type: ignore[arg-type]
+
+
+def test_a_job_that_follows_has_no_fault() -> None:
+    assert told(lags=dict.fromkeys(DNS, 0.4)) == ()
+
+
+def test_a_sink_that_is_down_is_named_with_its_words_since_when_and_who_waits() -> None:
+    (one,) = told(by(Condition("sink", "sink mart", "Connection refused", ago(40).timestamp(), DNS, 4, 7)))
+    assert one.said(NOW) == "sink mart: Connection refused, 40 s, 4 of 4 DNs wait"
+    assert (one.party, one.severity, one.since) == (Party.SINK, Severity.WARNING, ago(40))
+
+
+def test_what_lasts_five_minutes_is_critical() -> None:
+    (one,) = told(by(Condition("dn", "dn_2", "no answer", ago(300).timestamp(), ("dn_2",), 4)))
+    assert (one.party, one.severity, one.effect) == (Party.DN, Severity.CRITICAL, "1 of 4 DNs waits")
+
+
+def test_a_lane_that_waits_for_a_server_is_not_blamed_for_its_lag_too() -> None:
+    down = by(Condition("sink", "sink mart", "refused", ago(90).timestamp(), DNS[:2], 4))
+    found = told(down, lags={"dn_1": 90.0, "dn_2": 90.0, "dn_3": 45.0, "dn_4": 1.0})
+    assert [(one.rule, one.name) for one in found] == [("sink_fails", "sink mart"), ("lag", "dn_3")]
+
+
+@pytest.mark.parametrize(
+    ("lag", "severity"), [(29.0, None), (30.0, Severity.WARNING), (300.0, Severity.CRITICAL), (None, None)]
+)
+def test_a_lag_counts_from_its_limits_on(lag: float | None, severity: Severity | None) -> None:
+    assert worst(told(lags={"dn_1": lag, "dn_2": 0.0})) is severity
+
+
+@pytest.mark.parametrize("state", [JobState.SNAPSHOT, JobState.CATCHING_UP, JobState.PENDING])
+def test_a_copy_lags_and_that_is_no_fault(state: JobState) -> None:
+    assert told(replace(VIEW, state=state), lags={"dn_1": 4_000.0}) == ()
+
+
+def test_a_driver_that_was_killed_is_told_as_restarting_and_for_ten_minutes_after() -> None:
+    crashes = (ago(8), ago(300), ago(700))
+    restarting = replace(VIEW, driver_alive=False, state=JobState.PENDING)
+    (one,) = told(restarting, crashes=crashes, crash="killed by SIGKILL")
+    assert one.said(NOW).startswith("the driver: 2 crashes in 10 min, the last: killed by SIGKILL, 8 s, RESTARTING")
+    (later,) = told(crashes=crashes, crash="killed by SIGKILL")
+    assert later.effect.startswith("it runs again") and later.party is Party.PROCESS
+    assert told(crashes=(ago(600),)) == ()
+
+
+def test_a_new_start_does_not_end_what_was_wrong_before_it_has_reported() -> None:
+    before = replace(VIEW, reported=False)
+    (one,) = told(before, crashes=(ago(3),))
+    assert "RESTARTING" in one.effect
+
+
+def test_a_pause_says_who_asked_for_it_and_why() -> None:
+    (one,) = told(replace(VIEW, state=JobState.PAUSED), asked_by="eva uid 1000", asked_why="index build")
+    assert one.said(NOW).startswith("paused by eva uid 1000: reason: index build, 60 min, applies nothing, and the TTL")
+    assert (one.party, one.do) == (
+        Party.PERSON, "`slotkeeper jobs resume orders` lets it apply again from where it is",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trouble", "party"),
+    [("SLOT LOST", Party.SLOT), ("SINK OLDER", Party.SINK), ("SOURCE OLDER", Party.SOURCE), ("", Party.PROCESS)],
+)
+def test_a_job_that_failed_names_whose_fault_it_was(trouble: str, party: Party) -> None:
+    ended = replace(VIEW, state=JobState.FAILED, trouble=trouble, reason=f"{trouble}: dn_1: why".removeprefix(": "))
+    (one,) = told(replace(ended, supervisor_alive=False, driver_alive=False))
+    assert (one.rule, one.party, one.severity) == ("job_failed", party, Severity.CRITICAL)
+    assert one.said(NOW).count(trouble or "FAILED") == 1, "a trouble is named once"
+
+
+def test_unknown_is_never_fine() -> None:
+    away = replace(VIEW, elsewhere=True, supervisor_alive=False, driver_alive=False, reason="started elsewhere")
+    assert worst(told(away)) is Severity.UNKNOWN
+    assert worst(judge(Facts(NOW, machine=Machine("/s", "state file is damaged")))) is Severity.UNKNOWN
+    assert worst(judge(Facts(NOW, refused={"b": "unknown key"}))) is Severity.UNKNOWN
+
+
+def test_a_disk_that_fills_is_told_before_it_is_full() -> None:
+    (nearly,) = judge(Facts(NOW, machine=Machine("/s", free=200 << 20)))
+    assert (nearly.rule, nearly.severity, nearly.value) == ("disk_nearly_full", Severity.WARNING, "200 MiB")
+    (full,) = judge(Facts(NOW, machine=Machine("/s", full="the disk at / is full", free=0)))
+    assert (full.rule, full.severity) == ("disk_full", Severity.CRITICAL)
+    assert judge(Facts(NOW, machine=Machine("/s", free=1 << 33))) == ()
+
+
+def slot(left: float, **more: object) -> SlotSeen:
+    made = SlotSeen("dws1", "ods.orders", "s1", "orders", NOW, True, NOW + timedelta(seconds=left), 1_000.0, 7, "dn_1")
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("left", "severity"), [(501, None), (499, Severity.WARNING), (199, Severity.CRITICAL), (0, Severity.CRITICAL)]
+)
+def test_a_ttl_has_one_severity_by_the_part_that_is_left(left: float, severity: Severity | None) -> None:
+    assert worst(judge(Facts(NOW, slots=(slot(left),)))) is severity
+
+
+def test_a_lost_slot_has_no_time_left() -> None:
+    (one,) = judge(Facts(NOW, slots=(slot(900, exists=False),)))
+    assert (one.rule, one.value) == ("slot_absent", "ABSENT") and "left" not in one.said(NOW)
+
+
+def test_the_worst_comes_first_and_then_what_lasts_longest() -> None:
+    source = Condition("source", "source dws1", "refused", ago(9).timestamp(), DNS, 4)
+    sink = Condition("sink", "sink mart", "refused", ago(90).timestamp(), DNS, 4)
+    found = judge(Facts(NOW, (JobSeen(by(source, sink)),), (slot(100),)))
+    assert [one.rule for one in found] == ["slot_ttl", "sink_fails", "source_fails"]
+
+
+def test_limits_are_the_configurations() -> None:
+    late = Facts(NOW, (JobSeen(VIEW, {"dn_1": 12.0}),), limits=Limits(lag_warning=10.0))
+    assert [one.rule for one in judge(late)] == ["lag"]
