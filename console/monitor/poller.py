@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 
+from console.monitor.sights import sights
+
 if TYPE_CHECKING:
     from console.monitor.slot_poller import SlotPoller
     from console.monitor.snapshot import Local, TableSeen
+    from core.judgement.facts import SlotSeen
 
 EVERY = 2.0
 RESTING = 10.0
@@ -50,6 +53,9 @@ class Reads(Protocol):
 
     def local(self, job: str = "") -> Local:
         """What it says; with errors and log of one job where it is named."""
+
+    def remember(self, found: list[SlotSeen]) -> None:
+        """What was seen of slots, for everybody on this machine."""
 
     def close(self) -> None:
         """Give it back."""
@@ -125,6 +131,7 @@ class Collector:
                 self._slot_poller.close(source)
                 return
             seen = self._slot_poller.turn(source)
+            self._reader.remember(sights(seen))
             post(SlotsSeen(*seen))
             failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
             # a source that does not answer is asked less often

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from queue import SimpleQueue
 
 from console.monitor.health import facts
 from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
@@ -23,12 +24,13 @@ from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from core.errors import SlotkeeperError
-from core.judgement.facts import Facts, Machine
+from core.judgement.facts import Facts, Machine, SlotSeen
 from core.judgement.judge import judge
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
 from core.launch.seen import gather
 from core.redaction import masked
+from core.state import slots_seen
 from core.state.acks import AckFile
 from core.state.audit import Audit
 from core.state.faults import StateError
@@ -50,6 +52,11 @@ class Reader:
         self._clock = clock
         self._store: Store | None = None
         self._throughput = Throughput()
+        self._sights: SimpleQueue[list[SlotSeen]] = SimpleQueue()
+
+    def remember(self, found: list[SlotSeen]) -> None:
+        """What this console has seen of slots, for everybody here; from any thread, kept at the next reading."""
+        self._sights.put(found)
 
     def local(self, job: str = "") -> Local:
         """What the state store says; with errors and log of one job where it is named."""
@@ -62,6 +69,11 @@ class Reader:
             fault = message_of(error)
             return Local(now, fault=fault, faults=judge(Facts(now, machine=Machine(str(self._folder), fault))))
 
+    def _keep_sights(self, store: Store) -> None:
+        with suppress(SlotkeeperError):  # a folder that may only be read: this console tells of them all the same
+            while not self._sights.empty():
+                slots_seen.put(store, self._sights.get())
+
     def close(self) -> None:
         """Give the state store back."""
         if self._store is not None:
@@ -69,6 +81,7 @@ class Reader:
             self._store = None
 
     def _read(self, store: Store, job: str, now: datetime) -> Local:
+        self._keep_sights(store)
         self._throughput.follow(Metrics(store), now)
         seen = gather(store, self.loaded, now, self._throughput.lags(now))
         views, faults = [one.view for one in seen.jobs], judge(seen)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from console.monitor.snapshot import Local
     from console.monitor.store_reader import Reader
     from core.domain.peek import Ask, Page
+    from core.judgement.facts import SlotSeen
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
 """Reads binlog rows of (source, table); the last argument asks for masked values."""
@@ -102,6 +103,11 @@ class LateReader:
 
             self._reader = Reader(*self._over)
         return self._reader.local(job)
+
+    def remember(self, found: list[SlotSeen]) -> None:
+        """What was seen of slots; before the store was read for the first time there is nowhere to keep it."""
+        if self._reader is not None:
+            self._reader.remember(found)
 
     def close(self) -> None:
         """Give the state store back."""

@@ -23,6 +23,7 @@ from core.sinks import registry as sinks
 from core.slots.change import refuse_shared
 from core.slots.reset.context import Probe, ResetContext, silent
 from core.sources import registry
+from core.state import slots_seen
 from core.state.audit import actor
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
@@ -80,7 +81,7 @@ def reset_context(
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
     clock, target = SystemClock(), (beside or store).target(job)
-    with closing(retention), closing(resets), closing(beside or resets):
+    with closing(retention), closing(resets), closing(beside or resets), _forgotten(job, folder):
         yield ResetContext(
             job=job,
             positions=registry.open(job.source_kind).positions,
@@ -102,6 +103,15 @@ def reset_context(
             steal=steal,
             probe=probe,
         )
+
+
+@contextmanager
+def _forgotten(job: JobSpec, folder: StateFolder) -> Iterator[None]:
+    """What was seen of the slot before is not how it stands after the block."""
+    try:
+        yield
+    finally:
+        slots_seen.forget(folder.path, job.channel.source_table, job.slot)
 
 
 def _refuse_no_reset(job: JobSpec) -> None:

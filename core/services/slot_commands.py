@@ -44,6 +44,7 @@ from core.slots.status.inspect import TableSlots, inspect
 from core.slots.status.preflight import Preflight, Rate, gather, judge
 from core.slots.status.retained import OwnLane, TableRetained, retained
 from core.sources import registry
+from core.state import slots_seen
 from core.state.audit import intent
 from core.state.folder import StateFolder
 from core.wiring import worker
@@ -194,6 +195,7 @@ def change(
 
         audit = CopiedAudit(StateFolder.open(loaded.state_dir), session, heard.tell)
         line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
+        stack.callback(slots_seen.forget, loaded.state_dir, table, slot)
         return Changed(plan, audited(audit, line, act, after))
 
 

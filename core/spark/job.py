@@ -23,6 +23,7 @@ from typing import NoReturn
 from core.clock import SystemClock
 from core.config import masking
 from core.config.load import load_usable, text_of
+from core.config.model import Loaded
 from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
 from core.domain.spec import JobSpec
@@ -40,6 +41,7 @@ from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMIN
 from core.services.audit import DriverAudit
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.spark.slot_watch import SlotWatch
 from core.state import started, tables
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
@@ -168,7 +170,7 @@ class Watchman(threading.Thread):
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
     with Store.open(Path(options.state_dir)) as store:
-        job = _job(options, store)
+        loaded, job = _job(options, store)
         for warning in job_warnings(job):
             _say(f"warning: {warning}")
         store.set_driver(options.run, identity.of(os.getpid(), options.run))
@@ -180,7 +182,7 @@ def drive(options: argparse.Namespace) -> int:
             watchman.start()
         ending.start()
         try:
-            code = _drive(job, options, store, wanted_states)
+            code = _drive(loaded, job, options, store, wanted_states)
         finally:
             watchman.stop()
             ending.stop()
@@ -189,9 +191,9 @@ def drive(options: argparse.Namespace) -> int:
         return code
 
 
-def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
+def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
     runner: SparkRunner | None = None
-    pulse: Pulse | None = None
+    beside: list[Pulse | SlotWatch] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
@@ -199,8 +201,9 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
-        pulse = Pulse(pinged(job), SystemClock(), narrator.unanswered)
-        pulse.start()
+        beside += [Pulse(pinged(job), SystemClock(), narrator.unanswered), SlotWatch(loaded, job, store, narrator)]
+        for one in beside:
+            one.start()
         wired = JobContext(
             job,
             sessions,
@@ -221,8 +224,8 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
-        if pulse is not None:
-            pulse.stop()
+        for one in beside:
+            one.stop()
         sessions.close()
         if runner is not None:
             runner.close()
@@ -258,8 +261,8 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
-def _job(options: argparse.Namespace, store: Store) -> JobSpec:
-    """The job as this run was started with it: what is in the file by now counts from the next `jobs start` on."""
+def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
+    """The configuration and the job as this run was started with it: what is in the file by now counts from the next `jobs start` on."""
     kept = started.kept(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept
@@ -273,7 +276,7 @@ def _job(options: argparse.Namespace, store: Store) -> JobSpec:
         for row in store.runs(job.name):
             started.drop(store.folder, row.run)  # of runs that a kill left behind
         started.keep(store.folder, options.run, text)
-    return replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
+    return loaded, replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 
 def _say(text: str) -> None:

@@ -67,6 +67,11 @@ class StoreNarrator:
         self._lanes: tuple[dict[str, Lane], int, int] | None = None
         self._lock = threading.Lock()
 
+    @property
+    def streams(self) -> bool:
+        """Whether the job has come so far that its lanes are known, and so its slots are there."""
+        return self._lanes is not None
+
     def event(self, event: JobEvent, reason: str = "") -> None:
         """Something happened to the job's state; told at once."""
         try:

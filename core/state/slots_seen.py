@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
+from core.errors import SlotkeeperError
 from core.judgement.facts import SlotSeen
 from core.state.rows import moment
 from core.state.sqlite import Store
@@ -37,6 +40,12 @@ def put(store: Store, found: Iterable[SlotSeen]) -> None:
             rows,
         )
         sql.execute("DELETE FROM slots_seen WHERE at < ?", (max(row[4] for row in rows) - KEPT_SECONDS,))
+
+
+def forget(folder: Path, table: str, slot: str) -> None:
+    """Drop what was seen of a slot that has just been changed: the next look tells how it is now. Never raises."""
+    with suppress(SlotkeeperError), Store.open(folder) as store, store.write() as sql:
+        sql.execute("DELETE FROM slots_seen WHERE source_table = ? AND slot = ?", (table, slot))
 
 
 def all_seen(store: Store) -> tuple[SlotSeen, ...]:

@@ -163,6 +163,9 @@ def test_the_end_of_a_rest_is_a_look_at_once() -> None:
         def local(self, job: str = "") -> Local:
             return Local(NOW)
 
+        def remember(self, found: object) -> None:
+            return
+
         def close(self) -> None:
             return
 

@@ -1,0 +1,28 @@
+"""What a look at a table's slots says to the judgement: until when each is kept, by the clock of this host. Pure.
+
+Next door: `retained.py` and `inspect.py` put a look together, `core.state.slots_seen` keeps what is said here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from core.judgement.facts import SlotSeen
+from core.slots.status.inspect import SlotView, TableSlots
+from core.slots.status.retained import TableRetained
+
+
+def sights(source: str, table: str, at: datetime, slots: TableSlots, retained: TableRetained) -> list[SlotSeen]:
+    """Every slot that the look at a moment of this host's clock has shown."""
+    return [_sight(source, table, at, slot, retained) for slot in slots.slots]
+
+
+def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained) -> SlotSeen:
+    kept = retained.slot(slot.name)
+    expires = retained.words.marks  # where nothing is kept for a slot, nothing of it can expire
+    left, back = (kept.left if expires else None), kept.furthest_back
+    return SlotSeen(
+        source, table, slot.name, slot.job or "", at, slot.exists,
+        None if left is None else at + timedelta(seconds=left.seconds),
+        retained.ttl.seconds if expires else None, slot.unread, back.shard if back is not None else "",
+    )  # fmt: skip
