@@ -245,19 +245,15 @@ def test_a_job_in_the_foreground_is_one_that_stop_reaches_from_elsewhere(jobs: J
     assert said == "ended STOPPED\n"
 
 
-def _minds_hangups() -> None:
-    """As a shell at a terminal does, also where these tests themselves run under nohup."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Jobs) -> None:
     jobs.config("orders")
     master, slave = pty.openpty()
     # A session leader that opens a terminal gets it as its own, and SIGHUP when the terminal goes away.
     script = f": < {os.ttyname(slave)}; {sys.executable} -m tests.support.jobs {jobs.folder} orders; exec sleep 600"
     shell = subprocess.Popen(
-        ["sh", "-c", script], cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-        preexec_fn=_minds_hangups,
+        # as a shell at a terminal is, also where these tests themselves run under nohup
+        ["env", "--default-signal=HUP", "sh", "-c", script], cwd=ROOT, stdin=slave, stdout=slave, stderr=slave,
+        start_new_session=True,
     )  # fmt: skip
     os.close(slave)
     until(lambda: jobs.store.job("orders") is not None and jobs.view_of_job("orders").reported, 20, "the job runs")
