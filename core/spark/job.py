@@ -26,6 +26,7 @@ from core.config.load import load_usable, text_of
 from core.config.model import Loaded
 from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
+from core.domain.position import Position
 from core.domain.spec import JobSpec
 from core.domain.table import TableWanted
 from core.domain.text import safe
@@ -39,6 +40,7 @@ from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.services.audit import DriverAudit
+from core.sources import registry
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.spark.slot_watch import SlotWatch
@@ -215,6 +217,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
             asked=wanted_states.of_tables,
+            recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
         return _ended(run_job(wired), narrator, wanted_states)
@@ -231,6 +234,17 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             runner.close()
         with suppress(OSError):
             folder.rmdir()
+
+
+def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
+    """Where each lane stood when it was reported last; nothing where no report can be read."""
+    read, found = registry.open(job.source_kind).positions.position, dict[str, Position]()
+    with suppress(Busy, StateError, ValueError):
+        row = store.job(job.name)
+        for lane in row.report.lanes if row is not None and row.report is not None else ():
+            if lane.position:
+                found[lane.name] = read(lane.position)
+    return found
 
 
 def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
