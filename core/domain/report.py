@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.domain.lag import FRESH_SECONDS
+from core.domain.lock_wait import LockWait
 from core.domain.table import TableReport
 
 
@@ -73,7 +74,8 @@ class JobReport:
     configuration. `repeats` are the rows that a sink beside its progress store may have got once more, ever. `unit` is
     what `behind` counts and `place` what a position is called, by the source's dialect; `keeps_positions` is its trait
     (`core.domain.source_traits`): where it keeps none, no slot of it has a time to live. `tables` are how the tables of
-    a job of several stand, each by itself.
+    a job of several stand, each by itself. `lock_waits` are those of its sessions at the sink, as last measured, and
+    `locks_untold` why the sink could not tell of them when it was last asked, "" where it could.
     """
 
     job: str
@@ -97,3 +99,5 @@ class JobReport:
     place: str = ""
     keeps_positions: bool = True
     tables: tuple[TableReport, ...] = ()
+    lock_waits: tuple[LockWait, ...] = ()
+    locks_untold: str = ""

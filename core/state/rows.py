@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity
+from core.domain.lock_wait import Blocker, LockWait
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
 from core.redaction import masked_values
 from core.state.typed import checked
 
-_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Identity)
-_FIELDS: dict[type, set[str]] = {
-    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, TableReport, Identity)
-}
+_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, LockWait, Blocker, Identity)
+_KINDS = (JobReport, LaneReport, TableReport, LockWait, Blocker, Identity)
+_FIELDS: dict[type, set[str]] = {kind: {each.name for each in fields(kind)} for kind in _KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,13 @@ def report_from(text: str) -> JobReport:
     found = json.loads(text)
     lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
     tables = tuple(_known(TableReport, table) for table in found.pop("tables", ()))
-    return _known(JobReport, {**found, "lanes": lanes, "tables": tables})
+    waits = tuple(_lock_wait(wait) for wait in found.pop("lock_waits", ()))
+    return _known(JobReport, {**found, "lanes": lanes, "tables": tables, "lock_waits": waits})
+
+
+def _lock_wait(found: dict[str, Any]) -> LockWait:
+    blockers = tuple(_known(Blocker, blocker) for blocker in found.pop("blockers", ()))
+    return _known(LockWait, {**found, "blockers": blockers})
 
 
 def job_from(row: sqlite3.Row) -> JobRow:
