@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from core.domain.text import safe
 from core.drivers.deadline import cut_off
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
+from core.engine.driver.lock_watch import LockWatch
 from core.engine.driver.pulse import Pulse
 from core.engine.driver.tables import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
@@ -43,7 +44,7 @@ from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.state import started, tables
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
-from core.wiring.driver import WiredSessions, pinged
+from core.wiring.driver import WiredSessions, locks_at, pinged
 from core.wiring.worker import ENTRIES, store_session
 
 CRASHED = 1
@@ -191,7 +192,7 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
     runner: SparkRunner | None = None
-    pulse: Pulse | None = None
+    beside: list[Pulse | LockWatch] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
@@ -199,8 +200,7 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
-        pulse = Pulse(pinged(job), SystemClock(), narrator.unanswered)
-        pulse.start()
+        beside += _asked_beside(job, narrator)
         wired = JobContext(
             job,
             sessions,
@@ -221,13 +221,23 @@ def _drive(job: JobSpec, options: argparse.Namespace, store: Store, wanted_state
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
-        if pulse is not None:
-            pulse.stop()
+        for one in beside:
+            one.stop()
         sessions.close()
         if runner is not None:
             runner.close()
         with suppress(OSError):
             folder.rmdir()
+
+
+def _asked_beside(job: JobSpec, narrator: StoreNarrator) -> Iterator[Pulse | LockWatch]:
+    """What asks the job's servers in threads of its own, begun."""
+    pulse = Pulse(pinged(job), SystemClock(), narrator.unanswered)
+    pulse.start()
+    yield pulse
+    locks = LockWatch(locks_at(job), SystemClock(), narrator.lock_waits)
+    locks.start()
+    yield locks
 
 
 def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:

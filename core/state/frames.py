@@ -18,6 +18,7 @@ from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
+from core.state.rows import lock_wait_from
 
 LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
@@ -94,6 +95,7 @@ def frame_of(text: bytes) -> Frame:
 def _columns(report: JobReport) -> dict[str, Any]:
     made = {name: getattr(report, name) for name in sorted(_REPORT_FIELDS) if name != "lanes"}
     made["tables"] = [asdict(table) for table in report.tables]
+    made["lock_waits"] = [asdict(wait) for wait in report.lock_waits]
     made["lanes"] = {name: [_short(getattr(lane, name)) for lane in report.lanes] for name in _LANE_FIELDS}
     return made
 
@@ -110,5 +112,6 @@ def _report(found: dict[str, Any]) -> JobReport:
         TableReport(**{name: table[name] for name in _TABLE_FIELDS if name in table})
         for table in found.pop("tables", ())
     )
+    waits = tuple(lock_wait_from(wait) for wait in found.pop("lock_waits", ()))
     known = {name: value for name, value in found.items() if name in _REPORT_FIELDS}
-    return JobReport(**known, lanes=lanes, tables=tables)
+    return JobReport(**known, lanes=lanes, tables=tables, lock_waits=waits)

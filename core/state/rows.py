@@ -105,11 +105,12 @@ def report_from(text: str) -> JobReport:
     found = json.loads(text)
     lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
     tables = tuple(_known(TableReport, table) for table in found.pop("tables", ()))
-    waits = tuple(_lock_wait(wait) for wait in found.pop("lock_waits", ()))
+    waits = tuple(lock_wait_from(wait) for wait in found.pop("lock_waits", ()))
     return _known(JobReport, {**found, "lanes": lanes, "tables": tables, "lock_waits": waits})
 
 
-def _lock_wait(found: dict[str, Any]) -> LockWait:
+def lock_wait_from(found: dict[str, Any]) -> LockWait:
+    """A wait from what `asdict` made of it; keys that this version does not know are left out."""
     blockers = tuple(_known(Blocker, blocker) for blocker in found.pop("blockers", ()))
     return _known(LockWait, {**found, "blockers": blockers})
 
