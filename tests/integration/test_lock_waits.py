@@ -142,6 +142,15 @@ def test_a_row_that_somebody_changed_and_left_names_its_table(place: Place) -> N
     assert wait.root is not None and wait.root.pid == eve.info.backend_pid
 
 
+def test_an_insert_of_a_key_that_somebody_else_inserts_waits_for_a_row_without_its_table(place: Place) -> None:
+    statement = f"INSERT INTO {TABLE} VALUES (3, 3) ON CONFLICT (id) DO NOTHING"
+    eve = place.stranger(statement)
+    place.waiting(statement, "slotkeeper/orders/7")
+    (wait,) = place.waits(place.reader())
+    assert wait.thing == "a row" and wait.statement == statement
+    assert wait.root is not None and wait.root.pid == eve.info.backend_pid
+
+
 def test_in_a_queue_the_one_that_waits_for_nobody_is_named_and_who_else_is_in_front(place: Place) -> None:
     eve = place.stranger(f"SELECT * FROM {TABLE}", name="report")
     found = place.reader(prefix="migration")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core.domain.lock_owner import without_literals
 from core.domain.lock_wait import Blocker, LockWait, continued, ordered
 from core.drivers import pg
 from core.drivers.session import Book
@@ -229,7 +230,7 @@ def _thing(kind: str, schema: str | None, relation: str | None) -> str:
 
 
 def _said(statement: str | None) -> str | None:
-    return None if statement is None or statement == _CONCEALED else statement
+    return None if statement is None or statement == _CONCEALED else without_literals(statement)
 
 
 def _at(now: float, seconds: float | None) -> float | None:
