@@ -161,6 +161,7 @@ ROWS = (
     Row("a DN fails", _dn_fails, "dn_fails", Party.DN, "dn_2", _dn_back),
     Row("the sink is stopped", _sink_stops, "sink_fails", Party.SINK, "sink", _sink_starts),
     Row("the driver is killed", _driver_killed, "driver_crashed", Party.PROCESS, "SIGKILL"),
+    Row("somebody locks the target", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked),
     Row("the source is truncated", _truncated, "job_failed", Party.SLOT, "SLOT LOST"),
     Row("a column is added at the source", _column_added, "job_failed", Party.SLOT, "SLOT LOST"),
     Row("a row does not fit", _bad_row, "job_failed", Party.PROCESS, "violates"),
