@@ -26,6 +26,7 @@ from core.domain.verified import Verified
 from core.errors import SlotkeeperError
 from core.judgement.facts import Facts, Machine, SlotSeen
 from core.judgement.judge import judge
+from core.launch import armed
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
 from core.launch.seen import gather
@@ -102,6 +103,7 @@ class Reader:
             AckFile(store.folder).read(),
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),
+            armed=armed.others(store.folder, now),
             faults=faults,
         )
 
