@@ -85,6 +85,24 @@ def tell_refused(loaded: Loaded | None) -> dict[str, str]:
     return found
 
 
+def tell_unreadable(loaded: Loaded | None) -> dict[str, str]:
+    """The jobs one of whose password files cannot be read, each with its sentence, after a line for each to stderr.
+
+    A variable may be set for jobs alone, and a command may ask somebody: neither is looked at.
+    """
+    found = {}
+    for name, job in loaded.jobs.items() if loaded else ():
+        ends = (job.source, job.sink, job.store_at[0])
+        refs = dict.fromkeys([job.spark.secret, *(ref for end in ends for ref in (end.password, end.sslpassword))])
+        for ref in (one for one in refs if one.how == "file"):
+            try:
+                secrets.resolve(ref)
+            except ConfigError as error:
+                found[name] = str(error)
+                diagnostics.warn(f"job {name}: {diagnostics.with_hint(error)}")
+    return found
+
+
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:
     """The configuration, where one is read, and the state folder: `given`, the configured one, or the default."""
     if given is not None:

@@ -1,6 +1,7 @@
 """`slotkeeper status`: one line per job from the state store alone, for people in a hurry and for monitoring.
 
-No server is asked. With --exit-code the plugin convention holds: 0 ok, 1 warning, 2 critical, 3 unknown.
+No server is asked. With --exit-code the convention of monitoring plugins holds: 0 ok, 1 warning, 2 critical, 3 for
+whatever prevents a judgement, which `console.__main__` sees to where this command cannot be reached or fails.
 Next door: `console.monitor.health` says how a job stands; `jobs show` says more about one job.
 """
 
@@ -13,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from console.cli import diagnostics, output, select
+from console.cli import output, select
+from console.cli.context import BY_CODE, UNJUDGED
 from console.cli.select import OneJson, StateDir
 from console.monitor.health import facts
 from console.monitor.snapshot import JobFacts, Level
@@ -21,14 +23,14 @@ from console.monitor.store_reader import complete
 from console.views.rows import rank
 from core.clock import SystemClock
 from core.domain.verified import in_a_phrase
-from core.errors import SlotkeeperError
 from core.launch.view import observe_all
 from core.state.sqlite import Store
 from core.state.verified import last
 
-app = typer.Typer(help="One answer for monitoring.")
+app = typer.Typer(help="One answer for monitoring.", add_completion=False)
 
-EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: 3}
+EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: UNJUDGED}
+_REFUSED = "refused by the configuration"
 
 
 @app.command()
@@ -36,24 +38,18 @@ def status(
     ctx: typer.Context,
     as_json: OneJson = False,
     by_code: Annotated[
-        bool, typer.Option("--exit-code", help="end with 0 ok, 1 warning, 2 critical, 3 unknown")
+        bool, typer.Option(BY_CODE, help="end with 0 ok, 1 warning, 2 critical, 3 if that cannot be told")
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
     """One line per job, from the state store only; no server is asked."""
-    try:
-        loaded, folder = select.state_of(ctx, state_dir)
-        with Store.open(folder) as store:
-            views, verified = observe_all(store), last(store)
-    except SlotkeeperError as error:
-        if not by_code:
-            raise
-        diagnostics.warn(diagnostics.with_hint(error))
-        raise typer.Exit(EXIT_CODES[Level.UNKNOWN]) from None
+    loaded, folder = select.state_of(ctx, state_dir)
+    with Store.existing(folder) as store:
+        views, verified = observe_all(store), last(store)
     now = SystemClock().utc()
-    select.tell_refused(loaded)
+    why = {**select.tell_unreadable(loaded), **dict.fromkeys(select.tell_refused(loaded), _REFUSED)}
     found = sorted(complete([facts(view, now) for view in views], loaded, verified), key=lambda one: one.name)
-    found = [replace(one, wrong="refused by the configuration") if one.refused else one for one in found]
+    found = [unknown_at_least(one, why[one.name]) if one.name in why else one for one in found]
     overall = worst(one.level for one in found)
     if as_json:
         output.as_json({"severity": _word(overall), "jobs": list(map(_values, found))})
@@ -64,6 +60,14 @@ def status(
             output.line("no job is known here")
     if by_code:
         raise typer.Exit(EXIT_CODES.get(overall, 0))
+
+
+def unknown_at_least(one: JobFacts, why: str) -> JobFacts:
+    """A job of which the configuration cannot be used: unknown, where nothing worse is known of it."""
+    if one.refused:  # it never ran here: that is all there is to say
+        return replace(one, level=Level.UNKNOWN, wrong=why)
+    level = one.level if one.level in (Level.CRITICAL, Level.WARNING) else Level.UNKNOWN
+    return replace(one, level=level, wrong="; ".join(filter(None, (one.wrong, why))))
 
 
 def worst(levels: Iterable[Level]) -> Level:
