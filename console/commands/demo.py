@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -30,7 +30,7 @@ from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
 from core.verify.comparison import Comparison
 
-app = typer.Typer(help="Try everything on this machine, without a warehouse.")
+app = typer.Typer(help="Try everything on this machine, without a warehouse.", add_completion=False)
 
 _EVERY = 2.0
 SMALLEST = (60, 15)
@@ -290,7 +290,20 @@ def _show(verdict: dict[str, object], as_json: bool) -> None:
     if as_json:
         output.as_json(verdict)
         return
-    output.table(["figure", "value"], [[name, value] for name, value in verdict.items()])
+    output.table(["figure", "value"], list(map(list, _figures(verdict))))
+
+
+def _figures(verdict: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The verdict's figures, those within a figure by both names.
+
+    >>> list(_figures({"seed": 1, "latency_ms": {"p50": 2.5, "p99": None}}))
+    [('seed', 1), ('latency_ms p50', 2.5), ('latency_ms p99', None)]
+    """
+    for name, value in verdict.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name} {inner}", one) for inner, one in value.items())
+        else:
+            yield name, value
 
 
 def _say_how_to_attach(run: Demo) -> None:

@@ -326,6 +326,8 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     found = reset_text.plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect
+        for name, count in (("read_again", move.read_again), ("skipped", move.skipped)):
+            values[name]["oldest_at"] = _time(count.oldest_us / 1_000_000) if count.oldest_us else None
     found["goal"]["text"] = plan.goal.text
     found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
     if plan.rows:

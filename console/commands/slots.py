@@ -35,7 +35,7 @@ from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_
 from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
 from core.state.sqlite import Store
 
-app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
+app = typer.Typer(help="Look at the slots of source tables, and change them.")
 
 RATE_SECONDS = 3.0
 """How long a job's next report is waited for, to tell its rate; it reports every second or so."""
