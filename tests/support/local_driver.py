@@ -1,0 +1,34 @@
+"""The driver of `core.spark.job` with threads where Spark would be: a real supervised job, for tests.
+
+Everything else is the product's: reports, wanted states, exit codes, the watchman. Next door: `fake_driver` does no
+work at all, `mirror` runs the engine in a thread of the test.
+"""
+
+from __future__ import annotations
+
+from core.engine.driver import start
+from core.engine.local_runner import LocalRunner
+from core.spark import job
+
+LEASE_WAIT = 3.0
+"""Seconds that a start waits for a lease that somebody has, in place of 30."""
+
+
+class Local(LocalRunner):
+    """What the driver asks of Spark beside running tasks."""
+
+    lost = False
+
+    def end_by(self, at: float) -> None:
+        """Nothing is waited for anyway."""
+
+
+def main() -> int:
+    """Run the job as the product does."""
+    vars(start)["LEASE_WAIT"] = LEASE_WAIT
+    vars(job)["open_runner"] = lambda *_: Local(4)
+    return job.main()
+
+
+if __name__ == "__main__":
+    job.leave(main())
