@@ -272,8 +272,9 @@ class Demo:
         if self._writers is not None:
             for writer in self._writers.writers:
                 writer.stop()
+            end = self._clock.monotonic() + seconds
             for writer in self._writers.writers:
-                writer.join(seconds)
+                writer.join(max(0.0, end - self._clock.monotonic()))
 
     def view(self) -> JobView:
         """A look at the job."""

@@ -194,8 +194,8 @@ def play_watched(run: Demo, incident: Incident, watch: Callable[[Callable[[], No
         if made and kept:
             say_made(made[0])
         view = run.view()
-        run.quiet_writers()
         world.opened.close()
+        run.quiet_writers()
     return {
         "incident": incident.name,
         "t0": made[0].since if made else None,

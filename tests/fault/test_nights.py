@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.embedded.incidents import play
+from console.commands.demo_incident import Night
 from core.embedded.incidents.record import Incident
 from core.embedded.incidents.registry import INCIDENTS
 from core.embedded.warehouse import Warehouse
@@ -43,8 +43,7 @@ def test_a_night_shows_is_refused_and_is_cured(
     if incident.small_disk and os.geteuid():
         pytest.skip("only root can mount a small disk")
     with world(incident, warehouse, tmp_path, monkeypatch, capsys, seed) as made:
-        done = play.make(made, incident)
-        seen = play.shown(made, incident, done)
-        refusal = play.refused(made, incident)
-        play.cure(made, incident)
-    print(f"{done.text}; shown after {seen.after_s} s: {seen.said}; refused: {refusal.text[-300:]}")
+        night = Night(incident, made)
+        night.play(lambda: None)
+    print(night.values())
+    assert night.fine, night.why
