@@ -179,11 +179,10 @@ class Demo:
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
         with closing(self.warehouse.connect()) as connection:
             orders.load(connection, self.options.rows, self.options.seed)
-        disk = self.folder / "disk"
         if self.options.small_disk:
-            self._opened.enter_context(small_disk(disk))
+            self._opened.enter_context(small_disk(self._state.parent))
         sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
-        text = configuration(self.warehouse.endpoint(), sink, disk / "state", self.options)
+        text = configuration(self.warehouse.endpoint(), sink, self._state, self.options)
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
@@ -196,8 +195,20 @@ class Demo:
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
         warehouse, sink = self._known()
-        state = self.folder / "disk" / "state"
-        return World(warehouse, sink, SINK_DATABASE, SINK_USER, self._sink_password, self.config, state, self._command)
+        return World(
+            warehouse,
+            sink,
+            SINK_DATABASE,
+            SINK_USER,
+            self._sink_password,
+            self.config,
+            self._state,
+            self._command,
+        )
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "disk" / "state" if self.options.small_disk else self.folder / "state"
 
     def _command(self, words: Sequence[str]) -> Answer:
         """A command as somebody at a prompt gives it."""

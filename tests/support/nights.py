@@ -65,10 +65,9 @@ def world(
         workload.create(warehouse)
         with closing(warehouse.connect()) as connection:
             orders.load(connection, ROWS, seed)
-        config, disk = folder / "slotkeeper.toml", folder / "disk"
+        config, state = folder / "slotkeeper.toml", folder / "disk" / "state"
         if incident.small_disk:
-            stack.enter_context(small_disk(disk))
-        state = disk / "state"
+            stack.enter_context(small_disk(state.parent))
         sink = warehouse.server.endpoint(database, user, secret)
         options = DemoOptions(sink_options=incident.options)
         config.write_text(configuration(warehouse.endpoint(), sink, state, options), "utf-8")
