@@ -50,7 +50,8 @@ _REFUSED = "refused by the configuration"
 LOCK_SECONDS = 5.0
 POLL_SECONDS = 0.5
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
-_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
+_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP, JobState.PENDING)
+"""States in which draining may be waited for: one that was resumed a moment ago is PENDING, and streams soon."""
 NOT_KNOWN = "?"
 _DATED = {"tables", "conditions"}
 """What of a report says since when, in seconds: JSON has times."""

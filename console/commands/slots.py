@@ -22,7 +22,7 @@ from core.config.model import Loaded, owners
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
-from core.launch.control import START_LOCK
+from core.launch.control import START_LOCK, settled
 from core.launch.view import observe
 from core.services import slot_commands
 from core.services.slot_commands import Polled
@@ -401,7 +401,7 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
         return None
     if store.job(job) is None:
         return Owner(job)
-    view = observe(store, job)
+    view = settled(store, job)
     return Owner(job, view.state, view.lives, view.elsewhere)
 
 
