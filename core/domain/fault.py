@@ -40,6 +40,8 @@ class Party(Enum):
     """Somebody who asked for it."""
 
 
+FEW = 40
+"""Characters of an effect that has room beside its cause in a terminal of 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 
@@ -73,7 +75,7 @@ class Fault:
         return "\x1f".join((self.rule, self.job, self.table, self.thing))
 
     def said(self, now: datetime) -> str:
-        """In one line: who, what, for how long, what waits.
+        """In one line: who, what, for how long, and what waits where a few words say it; `effect` has the rest.
 
         >>> from datetime import timedelta, timezone
         >>> now = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -82,7 +84,8 @@ class Fault:
         'sink mart: connection refused, 40 s, 4 of 4 DNs wait'
         """
         lasts = None if self.since is None else elapsed(self.since, now)
-        parts = (self.cause, "" if lasts is None else in_brief(lasts), self.effect)
+        waits = self.effect if len(self.effect) <= FEW else ""
+        parts = (self.cause, "" if lasts is None else in_brief(lasts), waits)
         return f"{self.name}: {', '.join(part for part in parts if part)}"
 
 
