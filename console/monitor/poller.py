@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 
-from console.monitor.sights import sights
-
 if TYPE_CHECKING:
     from console.monitor.slot_poller import SlotPoller
     from console.monitor.snapshot import Local, TableSeen
@@ -121,6 +119,11 @@ class Collector:
             self._hurry.wait(max(self._every, RESTING) if self._resting else self._every)
         self._reader.close()
 
+    def _remember(self, seen: list[TableSeen]) -> None:
+        from console.monitor.sights import sights  # its modules are loaded by then: a source has been asked
+
+        self._reader.remember(sights(seen))
+
     def _follow_slots(self, source: str, post: Post) -> None:
         failed = 0
         while True:
@@ -131,7 +134,7 @@ class Collector:
                 self._slot_poller.close(source)
                 return
             seen = self._slot_poller.turn(source)
-            self._reader.remember(sights(seen))
+            self._remember(seen)
             post(SlotsSeen(*seen))
             failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
             # a source that does not answer is asked less often

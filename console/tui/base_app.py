@@ -31,7 +31,6 @@ from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
 from console.tui.write_mode import Arming, Instant
 from core.domain.text import safe
-from core.launch import armed
 
 MESSAGE_SECONDS = 8.0
 
@@ -173,16 +172,25 @@ class Shell(PatchedApp):
             self.say(refused, Level.WARNING)
             return
         self._arming = write_mode.armed(reason, self.instant())
-        armed.note(self.services.folder, self._arming.reason, self._arming.since.utc + write_mode.LASTS)
+        self._note_armed(self._arming)
         self.say("armed for ten minutes; `:ro` ends it, so does no key for five minutes", Level.WARNING)
         self.redrawn()
 
     def disarm(self) -> None:
         """Only read again."""
         self._arming = None
-        armed.forget(self.services.folder)
+        self._note_armed(None)
         self.say("read-only again")
         self.redrawn()
+
+    def _note_armed(self, arming: Arming | None) -> None:
+        """For the other consoles of this state folder."""
+        from core.launch import armed  # what reads files is not loaded before it is needed
+
+        if arming is None:
+            armed.forget(self.services.folder)
+        else:
+            armed.note(self.services.folder, arming.reason, arming.since.utc + write_mode.LASTS)
 
     def check_write_mode(self) -> bool:
         """Whether a countdown is shown; says so where it ended."""
@@ -192,7 +200,7 @@ class Shell(PatchedApp):
         why = one.ended(self.instant(), self.touched)
         if why:
             self._arming = None
-            armed.forget(self.services.folder)
+            self._note_armed(None)
             self.say(why, Level.WARNING)
             self.redrawn()
         return not why

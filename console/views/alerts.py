@@ -25,7 +25,8 @@ from core.domain.table import started_alone
 from core.domain.text import safe
 from core.domain.ttl import in_words
 from core.judgement.facts import Facts
-from core.judgement.judge import judge
+from core.judgement.judge import counts
+from core.judgement.of_slot import of_slot
 from core.sqltext import dotted
 
 ALERT_COLUMNS = (
@@ -142,8 +143,11 @@ def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
     """The slots that this console has seen itself, by the same rules as those that others saw."""
     if not monitor.tables:
         return
-    names = {(one.source, one.table, one.slot): one for one in sights(monitor.tables.values())}
-    yield from judge(Facts(now, slots=tuple(names.values())))
+    facts = Facts(now)
+    for seen in sights(monitor.tables.values()):
+        job = monitor.job(seen.job) if seen.job else None
+        if not seen.job or counts(seen, job.state if job is not None else None):
+            yield from of_slot(seen, facts)
 
 
 def _alert(one: Fault, monitor: MonitorState) -> Alert:

@@ -13,6 +13,7 @@ from console.monitor.health import LEVELS
 from console.monitor.rates import bottleneck
 from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import FAULTS, age, rank
+from core.domain.fault import Party
 from core.domain.job import JobState
 from core.domain.text import safe
 from core.domain.verified import in_a_phrase, rows_quarantined
@@ -36,7 +37,7 @@ def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
     """The worst fault that is no job's, as of this machine's disk, and how many more there are."""
-    found = [one for one in local.faults if not one.job]
+    found = [one for one in local.faults if not one.job and one.party is Party.MACHINE]
     if not found:
         return []
     more = f"   and {len(found) - 1} more (6 Alerts)" if found[1:] else ""

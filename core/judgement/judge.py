@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from core.domain.fault import Fault, ranked
 from core.domain.job import JobState
-from core.judgement.facts import Facts
+from core.judgement.facts import Facts, SlotSeen
 from core.judgement.of_job import of_job
 from core.judgement.of_machine import of_machine
 from core.judgement.of_slot import of_slot
@@ -25,7 +25,17 @@ def _all(facts: Facts) -> Iterator[Fault]:
     yield from of_machine(facts)
     for job in facts.jobs:
         yield from of_job(job, facts)
-    at_an_end = {one.view.name for one in facts.jobs if one.view.state in (JobState.CANCELLED, JobState.FINISHED)}
+    states = {one.view.name: one.view.state for one in facts.jobs}
     for slot in facts.slots:
-        if slot.job not in at_an_end:
+        if not slot.job or counts(slot, states.get(slot.job)):
             yield from of_slot(slot, facts)
+
+
+def counts(slot: SlotSeen, state: JobState | None) -> bool:
+    """Whether how a configured job's slot stands is anybody's concern: not once the job is over for good.
+
+    Before its first start (no `state`) the slot need not be there.
+    """
+    if state is None:
+        return slot.exists is not False
+    return state not in (JobState.CANCELLED, JobState.FINISHED)

@@ -165,8 +165,9 @@ def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     times = f"{len(lately)} {'crash' if len(lately) == 1 else 'crashes'} in {in_brief(facts.limits.crashes)}"
     last = f", the last: {safe(seen.crash, 200)}" if seen.crash else ""
     effect = _stands(view) if restarting else "it runs again; five crashes within ten minutes end the job"
+    cause = f"{'RESTARTING, ' * restarting}{times}{last}"
     yield Fault(
-        "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, f"{'RESTARTING, ' * restarting}{times}{last}", effect,
+        "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, cause, effect,
         f"`slotkeeper jobs logs {typed(view.name)}` says what came before it", max(lately), view.name,
         value=str(len(lately)), limit="0",
     )  # fmt: skip

@@ -51,7 +51,7 @@ def test_a_past_moment_shows_jobs_as_they_were(tmp_path: Path) -> None:
     jobs = {job.name: job for job in local.jobs}
     orders = jobs["orders_rt"]
     assert orders.state is not None
-    assert (orders.state.value, orders.level) == ("RUNNING", Level.WARNING)
+    assert (orders.state.value, orders.level) == ("RUNNING", Level.CRITICAL)
     assert orders.rate == 500.0
     assert [cell for cell in orders.spark if cell is not None][-1] == 500.0
     assert orders.throughput["dn_1"].lag == 0.0

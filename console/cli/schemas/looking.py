@@ -104,6 +104,65 @@ _PROBED = thing(
     },
 )
 
+_VERDICT = thing(
+    "the verdict of the demo",
+    {
+        "verified": flag("whether both tables are equal and every change was applied exactly once"),
+        "rows_source": whole("rows at the source"),
+        "rows_sink": whole("rows at the sink"),
+        "changes_written": whole("events by the writers' own account"),
+        "changes_applied": whole("events by the sink's progress rows"),
+        "changes_by_kind": thing(
+            "rows changed at the source",
+            {name: whole("rows") for name in ("insert", "update", "delete", "key_change")},
+        ),
+        "duplicates": whole("events applied twice, and rows too many"),
+        "missing": whole("events not applied, and rows missing"),
+        "different": whole("rows with other values"),
+        "dns": whole("data nodes"),
+        "snapshot_rows": whole("rows in the table before the start"),
+        "snapshot_rows_per_s": maybe(number("rows copied a second"), "the copy had not ended"),
+        "stream_rows_per_s": number("events applied a second, while writers wrote"),
+        "latency_ms": thing(
+            "from a commit at the source until it is seen at the sink",
+            {name: maybe(number("milliseconds")) for name in ("p50", "p99")},
+        ),
+        "spark": thing(
+            "of Spark",
+            {
+                "start_s": number("from the start to the first report, seconds"),
+                "tasks_started": maybe(whole("tasks")),
+            },
+        ),
+        "seed": whole("the writers' seed", None),
+        "source": text("what the source is"),
+        "duration_s": number("in all, seconds"),
+    },
+)
+_INCIDENT: dict[str, Schema] = {
+    "number": whole("its number", 1),
+    "brief": text("what happens"),
+    "runbook": text("where the runbook tells it"),
+    "signal": text("the command by which it shows"),
+    "rules": listed("the rules of alerts that fire by it", text("a rule (docs/alerts.md)")),
+    "refused": text("what somebody in a hurry would type, and is refused"),
+    "cure": listed("the way out", text("a command, or what somebody does")),
+    "stand_in": maybe(text("what is not done as a server of that kind would do it"), "nothing"),
+}
+_NIGHT = thing(
+    "a night that was played",
+    {
+        "incident": text("its name"),
+        "t0": maybe(moment("when it began"), "it did not begin"),
+        "shown_at": maybe(moment("when its signal was given"), "it was not"),
+        "shown_after_s": maybe(number("that, in seconds after t0"), "it was not"),
+        "signal": maybe(text("the words that said so"), "it was not"),
+        "refused": flag("whether what is refused was"),
+        "cured": flag("whether the way out led out"),
+        "why": listed("what was not as it should be", text("in words")),
+    },
+)
+
 SCHEMAS: dict[str, Schema] = {
     LOG: thing(
         "a line of the audit's files in the state folder: audit.jsonl and, before it, audit-000001.jsonl and on",
@@ -207,39 +266,10 @@ SCHEMAS: dict[str, Schema] = {
             ),
         },
     ),
-    "demo": thing(
-        "the verdict of the demo",
-        {
-            "verified": flag("whether both tables are equal and every change was applied exactly once"),
-            "rows_source": whole("rows at the source"),
-            "rows_sink": whole("rows at the sink"),
-            "changes_written": whole("events by the writers' own account"),
-            "changes_applied": whole("events by the sink's progress rows"),
-            "changes_by_kind": thing(
-                "rows changed at the source",
-                {name: whole("rows") for name in ("insert", "update", "delete", "key_change")},
-            ),
-            "duplicates": whole("events applied twice, and rows too many"),
-            "missing": whole("events not applied, and rows missing"),
-            "different": whole("rows with other values"),
-            "dns": whole("data nodes"),
-            "snapshot_rows": whole("rows in the table before the start"),
-            "snapshot_rows_per_s": maybe(number("rows copied a second"), "the copy had not ended"),
-            "stream_rows_per_s": number("events applied a second, while writers wrote"),
-            "latency_ms": thing(
-                "from a commit at the source until it is seen at the sink",
-                {name: maybe(number("milliseconds")) for name in ("p50", "p99")},
-            ),
-            "spark": thing(
-                "of Spark",
-                {
-                    "start_s": number("from the start to the first report, seconds"),
-                    "tasks_started": maybe(whole("tasks")),
-                },
-            ),
-            "seed": whole("the writers' seed", None),
-            "source": text("what the source is"),
-            "duration_s": number("in all, seconds"),
-        },
+    "demo": either(
+        "the verdict of the demo; with --incident the night, watched or headless, and of --incident list all of them",
+        _VERDICT,
+        listed("the incidents", thing("one", {"incident": text("its name"), **_INCIDENT})),
+        _NIGHT,
     ),
 }

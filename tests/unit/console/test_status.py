@@ -95,7 +95,8 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
 )
 def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
     found = stands(view, NOW)
-    assert (found.level, words in found.wrong) == (level, True), found
+    said = "; ".join([found.wrong, *(one.effect for one in found.faults)])
+    assert (found.level, words in said) == (level, True), found
 
 
 def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_brings_it_back_alone() -> None:

@@ -133,7 +133,11 @@ def test_a_ttl_has_one_severity_by_the_part_that_is_left(left: float, severity: 
 
 
 def test_a_lost_slot_has_no_time_left() -> None:
-    (one,) = judge(Facts(NOW, slots=(slot(900, exists=False),)))
+    gone = slot(900, exists=False)
+    (one,) = judge(Facts(NOW, (JobSeen(VIEW),), (gone,)))
+    assert judge(Facts(NOW, slots=(gone,))) == (), "a job that was never started needs no slot yet"
+    over = replace(VIEW, state=JobState.CANCELLED)
+    assert judge(Facts(NOW, (JobSeen(over),), (gone, slot(1)))) == (), "nor does one that is over for good"
     assert (one.rule, one.value) == ("slot_absent", "ABSENT") and "left" not in one.said(NOW)
 
 
