@@ -25,6 +25,8 @@ from core.ownership import make_folder
 from core.redaction import masked
 
 _LIMIT = 2_000
+_TYPED = 20_000
+"""Of what is to be typed: cut it is of no use."""
 LOG_BYTES = 1 << 20
 """A log of defects that is longer is begun anew; one older file is kept."""
 
@@ -90,7 +92,7 @@ def note(message: str) -> None:
 def _say(message: str, hint: str = "") -> None:
     text = f"slotkeeper: {_clean(message)}\n"
     if hint:
-        text += f"  {_clean(hint)}\n"
+        text += f"  {safe(hint, _TYPED)}\n"
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import shutil
 import sys
 import textwrap
@@ -26,6 +27,9 @@ from core.redaction import masked
 WIDTH = 80
 _NARROWEST = 6
 _GAP = "  "
+_COMMAND = re.compile(r"`[^`]+`")
+_GLUE = "\ue000"
+"""Stands for a blank that no line ends at."""
 
 
 def line(text: object = "", ascii_only: bool = False) -> None:
@@ -34,11 +38,19 @@ def line(text: object = "", ascii_only: bool = False) -> None:
 
 
 def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
-    """A label and its text over as many lines as it takes."""
+    """A label and its text over as many lines as it takes; what stands in backticks is pasted, so it stays on one."""
     indent = " " * (len(label) + 2)
     first = f"{label}  " if label else ""
-    for each in textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=indent if label else ""):
-        line(each, ascii_only)
+    lines = textwrap.wrap(
+        _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), text.replace(_GLUE, "\\ue000")),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=indent if label else "",
+        break_long_words=False,  # a name or an option in two pieces is neither
+        break_on_hyphens=False,
+    )
+    for each in lines:
+        line(each.replace(_GLUE, " "), ascii_only)
 
 
 def block(text: str) -> None:

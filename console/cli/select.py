@@ -33,8 +33,24 @@ StateDir = Annotated[
     Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
+
+
+def _named(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
+    """The table; ConfigError for an empty one that was typed, as by a variable that is not set."""
+    source = ctx.get_parameter_source(param.name or "")
+    if source is not None and source.name == "COMMANDLINE" and not value.strip():
+        raise ConfigError("--table is empty", "name one table as schema.table; without --table it is the whole job")
+    return value
+
+
 OneTable = Annotated[
-    str, typer.Option("--table", metavar="TABLE", help="this source table of the job alone, while the others go on")
+    str,
+    typer.Option(
+        "--table",
+        metavar="TABLE",
+        callback=_named,
+        help="this source table of the job alone, while the others go on",
+    ),
 ]
 ConfirmJob = Annotated[str, typer.Option("--confirm", metavar="JOB", help="the job's name, typed again")]
 ConfirmSlot = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the slot's name, typed again")]

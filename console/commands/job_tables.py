@@ -144,7 +144,8 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
     for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
         place = typed(table, spec.slot)
         what = f"{table} is a table of this job no more, and its slot {spec.slot} keeps its changes until its TTL ends"
-        cure = f"put back it goes on where it stood; `slotkeeper slots drop {place}` lets the changes go"
+        drop = f"`slotkeeper slots drop {place} --source {typed(spec.source.name)}`"
+        cure = f"put back it goes on where it stood; {drop} lets the changes go, `slots list` names it until then"
         diagnostics.note(f"{spec.name}: {what}; {cure}")
 
 
@@ -160,7 +161,9 @@ def show(view: JobView, ascii_only: bool) -> None:
         return
     rows: list[list[object]] = [[one.source_table, one.target, one.state, one.trouble or None] for one in found]
     output.table(["table", "target", "state", "trouble"], rows, ascii_only)
-    for one in amiss(found):
+    stuck = amiss(found)
+    for one in [*stuck, *(one for one in found if one.reason and one not in stuck)]:
         if one.reason:
             output.paragraph(one.source_table, f"{one.state}: {one.reason}", ascii_only)
-        output.paragraph("  do", to_do(view.name, one), ascii_only)
+        if one in stuck:
+            output.line(f"  do  {to_do(view.name, one)}", ascii_only)  # on one line: a command is pasted

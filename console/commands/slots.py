@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Annotated
 
 import typer
@@ -84,12 +84,17 @@ def list_slots(
             found.append(slot_commands.poll(loaded, its_source, its_table))
         except SlotkeeperError as error:
             failed.append((f"{its_source} {its_table}", error))
+    left = _left_behind(loaded, source, table, found)
     if as_json:
         errors = [{"place": place, "error": str(reason)} for place, reason in failed]
-        output.as_json({"tables": list(map(_as_json, found)), "errors": errors})
+        output.as_json(
+            {"tables": list(map(_as_json, found)), "taken_out": [dict(one) for one in left], "errors": errors}
+        )
     else:
         for each in found:
             _print(ctx, each)
+        for one in left:
+            output.paragraph("taken out", _of_left(one), select.ascii_only(ctx))
     for place, reason in failed:
         diagnostics.warn(f"{place}: {diagnostics.with_hint(reason)}")
     if failed:
@@ -125,6 +130,27 @@ def show(
     for text in _notes(one.name, retained, found.retained):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
+
+
+def _left_behind(loaded: Loaded, source: str, table: str, found: list[Polled]) -> list[dict[str, str]]:
+    """The slots of tables that their jobs have no more, as long as the source keeps them."""
+    kept = []
+    for place, jobs in slot_commands.taken_out(loaded, source, table).items():
+        with suppress(SlotkeeperError):
+            polled = next((one for one in found if (one.slots.source, one.slots.table) == place), None)
+            slots = {one.name: one for one in (polled or slot_commands.poll(loaded, *place)).slots.slots}
+            for slot, job in jobs.items():
+                if slot in slots and slots[slot].exists is not False:
+                    kept.append({"source": place[0], "table": place[1], "slot": slot, "job": job})
+    return kept
+
+
+def _of_left(one: dict[str, str]) -> str:
+    place = typed(one["table"], one["slot"])
+    what = f"slot {one['slot']} of {one['source']} {one['table']} keeps its changes until its TTL ends"
+    cure = f"job {one['job']} has that table no more: put back it goes on where it stood"
+    drop = f"`slotkeeper slots drop {place} --source {typed(one['source'])}` lets the changes go"
+    return f"{what}; {cure}; {drop}"
 
 
 def _times(retained: SlotRetained) -> tuple[list[str], list[list[object]]]:
@@ -457,8 +483,9 @@ def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
     rows = "" if plan.rows == 0 else f" --rows {'unknown' if plan.rows is None else plan.rows}"
     output.line("dry run: nothing was changed; to do it:", ascii_only)
+    source = "" if plan.owner else f" --source {typed(plan.source)}"  # no job tells which one is meant
     consent = f"--execute --reason TEXT --confirm {typed(plan.slot)}{table}{rows}"
-    output.line(f"  slotkeeper slots {verb} {typed(plan.table, plan.slot)} {consent}", ascii_only)
+    output.line(f"  slotkeeper slots {verb} {typed(plan.table, plan.slot)}{source} {consent}", ascii_only)
 
 
 def _tell(done: Done, ascii_only: bool) -> None:

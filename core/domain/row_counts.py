@@ -14,6 +14,8 @@ COUNT_LIMIT_MS = 4_000
 """Of counting all rows at one end: a plan is not worth more of a server's time."""
 FEW, FEW_LIMIT_MS = 100_000, 1_000
 """Where all could not be counted in time: so many at most are counted, in what is left of five seconds."""
+UNTOLD_CODES = ("42", "53", "54")
+"""Classes of SQLSTATE by which a server refuses to count (no right, no room, too large): a plan goes on without."""
 LIKELY = 10
 """A source with a tenth of its target's rows has more likely been emptied than cleaned up."""
 DRIFT = 100

@@ -178,8 +178,8 @@ class Reshape:
 
     `before` has to be cured first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
     cures, such as another key. `blank` is the same as `statements` where old values do not fit a column's new type:
-    the column is emptied, and gets its values from the copy. `source` and `target` are both ends' columns, the
-    differences marked.
+    the column is emptied, and gets its values from the copy; `empties`: so does one of `statements`. `source` and
+    `target` are both ends' columns, the differences marked.
     """
 
     found: tuple[ColumnChange, ...] = ()
@@ -189,6 +189,7 @@ class Reshape:
     after: tuple[Objection, ...] = ()
     source: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
+    empties: bool = False
 
     @property
     def by_itself(self) -> bool:

@@ -74,8 +74,14 @@ class Target(Protocol):
         `old` are the source's columns when it was last in line, None where that is not known.
         """
 
-    def alter(self, shape: Reshape) -> Sequence[str]:
-        """Carry that out, whole or not at all; returns the statements that were run."""
+    def alterable(self, shape: Reshape) -> None:
+        """Raise Busy where somebody else uses it so that it cannot be altered now; alters nothing."""
+
+    def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
+        """Carry that out, whole or not at all; returns the statements that were run.
+
+        `empties`: a column whose old values become none of its new type may lose them.
+        """
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Exchange a shadow and turn the lanes, in one transaction; may take long where there is a shadow."""

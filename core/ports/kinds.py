@@ -233,6 +233,9 @@ class StoreSession(SinkSession, Protocol):
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
         """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
 
+    def followed(self) -> list[tuple[str, str, str, str]]:
+        """(job, source, source table, slot) of all progress rows; none where nothing ever ran."""
+
     def audit(self) -> AuditCopy:
         """The copy of the audit there."""
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from core.config.model import Loaded, owners
+from core.config.model import Loaded, owners, tables
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position
 from core.domain.spec import BinlogOptions, JobSpec
@@ -78,6 +78,23 @@ def poll(loaded: Loaded, source: str, table: str) -> Polled:
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
     return Polled(slots, found)
+
+
+def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[str, str], dict[str, str]]:
+    """The jobs that had a table which they have no more, by their slots, by (source, table) that no job reads.
+
+    By the progress rows of its former job; nothing of a sink that does not answer.
+    """
+    read = set(tables(loaded))
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for job in (one for one in loaded.jobs.values() if one.binlog.binlog):
+        with suppress(SlotkeeperError), closing(open_store(job)) as session:
+            for name, its_source, its_table, slot in session.followed():
+                ours = (name, its_source, slot) == (job.name, job.source.name, job.slot)
+                place = (its_source, its_table)
+                if ours and place not in read and source in ("", its_source) and table in ("", its_table):
+                    found.setdefault(place, {})[slot] = name
+    return found
 
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:

@@ -19,7 +19,7 @@ from core.domain.lock_wait import LockWait
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
-from core.domain.table import RESTING, TableReport, said_of
+from core.domain.table import TableReport, said_of
 from core.engine.driver.conditions import of_lanes
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
@@ -27,6 +27,7 @@ from core.ports.progress import ChunkCounts
 from core.sources import registry
 from core.state.sqlite import StateError, Store
 
+_PENDING = JobState.PENDING.value
 EVERY = 1.0
 """Seconds between reports."""
 CLOCK_SET = 2.0
@@ -153,7 +154,7 @@ class StoreNarrator:
         name = report.source_table
         with self._lock:
             before, said_before = self._tables[name], said_of(self._report.tables)
-            begins = report.state in (JobState.PENDING.value, *RESTING) or report.state != before.state
+            begins = report.state != before.state or report.rests or (report.state == _PENDING and not report.reason)
             since = self._clock.utc().timestamp() if begins else before.since
             self._tables[name] = replace(report, since=since)
             tables = tuple(self._tables.values())

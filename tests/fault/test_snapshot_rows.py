@@ -233,8 +233,17 @@ def test_a_locked_target_is_not_replaced_unseen_and_the_lease_stays(
     assert resetting.execute(plan).outcome == DONE
 
 
-def test_a_source_that_may_not_be_asked_is_unknown(resetting: Resetting, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = pg.sql.SQL("SELECT count(*) FROM pg_catalog.not_there")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("SELECT count(*) FROM pg_catalog.not_there", id="no right to it"),
+        pytest.param("SELECT pg_catalog.repeat('x', 2000000000)", id="no room for it"),
+    ],
+)
+def test_a_source_that_refuses_to_be_counted_is_unknown(
+    statement: str, resetting: Resetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = pg.sql.SQL(statement)
     monkeypatch.setattr(retention, "count_statement", lambda *_: refused)
     plan = resetting.plan(REPLACE)
     assert plan.rows is not None and plan.rows.source.number is None

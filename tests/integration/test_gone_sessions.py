@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from core.config.values import NAME_MAX
 from core.domain.spec import BinlogOptions
 from core.drivers import pg
 from core.embedded import facts
 from core.embedded.warehouse import Warehouse
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSlotAdmin
+from core.wiring.worker import channel_part, session_name
+from tests.unit.test_error_values import JOB
 
 OLD = "slotkeeper/j/1/r/-1"
 PATTERN = "slotkeeper/j/%"
@@ -106,3 +110,22 @@ def test_a_session_is_listed_by_the_channel_that_it_registers_whatever_a_server_
         with admin.pinned():
             assert listed(warehouse, "slotkeeper/j/%.2/r/-1") == [name]
     assert admin.session.generation == (3 if ignored else 1)
+
+
+def test_a_rival_of_the_longest_name_is_found_and_ended(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
+    """Of a job of 40 characters on a DN of eleven: what a server cuts off a name, nobody finds the session by."""
+    facts.activity_by_user(warehouse)
+    first, again = (longest(epoch) for epoch in (1_700_000_000_000, 9_999_999_999_999))
+    old = old_session(warehouse, first)
+    assert listed(warehouse, "slotkeeper/%/r/-2147483648") == [first]
+    admin.shown_as = again
+    with admin.pinned():
+        assert admin.end_rivals()
+        assert not [name for name in listed(warehouse, "slotkeeper/%") if name == first[:63]]
+    with pytest.raises(Exception, match=r"terminat|closed"):
+        old.cursor().execute("SELECT 1")
+
+
+def longest(epoch: int) -> str:
+    job = replace(JOB, name="j" * NAME_MAX)
+    return session_name(job.name, channel_part(job, f"{epoch}/r/-2147483648"))

@@ -16,6 +16,7 @@ from core.domain.spec import ChannelSpec
 from core.state import tables
 from core.state.audit import Audit
 from core.state.verified import last
+from tests.support import hostile
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -104,12 +105,28 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
     ):
         code, out, err = place.call("jobs", *words)
         assert (code, out, refusal in err) == (3, "", True), (words, err)
+    for verb in ("jobs stop", "jobs restart", "verify"):
+        code, out, err = place.call(*verb.split(), JOB, "--table", "")
+        assert (code, out, "--table is empty" in err) == (2, "", True), "the variable of a script that is not set"
+    assert place.jobs.view_of_job(JOB).state is JobState.RUNNING
     assert tables.wanted(place.jobs.store, JOB) == {}
     assert place.call("jobs", "stop", JOB)[0] == 0
     code, _, err = place.call("jobs", "stop", JOB, "--table", B)
     assert (code, f"job {JOB} is STOPPED: its tables are steered alone while it runs" in err) == (3, True), err
     code, _, err = place.call("verify", JOB, "--table", "ods.c")
     assert (code, "it has: ods.a, ods.b" in err) == (3, True), err
+
+
+@pytest.mark.parametrize("verb", ["jobs pause", "jobs stop", "jobs start", "jobs restart", "verify"])
+def test_hostile_names_at_table_are_refused_as_visible_text(verb: str, place: Place, seed: int) -> None:
+    if verb != "verify":
+        place.start()
+    names = [*hostile.texts(60, seed), "ods.%", "ods._", "--json", "x" * 100_000, A.upper(), f"{A}\n", f" {A}"]
+    for name in names:
+        code, out, err = place.call(*verb.split(), JOB, "--table", name)
+        assert (code, out) == (3 if name.strip() else 2, ""), (name[:80], err)
+        assert not hostile.RAW.search(err) and len(err) < 3_000, name[:80]
+    assert tables.wanted(place.jobs.store, JOB) == {}
 
 
 def test_a_failed_table_is_told_everywhere_and_started_alone(place: Place) -> None:
@@ -146,7 +163,7 @@ def test_a_start_names_the_table_that_was_taken_out_and_what_its_slot_keeps(plac
     job_tables.tell_taken_out(place.jobs.store, loaded.of(A))
     said = place.capfd.readouterr().err
     assert f"{B} is a table of this job no more" in said
-    assert f"`slotkeeper slots drop {B} {loaded.slot}`" in said
+    assert f"`slotkeeper slots drop {B} {loaded.slot} --source {loaded.source.name}`" in said
 
 
 def test_a_reset_beside_the_others_is_allowed_once_its_table_is_stopped(place: Place) -> None:
@@ -182,3 +199,25 @@ def test_one_table_is_verified_alone_and_kept_only_where_it_differs(place: Place
     assert place.call("verify", JOB, "--table", A)[0] == 0
     assert place.call("verify", JOB, "--table", B)[0] == 4
     assert last(place.jobs.store)[JOB].verdict == "different"
+
+
+def test_the_slot_of_a_table_that_was_taken_out_is_listed_until_it_is_dropped_or_put_back(place: Place) -> None:
+    place.mirror.start().wait_running().wait_equal()
+    place.mirror.stop()
+    assert "taken out" not in place.call("slots", "list")[1]
+    without = job(JOB, place.mirror.job.slot, A, "mart.a")
+    config(place.config.parent, place.mirror.job.source, place.mirror.job.sink, without)
+    code, out, err = place.call("slots", "list")
+    slot, source = place.mirror.job.slot, place.mirror.job.source.name
+    assert (code, f"slot {slot} of {source} {B} keeps its changes" in " ".join(out.split())) == (0, True), (out, err)
+    (line,) = [line for line in out.splitlines() if "slots drop" in line]
+    command = line.split("`")[1]
+    assert command == f"slotkeeper slots drop {B} {slot} --source {source}", "on one line, to be pasted"
+    found = json.loads(place.call("slots", "list", "--json")[1])["taken_out"]
+    assert found == [{"source": source, "table": B, "slot": slot, "job": JOB}]
+    code, out, err = place.call(*command.split()[1:])
+    assert (code, "loses" in out) == (0, True), (out, err)
+    shown = next(line for line in out.splitlines() if "--execute" in line).split()
+    code, out, err = place.call(*shown[1:])
+    assert (code, "dropped" in out) == (0, True), (out, err)
+    assert "taken out" not in place.call("slots", "list")[1]

@@ -365,7 +365,7 @@ class TableScreen(Frame):
         self.rearranged()
 
     def on_input_submitted(self) -> None:
-        """Keep the filter; the cursor may go to what is left. A second Enter that was typed before that was done opens."""
+        """Keep the filter; the cursor may go to what is left. A second Enter, typed before that was done, opens."""
         if not self.query_one(Input).display:
             self.table.action_open()
             return

@@ -173,10 +173,11 @@ class Desk(Protocol):
     def still(self, tables: Collection[str]) -> Collection[str]:
         """Those of the tables that have not left: who starts together once more starts these."""
 
-    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
         """A table has ended alone, by that error or because it was wanted; its lease is given back.
 
-        `lanes` are its lanes as they stood, none where it did not come so far.
+        `lanes` are its lanes as they stood, none where it did not come so far. `again`: it is to be started alone, as
+        a start may overcome the error.
         """
 
 

@@ -58,7 +58,7 @@ class LaneOwner(Protocol):
     def post(self, handle: Callable[..., None], *arguments: object) -> None:
         """Call `handle` on the loop's thread."""
 
-    def fail(self, table: str, error: SlotkeeperError) -> None:
+    def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
         """End the loop with an error about a source table."""
 
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:

@@ -20,7 +20,8 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.sqlstate import NO_RIGHT
-from core.domain.start import compare
+from core.domain.start import SAFE, compare
+from core.domain.text import typed
 from core.domain.turn import Turn
 from core.domain.watch import exactly
 from core.engine.driver import lease
@@ -29,7 +30,7 @@ from core.engine.driver.copy import Snapshot
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import REFUSALS, overcome
+from core.engine.driver.reshape import NAMES, REFUSALS, concerns, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
 from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable
@@ -83,14 +84,27 @@ def _without(ctx: JobContext, desk: Desk) -> JobContext:
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Whether to start again after an error: the same once its table is in line, or the others without it."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
-    if overcome(of_one, error):
-        return True
+    _name_the_command(of_one, error)
+    if of_one is ctx or ctx.desk is None:
+        return overcome(of_one, error)
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
-    if of_one is ctx or ctx.desk is None or error.where == "spark" or of_all:
+    if error.where == "spark" or of_all:
         return False
+    again = concerns(of_one, error)  # its target may be locked, or large: nobody else waits for that
     lease.give_back(of_one)
-    ctx.desk.left(error.table, error, {})
+    ctx.desk.left(error.table, error, {}, again)
     return True
+
+
+def _name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
+    """Where only a new snapshot helps, the command that plans it, as it is typed."""
+    if not isinstance(error, Trouble) or error.name not in NAMES or error.hint != SAFE[error.name]:
+        return
+    if len(ctx.job.channels) > 1 or not ctx.job.binlog.binlog or ctx.sessions.no_reset:
+        return
+    how = " --on-existing replace" if ctx.job.on_existing == "refuse" else ""
+    place = typed(ctx.job.channel.source_table, ctx.job.slot)
+    error.hint = f"{error.hint}: `slotkeeper slots reset {place} --to snapshot{how}` plans one"
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
@@ -259,6 +273,8 @@ class Streaming:
         """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
         for table in list(self._behind):
             names = self._names[table]
+            if not loop.lanes.keys() >= set(names):
+                continue  # the table has left
             if all(_passed(loop.lanes[name], self._noted[name]) for name in names):
                 self._turn_to_running(table, loop)
         if _least(loop.lanes) is LaneState.RUNNING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -45,6 +45,16 @@ CANCEL_AFTER = 10.0
 STOP_WITHIN = 5.0
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """A table that has left: its lanes as they stood, the tasks that still have some of them, and how long they may."""
+
+    error: SlotkeeperError | None
+    lanes: Mapping[str, Lane]
+    tasks: frozenset[int]
+    by: float
 
 
 class End(Enum):
@@ -87,6 +97,8 @@ class Loop:
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
         """How many source sessions each task under way reads through."""
+        self._leaving: dict[str, _Leaving] = {}
+        """Tables that have left and are not handed in yet."""
         self._next_task = 1
         self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
@@ -107,6 +119,7 @@ class Loop:
                 raise
             return End.OTHER_NODES
         finally:
+            self._hand_in(waits=False)
             self._executor.close()
 
     def _run(self) -> End:
@@ -124,8 +137,12 @@ class Loop:
                 self._drain()
                 return End.OTHER_NODES
             self._let_go_of_wanted()
+            self._hand_in()
             if not self.lanes:
-                return End.EMPTY
+                if not self._leaving:
+                    return End.EMPTY
+                self._handle_events(0.1)
+                continue
             if self.plan.until_caught_up and self._all_quiet():
                 self._drain()
                 return End.CAUGHT_UP
@@ -136,13 +153,27 @@ class Loop:
             for table in self.plan.wanted_away(self._names):
                 self._let_go(table, None)
 
-    def _let_go(self, table: str, error: SlotkeeperError | None) -> None:
-        """Deal with a table no more: what is under way for it may still commit, which its fence makes harmless."""
-        assert self.plan.let_go is not None
+    def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
+        """Deal with a table no more; it is handed in once no task has a lane of it, or after a few seconds.
+
+        What a task commits later its fence makes harmless to our own, but a target whose lock is given back may have
+        another job, and a person who was told that the table has stopped.
+        """
         gone = {name: self.lanes.pop(name) for name in self._names.pop(table)}
         self._idle.forget(table)
         self._registrars = {place: both for place, both in self._registrars.items() if place[0] != table}
-        self.plan.let_go(table, error, gone)
+        tasks = frozenset(number for number, task in self._tasks.items() if gone.keys() & set(task.lanes))
+        self._leaving[table] = _Leaving(error, gone, tasks, self._clock.monotonic() + (STOP_WITHIN if waits else 0.0))
+        self._hand_in()
+
+    def _hand_in(self, waits: bool = True) -> None:
+        now = self._clock.monotonic()
+        for table, one in list(self._leaving.items()):
+            if waits and one.tasks & self._tasks.keys() and now < one.by:
+                continue
+            del self._leaving[table]
+            assert self.plan.let_go is not None
+            self.plan.let_go(table, one.error, one.lanes)
 
     def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
         """Whether the DNs changed beside a failure at the source: a DN that is gone makes any call of it fail."""
@@ -407,13 +438,16 @@ class Loop:
         """Call `handle` on this loop's thread."""
         self._events.put(lambda: handle(*arguments))
 
-    def fail(self, table: str, error: SlotkeeperError) -> None:
-        """End with an error about a source table: that table alone, where there are others."""
+    def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
+        """End with an error about a source table: that table alone, where there are others.
+
+        `waits` for tasks that still have lanes of it.
+        """
         placed(self.plan.whole or self.plan.job, table, error)
-        if self.plan.let_go is None or not self._names.keys() - {table}:
+        if self.plan.let_go is None or (not self._names.keys() - {table} and table not in self._leaving):
             self._failure = error
         elif table in self._names:
-            self._let_go(table, error)
+            self._let_go(table, error, waits)
 
     def nodes_changed(self, names: set[Shard]) -> None:
         """A start decides about another set of DNs, once nothing is on its way; a pause goes on keeping slots alive."""

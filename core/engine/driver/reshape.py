@@ -5,9 +5,9 @@ SET TYPE). Either way the old place in the binlog is of no use, so both ways out
 already, as after a reset, it is the target that refuses.
 
 The steps of the second, each of which may be the last before a crash (ADR 33): the audit's intent, the epoch, the
-target's statements in one transaction, the progress rows back to creating, the audit's outcome. Until the rows are back
-the next start meets the same trouble and does the steps again; from then on it copies. Next door: `core.domain.shape`
-and the sink say what the target needs, `job.py` asks here, `start.py` goes on.
+target's statements in one transaction (which a stop cancels), the progress rows back to creating, the audit's outcome.
+Until the rows are back the next start meets the same trouble and does the steps again; from then on it copies.
+Next door: `core.domain.shape` and the sink say what the target needs, `job.py` asks here, `start.py` goes on.
 """
 
 from __future__ import annotations
@@ -16,19 +16,25 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from core.domain.job import WantedState
 from core.domain.progress import LaneState, ProgressRow
+from core.domain.row_counts import CopyRows
 from core.domain.shape import RESNAPSHOT, Reshape
 from core.domain.slot import TableIdentity
 from core.domain.text import typed
 from core.domain.watch import trouble
-from core.engine.driver.context import JobContext
-from core.errors import ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
+from core.engine.driver.context import JobContext, about
+from core.engine.driver.long_call import beside
+from core.engine.driver.open_transactions import Interrupted
+from core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
 from core.sqltext import dotted, literal
 
 NAMES = (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST)
 REFUSALS = (Refused, RowRefused)
 ACTION = "schema change"
 PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+ASK_EVERY = 0.25
+"""Seconds between two questions whether the job is still to run, while its target is altered."""
 WAIT = 5.0
 """Seconds before the next start where a server or a lock was in the way: it meets the trouble again."""
 
@@ -51,7 +57,25 @@ class Changed:
     def goes_on(self) -> bool:
         """Whether the job may, and can, bring its target in line by itself."""
         may = self.part.job.channel.on_schema_change == RESNAPSHOT and self.part.audit is not None
-        return may and self.ours and self.shape.by_itself
+        return may and self.ours and self.shape.by_itself and (self.may_empty or not self.shape.empties)
+
+    @property
+    def may_empty(self) -> bool:
+        """Whether every row of the target is written anew: what merging keeps would lose a column's values."""
+        return self.way == "replace"
+
+    @property
+    def way(self) -> str:
+        """What the copy does with the target's rows: as a reset has said, else as the job is configured."""
+        return self.part.sessions.store().on_existing() or self.part.job.on_existing
+
+
+def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:
+    """Whether `overcome` has anything to say of this error: the table has other columns, or its target is to get them.
+
+    May write a hint into the error.
+    """
+    return _may_tell_of_it(error) and bool(_all_changed(ctx, error))
 
 
 def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
@@ -66,7 +90,14 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
         return False
     try:
         for one in found:
-            resnapshot(one, str(error))
+            with about(one.part, one.part):
+                emptied = _likely_emptied(one)
+                if emptied:
+                    error.hint = f"{emptied}; {_manual(found)}"
+                    return False
+                resnapshot(one, str(error))
+    except Interrupted:
+        return True
     except SlotkeeperError as failed:
         if failed.kind not in PASSING:
             failed.hint = "; ".join(one for one in (failed.hint, _manual(found)) if one)
@@ -74,6 +105,18 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
         ctx.narrator.retrying(f"altering the target, next in {WAIT:.0f} s: {failed.message}", failed)
         ctx.pause(WAIT)
     return True
+
+
+def _likely_emptied(one: Changed) -> str:
+    """That the source was likely emptied as well, where a copy would replace the target's rows; "" where it was not.
+
+    Nobody is there to type the number of rows that the target would lose.
+    """
+    if one.way != "replace":
+        return ""
+    part = one.part
+    rows = CopyRows(part.sessions.starter().count_rows(), part.sessions.target().count_rows(one.identity), one.way)
+    return f"{rows.sentence}; TRUNCATE at the source is likely, so nothing was altered" if rows.truncated else ""
 
 
 def _may_tell_of_it(error: SlotkeeperError) -> bool:
@@ -86,8 +129,9 @@ def _may_tell_of_it(error: SlotkeeperError) -> bool:
 def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
     """The channels that it may be of; none where the servers do not tell, as then the error says enough."""
     try:
-        found = [changed(part) or copy_due(part) for part in ctx.parts]
-        return [one for one in found if one is not None]
+        found = [one for part in ctx.parts if (one := changed(part) or copy_due(part)) is not None]
+        # what refuses a start may be a lease that is held, or a reset that is half done: then that says what to do
+        return [one for one in found if one.ours or isinstance(error, Trouble)]
     except SlotkeeperError as failed:
         if failed.kind is ErrorKind.OPERATOR and isinstance(
             error, Trouble
@@ -162,11 +206,12 @@ def _again(part: JobContext, due: bool = False) -> str:
     job, start = part.job, f"slotkeeper jobs start {part.job.name}"
     if due:
         return start
-    first = "" if job.on_existing != "refuse" else 'set on_existing = "replace", then '
-    place = typed(job.channel.source_table, job.slot)
+    refuses, place = job.on_existing == "refuse", typed(job.channel.source_table, job.slot)
     if part.sessions.no_reset:
+        first = 'set on_existing = "replace", then ' if refuses else ""
         return f"{first}slotkeeper slots drop {place}, at the sink {_forget(part)}, and {start}"
-    return f"{first}slotkeeper slots reset {place} --to snapshot, and {start}"
+    how = " --on-existing replace" if refuses else ""
+    return f"slotkeeper slots reset {place} --to snapshot{how}, and {start}"
 
 
 def _forget(part: JobContext) -> str:
@@ -180,15 +225,17 @@ def resnapshot(one: Changed, reason: str) -> None:
     """Alter the target and put the rows back, so that the next start copies anew; both lines of it are in the audit."""
     part, job = one.part, one.part.job
     assert part.audit is not None, "goes_on comes first"
+    part.sessions.target().alterable(one.shape)  # before anything is written: it is tried again every few seconds
     what = f"{job.source.name} {job.channel.source_table} slot {job.slot}"
     places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> none" for row in one.rows}
     line = part.audit.intent(ACTION, what, reason, _numbered(one, one.shape.statements) | places)
     part.probe("after_reshape_intent")
     try:
         done = _done(one)
-    except SlotkeeperError as error:
+    except (SlotkeeperError, Interrupted) as error:
+        said = "something else is wanted of it; the next start sees how far it came"
         with suppress(SlotkeeperError):
-            part.audit.outcome(line, f"failed: {error}", {})
+            part.audit.outcome(line, f"failed: {said if isinstance(error, Interrupted) else error}", {})
         raise
     part.probe("after_reshape_rows")
     emptied = {row.key.shard: "none" for row in one.rows}
@@ -201,9 +248,27 @@ def _done(one: Changed) -> Sequence[str]:
     part, store = one.part, one.part.sessions.store()
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")
-    done = part.sessions.target().alter(one.shape)
+    if not store.leased():
+        raise Busy("the session that held the lease was lost", where="sink")
+    done = _altered(one)
     part.probe("after_reshape_alter")
     store.empty(epoch, one.identity.text, one.identity.columns)
+    return done
+
+
+def _altered(one: Changed) -> Sequence[str]:
+    """The statements that were run, in a thread: a stop or a pause ends them, however long they take or wait."""
+    part, store, done = one.part, one.part.sessions.store(), list[str]()
+    target, may_empty = part.sessions.target(), one.may_empty
+
+    def alter() -> None:
+        done.extend(target.alter(one.shape, may_empty))
+
+    with beside(alter, store.cancel, store.sever) as going:
+        while not going.ended(ASK_EVERY):
+            if part.wanted() is not WantedState.RUN:
+                going.end()
+                raise Interrupted
     return done
 
 

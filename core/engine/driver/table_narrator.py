@@ -85,7 +85,9 @@ class Telling:
 
     def leader_ended(self) -> None:
         """Those that were together have ended: what a table alone tells may be the job's own state from now on."""
-        self._leads = False
+        with self._lock:
+            self._leads = False
+            self._quarantined = {one: rows for one, rows in self._quarantined.items() if not one.leads}
 
     def _keep(self, table: str, lanes: Mapping[str, Lane], error: str) -> None:
         stopped = {
@@ -117,6 +119,7 @@ class Telling:
         self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
     ) -> None:
         """How the lanes of a group stand; all are told."""
+        lanes = dict(lanes)  # its thread goes on with its own, while those of other groups read these
         with self._lock:
             self._lanes[group], self._registrations[group] = lanes, registrations
             self._epoch = max(self._epoch, epoch)
@@ -141,10 +144,11 @@ class Telling:
             self._narrator.copy(counts, epoch)
 
     def quarantined(self, group: GroupNarrator, rows: int) -> None:
-        """How many rows a group's tables hold in quarantine."""
+        """How many rows a group's tables hold in quarantine; those that are together are asked of all tables."""
         with self._lock:
             self._quarantined[group] = rows
-            self._narrator.quarantined(sum(self._quarantined.values()))
+            of_all = next((rows for one, rows in self._quarantined.items() if one.leads), None)
+            self._narrator.quarantined(sum(self._quarantined.values()) if of_all is None else of_all)
 
     def retrying(self, group: GroupNarrator, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble of a group outside its lanes, or its end; that of another one lasts as long as it does."""
@@ -154,6 +158,13 @@ class Telling:
                 self._retrying[group] = text, by
             if text or had or not self._retrying:
                 self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
+
+    def waits(self, table: str, text: str) -> None:
+        """The same of a table that goes on alone: what the others tell next hides it in the job's own reason."""
+        with self._lock:
+            before = self._tables[table]
+            if not before.rests and before.reason != text:
+                self._say(table, JobState(before.state), text)
 
 
 class GroupNarrator:
@@ -201,7 +212,9 @@ class GroupNarrator:
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble outside the lanes, or its end."""
-        if self.leads or not text:
+        if self.leads:
             self._telling.retrying(self, text, by)
-        else:
-            self._telling.retrying(self, f"{self.tables[0]}: {text.removeprefix(f'{self.tables[0]}: ')}", by)
+            return
+        said = text.removeprefix(f"{self.tables[0]}: ")
+        self._telling.waits(self.tables[0], said)
+        self._telling.retrying(self, f"{self.tables[0]}: {said}" if text else "", by)

@@ -158,15 +158,15 @@ class Tables:
         """Those of the tables that have not left those that are together."""
         return [table for table in tables if self._leader is not None and table in self._leader.tables]
 
-    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
-        """A table has left those that are together."""
+    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
+        """A table has left those that are together; `again`: it is started alone at once."""
         with self._lock:
             if self._leader is not None:
                 self._leader.tables = tuple(one for one in self._leader.tables if one != table)
             if error is None:
                 self._telling.rests(table, JobState.STOPPED, lanes)
                 return
-            if isinstance(error, Trouble) and error.name in NAMES:
+            if again or (isinstance(error, Trouble) and error.name in NAMES):
                 self._begin(table, lanes)  # a start says what a changed table needs, or does it
                 return
             self._fail(table, error, lanes)
@@ -183,16 +183,15 @@ class Tables:
             self._watch.start()
 
     def _watch_over(self) -> None:
-        with self._lock:
-            for table in self._apart:
-                self._begin(table)
-            self._apart = []
-        while not self._closing.wait(READ_EVERY):
-            try:
+        try:
+            with self._lock:
+                for table in self._apart:
+                    self._begin(table)
+                self._apart = []
+            while not self._closing.wait(READ_EVERY):
                 self._read()
-            except Exception as error:
-                self._fatal = classed(error)
-                return
+        except Exception as error:
+            self._fatal = classed(error)
 
     def _read(self) -> None:
         asked = self._ctx.asked()
@@ -227,8 +226,10 @@ class Tables:
         except BaseException as found:
             self._fatal = found
         finally:
-            ctx.sessions.close()
-            self._ended(table, one, error)
+            try:
+                ctx.sessions.close()
+            finally:
+                self._ended(table, one, error)
 
     def _context(self, table: str, one: _Alone) -> JobContext:
         """What a table that goes on alone is given."""

@@ -84,8 +84,14 @@ class Upkeep:
 
     def _lease_answered(self, error: SlotkeeperError | None) -> None:
         self._asked, self.not_ours = None, error
-        if error is not None and error.kind in (ErrorKind.OPERATOR, ErrorKind.SUPERSEDED):
+        if error is None or error.kind not in (ErrorKind.OPERATOR, ErrorKind.SUPERSEDED):
+            return
+        if error.kind is ErrorKind.SUPERSEDED or not error.table:
             self._loop.end_with(error)
+            return
+        # another job has that table's target; the others wait until theirs are known to be held
+        self.not_ours, self._lease_at = Busy("the lease is asked for again", where="sink"), 0.0
+        self._loop.fail(error.table, error, waits=False)
 
     def read_rows(self, now: float) -> None:
         """Every second, where the lanes in tasks stand by now: a task tells only at its end."""
@@ -174,7 +180,9 @@ class Upkeep:
             return
         self._counting, self._count_at = True, now + COUNT_EVERY
 
-        tables = sorted({lane.key.source_table for lane in self._loop.lanes.values()})
+        whole = (self._plan.whole or self._plan.job).channels
+        # those that are together ask for the tables that have left as well: their rows are still not in the target
+        tables = self._tables if self._plan.group else tuple(channel.source_table for channel in whole)
 
         def ask() -> None:
             try:
@@ -195,10 +203,12 @@ class Upkeep:
         if not options.need_redistribution or self._checking or now < self._check_at:
             return
         self._checking, self._check_at = True, now + options.check_node_change_interval / 1000
+        # one that is still here: a table that has left may be gone at the source
+        table = next((lane.key.source_table for lane in self._loop.lanes.values()), self._tables[0])
 
         def check() -> None:
             try:
-                there = self._sessions.of(self._tables[0]).source("nodes").nodes()
+                there = self._sessions.of(table).source("nodes").nodes()
             except Exception:
                 there = []  # whoever looks there reports the trouble
             self._loop.post(self._nodes_seen, there)

@@ -128,6 +128,10 @@ class PostgresConnection:
         """The lanes of a job's channel by their progress rows; none where there is no progress table."""
         return PostgresViewer(self.session).lanes(self._schema, job.source.name, job.channel.source_table, job.slot)
 
+    def followed(self) -> list[tuple[str, str, str, str]]:
+        """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
+        return PostgresViewer(self.session).followed(self._schema)
+
     def audit(self) -> SinkAudit:
         """The copy of the audit there."""
         return SinkAudit(self.session)

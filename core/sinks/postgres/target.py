@@ -26,9 +26,11 @@ from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession, lengthen
 from core.sinks.postgres.write.statements import TargetTable
+from core.sqltext import dotted
 
 _OLD_VALUES = ("22", "42846", "42804")
 """SQLSTATE of values and types that a cast refuses (class 22: data exception)."""
+LOCK_WAIT = "2s"
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
@@ -127,15 +129,23 @@ class PostgresTarget:
         """How it is brought in line with a source whose columns changed, which were `old`; alters nothing."""
         return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
 
-    def alter(self, shape: Reshape) -> Sequence[str]:
+    def alterable(self, shape: Reshape) -> None:
+        """Raise Busy where somebody has the target to himself now, or only reads it: an ALTER wants it alone."""
+        if not shape.statements:
+            return
+        with self._session.transaction() as cursor:
+            _wait_shortly(cursor)
+            cursor.execute(f"LOCK TABLE {dotted(self._job.channel.target)} IN ACCESS EXCLUSIVE MODE")
+
+    def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         """Run the statements in one transaction, or where old values stand in their way, those that empty the columns.
 
-        Returns those that were run.
+        Without `empties` the error comes out instead. Returns those that were run.
         """
         try:
             self._run(shape.statements)
         except SlotkeeperError as error:
-            if not error.code.startswith(_OLD_VALUES):
+            if not error.code.startswith(_OLD_VALUES) or not empties:
                 raise
             self._run(shape.blank)
             return shape.blank
@@ -145,6 +155,7 @@ class PostgresTarget:
         with self._session.transaction() as cursor:
             # a new type writes the table anew
             lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
+            _wait_shortly(cursor)
             for statement in statements:
                 cursor.execute(statement)
 
@@ -155,3 +166,11 @@ class PostgresTarget:
     def _known(self) -> TargetTable:
         assert self._target is not None, "ready() comes first"
         return self._target
+
+
+def _wait_shortly(cursor: pg.Cursor) -> None:
+    """Whoever comes behind a statement that waits for a whole table waits for it as well, readers too.
+
+    PostgreSQL, "Explicit Locking" and lock_timeout (a DWS may not have it): so it gives up soon, and is tried again.
+    """
+    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'", (LOCK_WAIT,))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.reset import Count
-from core.domain.row_counts import RowCount, count_within
+from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
 from core.domain.watch import trouble
 from core.drivers import pg
@@ -167,7 +167,7 @@ class DwsRetention(DwsSlotAdmin):
         try:
             return count_within(ask)
         except SlotkeeperError as error:
-            if error.code[:2] != "42":
+            if error.code[:2] not in UNTOLD_CODES:
                 raise
             return RowCount(None, why=error.message)
 

@@ -222,7 +222,10 @@ class SqliteTarget:
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
         return Reshape(changes(old or (), identity.columns))
 
-    def alter(self, shape: Reshape) -> Sequence[str]:
+    def alterable(self, shape: Reshape) -> None:
+        """It is nobody else's."""
+
+    def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         return ()  # a row is kept by its columns' names, whatever they are
 
 

@@ -51,6 +51,15 @@ def test_a_table_fits_and_holds_nothing_raw(rows: list[list[object]], ascii_only
         assert line.isascii() or not ascii_only
 
 
+def test_a_paragraph_breaks_no_command_no_name_and_no_option(capsys: pytest.CaptureFixture[str]) -> None:
+    command = "`slotkeeper slots reset ods.orders-of-today orders_rt --to snapshot --on-existing replace`"
+    output.paragraph("do", f"verify the target first, then {command}, which is a plan; " + "x" * 90 + " \ue000")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "do  verify the target first, then"
+    assert lines[1] == f"    {command},"
+    assert lines[2:] == ["    which is a plan;", "    " + "x" * 90, "    \\ue000"]
+
+
 def test_hostile_cells_are_made_visible(capsys: pytest.CaptureFixture[str]) -> None:
     output.table(["x"], [[HOSTILE]])
     output.line(HOSTILE)

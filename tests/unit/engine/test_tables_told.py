@@ -76,6 +76,44 @@ def test_the_job_catches_up_as_long_as_any_table_does() -> None:
     assert set(telling.without(alone)) == {"ods.b dn_1"}
 
 
+def test_what_a_group_has_told_counts_whatever_it_does_with_its_lanes_meanwhile() -> None:
+    """Its thread takes lanes out while another group's reads them all."""
+    heard, telling, leader = together()
+    alone, mine = GroupNarrator(telling, ("ods.b",), leads=False), lane("ods.a")
+    leader.lanes(mine, LaneState.RUNNING, 7, 2)
+    mine.clear()
+    alone.lanes(lane("ods.b"), LaneState.RUNNING, 9, 1)
+    assert set(heard.now) == {"ods.a dn_1", "ods.b dn_1"}
+
+
+def test_rows_in_quarantine_of_a_table_that_left_are_counted_and_none_twice() -> None:
+    heard, telling, leader = together()
+    leader.quarantined(5)
+    alone = GroupNarrator(telling, ("ods.b",), leads=False)
+    alone.quarantined(3)
+    assert heard.rows_quarantined == 5, "those together are asked of all tables"
+    telling.leader_ended()
+    alone.quarantined(4)
+    assert heard.rows_quarantined == 4
+
+
+def test_a_table_alone_says_why_it_waits_until_it_goes_on() -> None:
+    """The job's own reason is written over by those that stream."""
+    heard, telling, _ = together()
+    alone = GroupNarrator(telling, ("ods.b",), leads=False)
+    telling.starts("ods.b")
+    alone.retrying("ods.b: altering the target, next in 5 s: a lock")
+    assert (heard.tables["ods.b"].state, heard.tables["ods.b"].reason) == (
+        "PENDING",
+        "altering the target, next in 5 s: a lock",
+    )
+    alone.retrying("")
+    assert heard.tables["ods.b"].reason == ""
+    telling.failed("ods.b", Refused("no such column"), {})
+    alone.retrying("too late")
+    assert heard.tables["ods.b"].reason == "no such column"
+
+
 class Runner:
     """A runner of so much capacity, which notes what it is asked."""
 

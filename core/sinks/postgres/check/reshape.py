@@ -31,6 +31,7 @@ from core.sqltext import dotted, quoted
 _SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
 _AUTOMATIC = ("i", "a")
 """pg_cast.castcontext of implicit and of assignment casts."""
+_EMPTIED = " USING NULL"
 _TEXTS = "S"
 """pg_type.typcategory of texts: whatever is written into one is cast by itself."""
 
@@ -94,7 +95,8 @@ class _Reshaping:
             tuple(made_types.pasteable(one) for one in self._statements(made, known, blanks))
             for blanks in (False, True)
         )
-        return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target)
+        empties = any(one.act is Act.TYPE and self._using(one, made, False) == _EMPTIED for one in made)
+        return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target, empties)
 
     def _base(self, it: TargetColumn) -> str:
         return it.base or without_domains(it.type, self._facts.types.values())
@@ -182,13 +184,18 @@ class _Reshaping:
     def _retyped(self, one: Need, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
         """A column's new type. `USING NULL` where old values may not become ones of it: none outlives the copy."""
         column = f"ALTER TABLE {dotted(self._target.name)} ALTER COLUMN {quoted(one.column)}"
-        using, key = "", one.column in self._image.key
-        if not self._automatic(one, made) or (blanks and not key):
-            using = f" USING {quoted(one.column)}::{self._made(one.to)}"
-            using = " USING NULL" if key or blanks or not self._castable(one, made) else using
-        if using == " USING NULL" and not key and self._there(one, made).needed:
+        using = self._using(one, made, blanks)
+        if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
             yield f"{column} DROP NOT NULL"
         yield f"{column} TYPE {self._spelled(one, known)}{using}"
+
+    def _using(self, one: Need, made: Sequence[Need], blanks: bool) -> str:
+        """How old values become ones of a column's new type; "" where they do so by themselves."""
+        key = one.column in self._image.key
+        if self._automatic(one, made) and not (blanks and not key):
+            return ""
+        emptied = key or blanks or not self._castable(one, made)
+        return _EMPTIED if emptied else f" USING {quoted(one.column)}::{self._made(one.to)}"
 
     def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
         """The column as it is now, under the name that it has now."""

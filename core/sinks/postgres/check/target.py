@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.domain.objection import refuse
-from core.domain.row_counts import RowCount, count_within
+from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.domain.text import safe
@@ -150,7 +150,7 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
             return count_within(ask)
         except pg.DriverError as error:
             code, text = pg.failure(error)
-            if code[:2] != "42":
+            if code[:2] not in UNTOLD_CODES:
                 raise
             cursor.execute("ROLLBACK TO SAVEPOINT counting")
             return RowCount(None, why=safe(text, 200))

@@ -46,9 +46,13 @@ WHERE NOT EXISTS (SELECT 1 FROM {schema}.slotkeeper_columns
 -- name: empty
 -- All lanes as a reset to snapshot leaves them, under the epoch: the next start registers and copies anew. What was decided at
 -- a sink beside is given up; the sink may have it, so it counts as repeated. A row that nothing was registered for stays.
+-- What a reset has said for this copy is kept: it was said for a copy that has not ended.
 UPDATE {schema}.slotkeeper_progress
 SET position = '', state = 'creating', noted_start = NULL, noted_end = NULL, fingerprint = %(fingerprint)s, updated_at = now(),
     repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
-    copying = NULL, chunks = NULL
+    copying = CASE WHEN state = 'creating' THEN copying
+                   WHEN state = 'copying' AND copying = 'merge' THEN 'next merge'
+                   WHEN state = 'copying' AND copying = 'shadow' THEN 'next replace' END,
+    chunks = NULL
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
   AND registered IS NOT NULL
