@@ -21,9 +21,9 @@ OFTEN = (
     "dead-slot",
     "ddl-reset",
     "poison-row",
+    "vacuum-blocked",
     "driver-killed",
     "clock-skew",
-    "source-restored",
     "half-open-line",
     "disk-full",
 )

@@ -85,7 +85,12 @@ QUARANTINE_FULL = Incident(
         Command('slotkeeper slots register ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
         ("that would be lost are",),
     ),
-    (AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"), START, VERIFY),
+    (
+        AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"),
+        START,
+        Command('slotkeeper errors replay orders_rt --all --reason "constraint dropped"'),
+        VERIFY,
+    ),
     options=_KEEP,
 )
 EVERY = (POISON_ROW, SINK_TRUNCATED, QUARANTINE_FULL)

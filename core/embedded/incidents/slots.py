@@ -28,6 +28,7 @@ from core.embedded.incidents.record import (
     start_refused,
 )
 from core.embedded.orders import TABLE
+from core.errors import Refused
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000
@@ -82,7 +83,8 @@ def _slow_down(world: World) -> str:
 
 def _vacuum(world: World) -> str:
     """VACUUM FULL as documented: it locks the table against DML and waits until every slot has read everything."""
-    paused = world.run(("jobs", "pause", "orders_rt"))
+    if (paused := world.run(("jobs", "pause", "orders_rt"))).code:
+        raise Refused(f"the job cannot be paused: {paused.text}")
     write(world, FEW)
     connection, locked = world.warehouse.connect(autocommit=False), threading.Event()
     world.opened.callback(
@@ -100,7 +102,7 @@ def _vacuum(world: World) -> str:
     threading.Thread(target=wait, name="vacuum-full", daemon=True).start()
     locked.wait(30)
     world.begins()
-    return f"somebody paused the job ({paused.text.strip()}), and somebody else began VACUUM FULL {TABLE}"
+    return f"somebody paused the job, and somebody else began VACUUM FULL {TABLE}"
 
 
 SLOT_EXPIRED = Incident(
