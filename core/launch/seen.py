@@ -41,19 +41,31 @@ Lags = Mapping[str, Mapping[str, float | None]]
 
 
 def gather(
-    store: Store, loaded: Loaded | None, now: datetime, lags: Lags | None = None, limits: Limits = LIMITS
+    store: Store, loaded: Loaded | None, now: datetime, lags: Lags | None = None, limits: Limits | None = None
 ) -> Facts:
     """What the state store and this machine say; `lags` by job where they are known already.
+
+    It is judged by `limits`, else by those of the configuration.
 
     Raises errors of `core.state`.
     """
     views = observe_all(store)
+    limits = limits or (loaded.alerts.limits if loaded is not None else LIMITS)
     audit = Audit(store.folder).read(_LINES)
     jobs = loaded.jobs if loaded is not None else {}
     found = {frame.view.name: lags_of(frame, now) for frame in Metrics(store).frames(now)} if lags is None else lags
     compared = last(store)
     seen = tuple(
-        job_seen(store, view, found.get(view.name, {}), jobs.get(view.name), compared.get(view.name), audit.lines, now)
+        job_seen(
+            store,
+            view,
+            found.get(view.name, {}),
+            jobs.get(view.name),
+            compared.get(view.name),
+            audit.lines,
+            now,
+            limits,
+        )
         for view in views
     )
     known = {view.name for view in views}
@@ -82,9 +94,10 @@ def job_seen(
     verified: Verified | None,
     audit: Iterable[AuditLine],
     now: datetime,
+    limits: Limits = LIMITS,
 ) -> JobSeen:
     """One job with what its events and the audit say of it."""
-    since = now - timedelta(seconds=LIMITS.crashes)
+    since = now - timedelta(seconds=limits.crashes)
     crashes = [one for one in store.events(view.name, _EVENTS) if one.event == "driver crashed" and one.at >= since]
     options = job.sink_options if job is not None else None
     seen = JobSeen(
