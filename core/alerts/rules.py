@@ -45,12 +45,13 @@ Remembered = Mapping[str, Firing]
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What is told of one fault at one moment."""
+    """What is told of one fault at one moment; `new`: nothing of it was told before, or it was over since."""
 
     kind: Kind
     fault: Fault
     began: datetime
     at: datetime
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ def evaluate(
     for key, fault in found.items():
         firing[key], kind = _seen(fault, before.get(key), ack_in(acks, fault.ack_keys), gap, now)
         if kind is not None:
-            notes.append(Notification(kind, fault, firing[key].began, now))
+            new = key not in before or before[key].sent_as is None
+            notes.append(Notification(kind, fault, firing[key].began, now, new))
     gone = {key: one for key, one in before.items() if key not in found and judged(one.fault)}
     for key, one in gone.items():
         firing[key] = replace(one, sent_as=None, over=True)

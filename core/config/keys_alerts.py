@@ -20,7 +20,7 @@ from core.judgement.limits import MIB, Limits
 
 _EFFECT = "tests/unit/alerts/test_limits.py"
 _RULES = "tests/unit/alerts/test_rules.py"
-_COMMAND = "tests/unit/config/test_alerts.py"
+_COMMAND = "tests/integration/test_alert_command.py"
 _LONGEST = 52 * WEEK
 
 
@@ -81,7 +81,7 @@ ALERTS = section(
         "metrics_file",
         "file that gets the figures as OpenMetrics text (docs/alerts.md); relative to this file's folder",
         text(4096),
-        tested="tests/unit/config/test_alerts.py",
+        tested="tests/integration/test_alerting.py",
     ),
 )
 

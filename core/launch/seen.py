@@ -22,6 +22,7 @@ from core.judgement.facts import Facts, JobSeen, Machine
 from core.judgement.limits import LIMITS, Limits
 from core.launch.view import observe_all
 from core.state import slots_seen
+from core.state.alerts import AlertFile
 from core.state.audit import Audit
 from core.state.audit import Read as AuditRead
 from core.state.disk import free_bytes, full
@@ -129,8 +130,11 @@ def lags_of(frame: Frame, now: datetime) -> dict[str, float | None]:
 
 
 def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
-    """The disk of a state folder, and what of its audit cannot be read."""
+    """The disk of a state folder, what of its audit cannot be read, and whether the alerts' command fails."""
+    failure = AlertFile(folder).read().failure
+    fails, since = ("", None) if failure is None else (failure.cause, failure.since)
     try:
-        return Machine(str(folder.path), "", full(folder.path), free_bytes(folder.path), audit.damaged)
+        free = free_bytes(folder.path)
+        return Machine(str(folder.path), "", full(folder.path), free, audit.damaged, fails, since)
     except OSError as error:
         return Machine(str(folder.path), f"{folder.path}: {error.strerror or error}", damaged=audit.damaged)
