@@ -41,6 +41,8 @@ class Condition:
         """
         if not self.lanes:
             return ""
+        if self.of == 1:
+            return "the job waits"
         verb = "waits" if len(self.lanes) == 1 else "wait"
         return f"{len(self.lanes)} of {many(self.of, 'DN')} {verb}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.domain.fault import Fault, ranked
+from core.domain.job import JobState
 from core.judgement.facts import Facts
 from core.judgement.of_job import of_job
 from core.judgement.of_machine import of_machine
@@ -24,5 +25,7 @@ def _all(facts: Facts) -> Iterator[Fault]:
     yield from of_machine(facts)
     for job in facts.jobs:
         yield from of_job(job, facts)
+    at_an_end = {one.view.name for one in facts.jobs if one.view.state in (JobState.CANCELLED, JobState.FINISHED)}
     for slot in facts.slots:
-        yield from of_slot(slot, facts)
+        if slot.job not in at_an_end:
+            yield from of_slot(slot, facts)

@@ -131,10 +131,15 @@ def _by(seen: JobSeen, verb: str) -> str:
 
 def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     view = seen.view
-    yield from _crashed(seen, facts)
-    if not view.driver_alive or not view.reported:
+    crashed = list(_crashed(seen, facts))
+    yield from crashed
+    if view.driver is not None and not view.driver_alive and not crashed:
+        cause = view.reason or "its driver has ended, and its supervisor sees to it"
+        yield _of_process("driver_gone", seen, Severity.WARNING, cause, f"RESTARTING: {_stands(view)}")
+    if not view.reported:
         return
-    yield from _silent(seen, facts)
+    if view.driver_alive or view.driver is None:
+        yield from _silent(seen, facts)
     found = list(of_conditions(view, facts))
     yield from found
     yield from _lag(seen, facts, {name for one in _conditions(view) for name in one})

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from core.domain.elapsed import is_older
 from core.domain.fault import Fault, Party, Severity, in_brief
 from core.domain.text import many, safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
 from core.domain.ttl import Severity as Part
 from core.judgement.facts import Facts, SlotSeen
 
+EXTERNAL_SECONDS = 600.0
+"""So long what was seen of a slot of no configured job is taken for how it stands."""
 _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
 def of_slot(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
-    """Its faults; none where nothing of it can expire."""
+    """Its faults; none where nothing of it can expire, nor of somebody else's that nobody has seen lately."""
+    if not seen.job and is_older(seen.at, facts.now, EXTERNAL_SECONDS):
+        return
     if seen.exists is False:
         yield from _absent(seen)
     elif seen.expires_at is not None and seen.ttl:

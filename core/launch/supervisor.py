@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -28,6 +29,7 @@ from core.errors import Busy, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
 from core.launch.alerting import Alerting
+from core.launch.last_words import LINES, last_words
 from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from core.launch.recorder import Recorder
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
@@ -204,6 +206,7 @@ class Supervisor:
     def _crashed(self, crash: Crashed) -> Ended | None:
         """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
         number = self._crashes.add(time.monotonic(), self._limits.crash_window)
+        crash = self._in_its_words(crash)
         with contextlib.suppress(SlotkeeperError):
             self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
         if number >= self._limits.crashes:
@@ -222,6 +225,13 @@ class Supervisor:
             self._recorder.tick()
             self._signals.wait(min(self._limits.poll, left))
         return None
+
+    def _in_its_words(self, crash: Crashed) -> Crashed:
+        """The same with what the driver or its Java process said itself, where either did."""
+        words = ""
+        with contextlib.suppress(SlotkeeperError, OSError):
+            words = last_words(log.last_lines(self._store.folder.log(self._job), LINES))
+        return replace(crash, text=f"{crash.text}: {words}") if words else crash
 
     def _clear_left_overs(self) -> None:
         """Wait for what earlier runs may have left behind: two drivers of one job must not run side by side."""

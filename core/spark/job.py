@@ -262,7 +262,7 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
 
 
 def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
-    """The configuration and the job as this run was started with it: what is in the file by now counts from the next `jobs start` on."""
+    """The configuration and the job as this run was started with it; a changed file counts from the next start on."""
     kept = started.kept(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept

@@ -6,6 +6,7 @@ Next door: `core.engine.driver.context.Narrator` is the port; `job.py` is the dr
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -56,6 +57,7 @@ class StoreNarrator:
         }
         self._unanswered = ""
         """What stands above every other reason: a server that answers nobody."""
+        self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
         self._trying: Condition | None = None
         """What a start or a copy tries again."""
@@ -107,7 +109,7 @@ class StoreNarrator:
         reports = tuple(
             _lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values()
         )
-        conditions = of_lanes(lanes.values(), now, self._utc(now))
+        conditions = of_lanes(lanes.values(), now, self._utc(now), self._names)
         with self._lock:
             self._taken_in_at, self._of_lanes = now, conditions
             self._report = replace(
@@ -170,7 +172,8 @@ class StoreNarrator:
             self._record_error("", text)
         with self._lock:
             self._report = replace(self._report, reason=text)
-            self._trying = _tried(text, by, self._trying, self._clock.utc().timestamp()) if text else None
+            now = self._clock.utc().timestamp()
+            self._trying = _tried(text, by, self._trying, now, self._names) if text else None
         self._tell(now=bool(text))
 
     def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
@@ -216,16 +219,18 @@ class StoreNarrator:
             return
 
 
-def _tried(text: str, by: SlotkeeperError | Party | None, before: Condition | None, utc: float) -> Condition:
+def _tried(
+    text: str, by: SlotkeeperError | Party | None, before: Condition | None, utc: float, names: Mapping[str, str]
+) -> Condition:
     """What a start or a copy waits for; it began when the first try of it failed."""
     message = by.message if isinstance(by, SlotkeeperError) else text
     side, name, cause = server_of(message)
     if isinstance(by, Party):
-        party, name = by, name or by.value
+        party, name = by, name or names.get(by.value, "the lease")
     else:
         side = side or (by.where if by is not None else "")
         party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
-        name = name or {"source": "source", "sink": "sink", "spark": "Spark"}.get(side, "this job's driver")
+        name = name or names.get(side, "Spark" if side == "spark" else "this job's driver")
     if before is None or (before.party, before.name) != (party.value, name):
         return Condition(party.value, name, cause, utc, tries=1)
     return replace(before, cause=cause, tries=before.tries + 1)

@@ -26,7 +26,7 @@ from core.embedded.orders import TABLE
 from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
-from core.launch.launch import SUPERVISOR_LOCK
+from core.launch.launch import SUPERVISOR_LOCK, Launch
 from core.launch.view import observe
 from core.sources.dws.position import POSITIONS
 from core.state.sqlite import Store
@@ -52,6 +52,7 @@ class Mirrored:
     name: str
     config: Path
     base: dict[str, int] = field(default_factory=dict)
+    launch: Launch = field(default_factory=Launch)
 
     # -- commands
 
@@ -64,7 +65,7 @@ class Mirrored:
 
     def start_again(self) -> None:
         """Only `jobs start`."""
-        control.start(self.product.store, self.name, str(self.config), patience=Patience(0))
+        control.start(self.product.store, self.name, str(self.config), self.launch, patience=Patience(0))
 
     def stop(self, seconds: float = 30) -> float:
         """`jobs stop`; the seconds that it took."""

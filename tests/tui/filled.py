@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 from console.monitor.poller import Collector, LocalSeen, Post, SlotsSeen
 from console.monitor.quarantine_poller import SinkQuarantines, Whole
+from console.monitor.sights import sights
 from console.monitor.slot_poller import SlotPoller
 from console.monitor.snapshot import TableSeen
 from console.monitor.store_reader import Reader
@@ -26,6 +27,7 @@ from core.clock import Clock, SystemClock
 from core.config.load import load
 from core.config.model import Loaded
 from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.condition import Condition
 from core.domain.job import JobState
 from core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
 from core.domain.report import JobReport, LaneReport
@@ -89,7 +91,9 @@ class StillFeed(Collector):
         self.post(LocalSeen(self.reader.local(self.job)))
         for source, _ in self.slot_poller.places if self.slots else ():
             self.statuses += 1
-            for one in self.slot_poller.turn(source):
+            found = self.slot_poller.turn(source)
+            self.reader.remember(sights(found))
+            for one in found:
                 self.seen[one.source, one.table] = one
                 self.post(SlotsSeen(one))
 
@@ -156,6 +160,7 @@ def begin(
     store.begin_run(job, f"run-{job}")
     if living:
         store.set_supervisor(f"run-{job}", processes.of(os.getpid()))
+        store.set_driver(f"run-{job}", processes.of(os.getpid()))
     report = JobReport(
         job, f"run-{job}", state, lanes=lanes, changes=12_403_118, epoch=3, tasks_started=2, unit="commits",
         place="sync point",
@@ -167,7 +172,9 @@ def fill(store: Store) -> None:
     """Jobs in every kind of state, events and an error."""
     begin(store, "orders_rt", *(lane(f"dn_{n}", 88_512_330 - n) for n in range(1, 5)))
     retrying = lane("dn_3", 88_391_207, retry="retrying 2, next in 4 s")
-    begin(store, "invoice_rt", lane("dn_1", 88_512_330), retrying, lane("dn_2", 88_512_300, latest=None))
+    lanes = (lane("dn_1", 88_512_330), retrying, lane("dn_2", 88_512_300, latest=None))
+    silent = Condition("dn", "dn_3", "does not answer", (NOW - timedelta(seconds=40)).timestamp(), ("dn_3",), 3, 2)
+    begin(store, "invoice_rt", *lanes, conditions=(silent,))
     begin(store, "ledger_full", state="SNAPSHOT", chunks_done=31, chunks_total=50, changes=0)
     begin(store, "stock_rt", lane("dn_1", 88_120_441), living=False)
     reason = "the registered point of dn_1 is gone"

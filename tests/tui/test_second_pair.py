@@ -300,6 +300,7 @@ def _retrying(pair: SecondPair, folder: Path) -> Filled:
 
     def tried(lane: Lane) -> Lane:
         waits = replace(lane, activity=Activity.WAITING, error=str(said.value), side="source", ready_at=1_044.0)
+        waits = replace(waits, failing_since=960.0)
         return replace(waits, history=replace(lane.history, failures=2))
 
     return _console(pair, folder, troubled=tried)

@@ -7,7 +7,7 @@ refused for some of them, is that DN's. Next door: `core.domain.condition` is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from core.domain.condition import Condition, merged, server_of
 from core.domain.fault import Party
@@ -17,31 +17,38 @@ _LINE = ("08", "57P", "28")
 """SQLSTATE classes of a line and a login: connection exceptions, operator intervention, authorization."""
 
 
-def of_lanes(lanes: Iterable[Lane], now: float, utc: float) -> tuple[Condition, ...]:
-    """The conditions of a job's lanes; `now` is monotonic, `utc` the same moment in seconds since 1970."""
+def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, str]) -> tuple[Condition, ...]:
+    """The conditions of a job's lanes; `now` is monotonic, `utc` the same moment in seconds since 1970.
+
+    `names` are a job's source and sink in words, by "source" and "sink": for errors that do not name their server.
+    """
     living = [lane for lane in lanes if lane.activity is not Activity.STOPPED]
     troubled = [lane for lane in living if lane.error or lane.silent_since is not None]
-    return merged(_condition(lane, len(living), now, utc) for lane in troubled)
+    return merged(_condition(lane, len(living), utc - now, names) for lane in troubled)
 
 
-def _condition(lane: Lane, of: int, now: float, utc: float) -> Condition:
+def _condition(lane: Lane, of: int, apart: float, names: Mapping[str, str]) -> Condition:
     began = [at for at in (lane.failing_since if lane.error else None, lane.silent_since) if at is not None]
-    since = utc - (now - min(began))
-    tries = lane.history.failures
-    if not lane.error:
-        return Condition(Party.DN.value, lane.shard.name, lane.silent, since, (lane.name,), of, tries)
-    side, name, cause = server_of(lane.error)
-    side = side or lane.side
-    if side == "source" and not _of_line(lane):
-        return Condition(Party.DN.value, lane.shard.name, _without(cause, lane), since, (lane.name,), of, tries)
+    party, name, cause = _blamed(lane, of, names)
+    return Condition(
+        party.value, name, _without(cause, lane), min(began) + apart, (lane.name,), of, lane.history.failures
+    )
+
+
+def _blamed(lane: Lane, of: int, names: Mapping[str, str]) -> tuple[Party, str, str]:
+    """Whose fault it is, their name, and what they said."""
+    said, called, cause = server_of(lane.error) if lane.error else ("source", "", lane.silent)
+    side = said or lane.side
+    if side == "source" and of > 1 and not _of_line(lane):
+        return Party.DN, lane.shard.name, cause
     party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
-    called = name or {"source": "source", "sink": "sink", "spark": "Spark"}.get(side, "this job's driver")
-    return Condition(party.value, called, _without(cause, lane), since, (lane.name,), of, tries)
+    return party, called or names.get(side, "Spark" if side == "spark" else "this job's driver"), cause
 
 
 def _of_line(lane: Lane) -> bool:
     """Whether it is the line to the server, and no DN behind it, that fails."""
-    return lane.shard.name not in lane.error.removeprefix(f"{lane.name}: ") and lane.code.startswith(_LINE)
+    named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
+    return bool(lane.error) and not named and lane.code.startswith(_LINE)
 
 
 def _without(cause: str, lane: Lane) -> str:

@@ -16,6 +16,9 @@ SOURCE = SINK.replace("sink mart", "source dws1")
 DN = "source dws1 (h:8000/g as etl): pooler: failed to create 1 connections, remote node dn_2"
 
 
+NAMES = {"source": "source dws1", "sink": "sink mart"}
+
+
 def lane(number: int, **more: object) -> Lane:
     shard = Shard(f"dn_{number}", number)
     return replace(LANE, shard=shard, key=replace(LANE.key, shard=shard.name), **more)  # type: ignore[arg-type]
@@ -28,28 +31,28 @@ def failing(number: int, error: str, side: str, since: float = 60.0, code: str =
 
 def test_a_sink_that_refuses_is_one_condition_of_all_lanes_since_the_first() -> None:
     lanes = [failing(1, SINK, "sink", 62.0), failing(2, SINK, "sink", 60.0), lane(3), lane(4)]
-    (one,) = of_lanes(lanes, 100.0, 1_000.0)
+    (one,) = of_lanes(lanes, 100.0, 1_000.0, NAMES)
     assert one == Condition("sink", "sink mart", "Connection refused", 960.0, ("dn_1", "dn_2"), 4, 3)
     assert one.said == "sink mart: Connection refused, 2 of 4 DNs wait"
 
 
 def test_a_new_attempt_ends_nothing() -> None:
     trying = failing(1, SINK, "sink", activity=Activity.APPLYING)
-    assert of_lanes([trying], 100.0, 1_000.0) == of_lanes([failing(1, SINK, "sink")], 100.0, 1_000.0)
+    assert of_lanes([trying], 100.0, 1_000.0, NAMES) == of_lanes([failing(1, SINK, "sink")], 100.0, 1_000.0, NAMES)
     assert trying.retry and not trying.answered.retry
-    assert of_lanes([trying.answered], 100.0, 1_000.0) == ()
+    assert of_lanes([trying.answered], 100.0, 1_000.0, NAMES) == ()
 
 
 def test_what_names_a_dn_is_the_dns_and_a_line_that_breaks_the_sources() -> None:
-    (dn,) = of_lanes([failing(2, DN, "source"), lane(1)], 100.0, 1_000.0)
+    (dn,) = of_lanes([failing(2, DN, "source"), lane(1)], 100.0, 1_000.0, NAMES)
     assert (dn.party, dn.name, dn.lanes) == ("dn", "dn_2", ("dn_2",))
-    (source,) = of_lanes([failing(2, SOURCE, "source"), lane(1)], 100.0, 1_000.0)
+    (source,) = of_lanes([failing(2, SOURCE, "source"), lane(1)], 100.0, 1_000.0, NAMES)
     assert (source.party, source.name) == ("source", "source dws1")
 
 
 def test_a_dn_that_answers_nothing_is_told_before_any_limit_of_its_task() -> None:
     hangs = lane(2, activity=Activity.APPLYING, silent_since=97.0, silent="does not answer within 2 s")
-    (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0)
+    (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)
     assert (one.party, one.name, one.since, one.cause) == ("dn", "dn_2", 997.0, "does not answer within 2 s")
 
 
@@ -66,5 +69,10 @@ def test_dns_behind_a_silent_source_are_the_sources() -> None:
     )
 
 
+def test_of_a_source_without_dns_it_is_the_source_and_a_server_that_no_error_names_is_named() -> None:
+    (one,) = of_lanes([failing(1, "unable to open database file", "source", code="")], 100.0, 1_000.0, NAMES)
+    assert (one.party, one.name, one.cause) == ("source", "source dws1", "unable to open database file")
+
+
 def test_a_table_at_rest_blames_nobody() -> None:
-    assert of_lanes([failing(1, SINK, "sink", activity=Activity.STOPPED)], 100.0, 1_000.0) == ()
+    assert of_lanes([failing(1, SINK, "sink", activity=Activity.STOPPED)], 100.0, 1_000.0, NAMES) == ()

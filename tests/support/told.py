@@ -1,0 +1,79 @@
+"""What the console at 80x24 and the judgement behind `status --json` say of a fault, moment by moment.
+
+A sample is calm where it says of our job that nothing is wrong. Next door: `tests/chaos/test_told_in_time.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.clock import SystemClock
+from core.config.load import load
+from core.domain.fault import Fault
+from core.judgement.judge import judge
+from core.launch.seen import gather
+from core.state.sqlite import Store
+from tests.support.terminal import Terminal
+
+EVERY = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """At a monotonic moment: the first lines of the Overview, and all faults."""
+
+    at: float
+    screen: str
+    faults: tuple[Fault, ...]
+
+    @property
+    def screen_calm(self) -> bool:
+        """Whether the Overview's first line counts no fault, or there is no such line."""
+        return "no faults" in self.screen
+
+    def told(self, rule: str, words: str) -> bool:
+        """Whether a fault of that rule is told by both, with these words on the screen."""
+        return words in self.screen and any(one.rule == rule for one in self.faults)
+
+
+@dataclass
+class Watcher:
+    """A console on a terminal of its own, and the judgement of the same state folder beside it."""
+
+    terminal: Terminal
+    store: Store
+    config: Path
+    samples: list[Sample] = field(default_factory=list)
+
+    def faults(self) -> tuple[Fault, ...]:
+        """What `status --json` would print now."""
+        return judge(gather(self.store, load(self.config, {}), SystemClock().utc()))
+
+    def sample(self) -> Sample:
+        """One more, a little later than the last."""
+        until = time.monotonic() + EVERY
+        while (left := until - time.monotonic()) > 0:
+            self.terminal.read(left)
+        made = Sample(time.monotonic(), " ".join(self.terminal.screen.text.split()), self.faults())
+        self.samples.append(made)
+        return made
+
+    def until(self, condition: Callable[[Sample], bool], seconds: float, what: str) -> Sample:
+        """Sample until one meets the condition; that one."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            made = self.sample()
+            if condition(made):
+                return made
+        said = [one.said(SystemClock().utc()) for one in self.samples[-1].faults]
+        raise AssertionError(f"not within {seconds:g} s: {what}; judged: {said}; screen:\n{self.terminal.screen.text}")
+
+    def during(self, seconds: float) -> list[Sample]:
+        """All samples of so many seconds from now on."""
+        first, end = len(self.samples), time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.sample()
+        return self.samples[first:]
