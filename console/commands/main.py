@@ -42,6 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
     "slots": Entry("console.commands.slots", "show slots and what they retain, and change them"),
     "errors": Entry("console.commands.errors", "rows that a target refused: list, replay, discard"),
+    "alerts": Entry("console.commands.alerts", "what is wrong and who was told: list, acknowledge, silence, test"),
     "audit": Entry("console.commands.audit", "who changed what, when and why"),
     "verify": Entry("console.commands.verify", "compare source and target of a job", group=False),
     "status": Entry("console.commands.status", "one answer for monitoring", group=False),

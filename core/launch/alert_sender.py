@@ -34,6 +34,7 @@ from core.state.alerts import AlertFile, notification_of, notification_values
 from core.state.folder import StateFolder
 
 _PYTHON = (sys.executable, "-P", "-m")
+_spawned: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,12 @@ def place_of(folder: StateFolder) -> Place:
     return Place(socket.gethostname(), str(folder.path))
 
 
-def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] = ()) -> subprocess.Popen[bytes]:
+def reap() -> None:
+    """Note the end of senders that we started: one that has ended stays in the system's table until then."""
+    _spawned[:] = [one for one in _spawned if one.poll() is None]
+
+
+def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] = ()) -> None:
     """Start a sender, which outlives us; it is waited for by nobody. Raises OSError.
 
     `given` are notifications that could not be kept for it (a full disk); else it takes what waits in the outbox.
@@ -80,13 +86,14 @@ def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] =
     reading = alert_command.in_memory(text)
     env = {name: value for name, value in handover.environment().items() if name != MARK}
     try:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [*_PYTHON, "core.launch.alert_sender", "--state-dir", str(folder.path)],
             stdin=reading, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env,
             cwd=Path("/"),
         )  # fmt: skip
     finally:
         os.close(reading)
+    _spawned.append(child)
 
 
 def _begin(file: AlertFile) -> Notification | None:

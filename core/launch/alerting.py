@@ -8,7 +8,6 @@ Next door: `core.alerts.rules` decides, `core.launch.alert_sender` tells, `core.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -34,15 +33,20 @@ from core.state.sqlite import Store
 
 Say = Callable[[str, str], None]
 """Told the key of an event and its words: what the log of a job is to say."""
+_AS = {True: "[alerts] is as it was", False: "nothing is told, [alerts] cannot be read"}
 _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that hold now, read anew where the file has changed; one that is broken leaves the last good ones."""
+    """The options that hold now, read anew where the file has changed; one that is broken leaves the last good ones.
+
+    They are `known` once they have been read.
+    """
 
     file: Path | None
     options: AlertOptions
+    known: bool = False
     stamp: tuple[int, int] = (0, 0)
     fault: str = ""
 
@@ -55,7 +59,7 @@ class Options:
             stamp = (found.st_mtime_ns, found.st_ino)
             if stamp == self.stamp:
                 return self
-            return Options(self.file, load_alerts(self.file, env), stamp)
+            return Options(self.file, load_alerts(self.file, env), True, stamp)
         except (SlotkeeperError, OSError) as error:
             return replace(self, stamp=(0, 0), fault=safe(error, 300))
 
@@ -69,11 +73,12 @@ class Alerting:
         self._say = say
         self._job = job
         self._loaded = loaded
-        self._options = Options(Path(config) if config else None, loaded.alerts if loaded else AlertOptions())
+        self._options = Options(
+            Path(config) if config else None, loaded.alerts if loaded else AlertOptions(), bool(loaded)
+        )
         self._file = AlertFile(store.folder)
         self._due = 0.0
         self._unsaved: AlertState | None = None
-        self._senders: list[subprocess.Popen[bytes]] = []
         self._said: dict[str, str] = {}
 
     def tick(self, every: float, now: bool = False) -> None:
@@ -90,10 +95,12 @@ class Alerting:
             )
 
     def _evaluate(self) -> None:
-        self._senders = [one for one in self._senders if one.poll() is None]
+        alert_sender.reap()
         self._options = self._options.renewed(os.environ)
         options = self._options.options
-        self._once("alerts misconfigured", self._options.fault and f"[alerts] is as it was: {self._options.fault}")
+        self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
+        if not self._options.known:
+            return  # what was told to nobody must not count as told
         now = datetime.fromtimestamp(self._store.now(), timezone.utc)
         facts, readable = self._facts(options, now)
         faults = judge(facts)
@@ -139,7 +146,7 @@ class Alerting:
         if outbox and not kept:
             self._send(options, state)
         elif outbox and may_try(failure, now) and not self._file.is_sending():
-            self._senders.append(alert_sender.spawn(self._store.folder, options))
+            alert_sender.spawn(self._store.folder, options)
 
     def _saved(self, state: AlertState) -> bool:
         """Keep what is remembered; in this process's memory where the disk takes nothing."""
@@ -155,7 +162,7 @@ class Alerting:
 
     def _send(self, options: AlertOptions, state: AlertState) -> None:
         """Give what waits to a sender at once: it could not be kept for one."""
-        self._senders.append(alert_sender.spawn(self._store.folder, options, state.outbox))
+        alert_sender.spawn(self._store.folder, options, state.outbox)
         self._unsaved = replace(state, outbox=())
 
     def _end_acks(self, acks: Mapping[str, object], found: Evaluation, now: datetime) -> None:

@@ -259,7 +259,8 @@ def test_a_store_that_cannot_be_read_is_a_fault_and_ends_no_other(
 
 def test_nothing_that_goes_wrong_in_it_is_the_supervisors_concern(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    mine = Alerting(jobs.store, lambda event, text: said.append(text))
+    config = jobs.config("orders", alerts="gap = '1h'")
+    mine = Alerting(jobs.store, lambda event, text: said.append(text), "orders", str(config))
 
     def wrong(*_: object) -> None:
         raise RuntimeError("a defect")
