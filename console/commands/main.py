@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "jobs": Entry("console.commands.jobs", "list, start, pause, stop, drain and cancel jobs"),
     "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
     "slots": Entry("console.commands.slots", "show slots and what they retain, and change them"),
+    "locks": Entry("console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False),
     "errors": Entry("console.commands.errors", "rows that a target refused: list, replay, discard"),
     "alerts": Entry("console.commands.alerts", "what is wrong and who was told: list, acknowledge, silence, test"),
     "audit": Entry("console.commands.audit", "who changed what, when and why"),

@@ -165,6 +165,7 @@ add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda
 add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
 add(Command("at", "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m", _at, "TIME"))
+add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open_locks()))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))
 add(Command("pause", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
 add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))

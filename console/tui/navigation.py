@@ -84,6 +84,10 @@ class Navigation(Shell):
         """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
         self.push_screen(lazily("console.tui.screens.quarantine", "QuarantineScreen", job, key)())
 
+    def open_locks(self) -> None:
+        """Who waits for a lock at a sink, and who is in front."""
+        self.push_screen(lazily("console.tui.screens.locks", "LocksScreen")())
+
     def open_actions(self) -> None:
         """What was set going from here, and how it ended."""
         self.push_screen(lazily("console.tui.screens.actions.progress", "ActionsScreen")())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.cli.context import Invocation
+from console.monitor.lock_poller import LockPoller
 from console.monitor.poller import Collector
 from console.monitor.quarantine_poller import SinkQuarantines, Sinks
 from console.monitor.slot_poller import SlotPoller
@@ -77,6 +78,7 @@ class Services:
     peeker: Peeker = peek
     actions: Actions = detached
     quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
+    locks: LockPoller = field(default_factory=LockPoller)
 
     @cached_property
     def runs(self) -> Runner:

@@ -61,7 +61,7 @@ def _states(local: Local) -> tuple[Level, str]:
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     """Which targets may be called equal to their sources now, and how old the proof of it is."""
-    started = [job for job in jobs if job.state is not None]
+    started = [job for job in jobs if job.state not in (None, JobState.CANCELLED)]
     different = [job for job in started if job.verified and job.verified.verdict == "different"]
     untrusted = [job for job in started if job not in different and not follows(job)]
     if different:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from core.domain.condition import Condition
 from core.domain.lag import FRESH_SECONDS
+from core.domain.lock_wait import LockWait
 from core.domain.table import TableReport
 
 
@@ -75,6 +76,8 @@ class JobReport:
     what `behind` counts and `place` what a position is called, by the source's dialect; `keeps_positions` is its trait
     (`core.domain.source_traits`): where it keeps none, no slot of it has a time to live. `tables` are how the tables of
     a job of several stand, each by itself; `conditions` what the driver knows to be wrong, the oldest first.
+    `lock_waits` are those of its sessions at the sink, as last measured, and `locks_untold` why the sink could not tell
+    of them when it was last asked, "" where it could.
     """
 
     job: str
@@ -99,3 +102,5 @@ class JobReport:
     keeps_positions: bool = True
     tables: tuple[TableReport, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    lock_waits: tuple[LockWait, ...] = ()
+    locks_untold: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import SlotStatus
 from core.errors import TroubleName
@@ -72,6 +73,26 @@ def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = Fa
         sentence = f"{status.shard.name}: the source's newest point {newest} is below our {here}"
         return _refuse(TroubleName.SOURCE_OLDER, sentence)
     return StartDecision(StartAction.COPY if row.state is LaneState.COPYING else StartAction.STREAM)
+
+
+def by_record(
+    decision: StartDecision, row: ProgressRow, status: SlotStatus, recorded: Position | None
+) -> StartDecision:
+    """SINK OLDER in place of SLOT MOVED, where our own record says that we had come as far as the slot stands.
+
+    `recorded` is where this lane stood by the last report of its job on this machine, None where there is none: the
+    sink alone cannot tell a slot that somebody moved from rows that fell back to a backup's.
+    """
+    here, there = row.position, status.kept.furthest
+    if decision.trouble is not TroubleName.SLOT_MOVED or recorded is None or here is None or there is None:
+        return decision
+    if not here < there <= recorded:
+        return decision
+    sentence = (
+        f"{status.shard.name}: the sink's row is back at {here.shown}, and by the last report of this machine we had"
+        f" committed up to {recorded.shown}; the slot ({status.kept.shown}) stands where we registered it"
+    )
+    return _refuse(TroubleName.SINK_OLDER, sentence)
 
 
 def is_first(row: ProgressRow) -> bool:

@@ -148,7 +148,11 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _conditions(view: JobView) -> list[tuple[str, ...]]:
-    return [one.lanes for one in view.report.conditions] if view.report is not None else []
+    if view.report is None:
+        return []
+    locked = {wait.thing for wait in view.report.lock_waits}
+    behind_locks = tuple(lane.name for lane in view.report.lanes if lane.target in locked)
+    return [behind_locks, *(one.lanes for one in view.report.conditions)]
 
 
 def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:

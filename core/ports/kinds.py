@@ -26,6 +26,7 @@ from core.domain.slot import TableIdentity
 from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
+from core.ports.locks import LockReader
 from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine
 from core.ports.sink import BatchSink, BatchWriter, StepSink
@@ -187,6 +188,12 @@ class SinkSession(Protocol):
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the targets that jobs write there."""
+
+    def locks(self, prefix: str) -> LockReader | None:
+        """Reads which sessions wait for a lock there, of those whose names begin with `prefix`.
+
+        None of a kind of server whose sessions cannot tell.
+        """
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""

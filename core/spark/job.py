@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +26,14 @@ from core.config.load import load_usable, text_of
 from core.config.model import Loaded
 from core.config.tls import job_warnings
 from core.domain.job import JobEvent, WantedState
+from core.domain.position import Position
 from core.domain.spec import JobSpec
 from core.domain.table import TableWanted
 from core.domain.text import safe
 from core.drivers.deadline import cut_off
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd
+from core.engine.driver.lock_watch import LockWatch
 from core.engine.driver.pulse import Pulse
 from core.engine.driver.tables import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
@@ -39,13 +41,14 @@ from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
 from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
 from core.services.audit import DriverAudit
+from core.sources import registry
 from core.spark.narrator import StoreNarrator
 from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
 from core.spark.slot_watch import SlotWatch
 from core.state import started, tables
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
-from core.wiring.driver import WiredSessions, pinged
+from core.wiring.driver import WiredSessions, locks_at, pinged
 from core.wiring.worker import ENTRIES, store_session
 
 CRASHED = 1
@@ -193,7 +196,7 @@ def drive(options: argparse.Namespace) -> int:
 
 def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
     runner: SparkRunner | None = None
-    beside: list[Pulse | SlotWatch] = []
+    beside: list[Pulse | SlotWatch | LockWatch] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
@@ -201,9 +204,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
-        beside += [Pulse(pinged(job), SystemClock(), narrator.unanswered), SlotWatch(loaded, job, store, narrator)]
-        for one in beside:
-            one.start()
+        beside += _asked_beside(loaded, job, store, narrator)
         wired = JobContext(
             job,
             sessions,
@@ -215,6 +216,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
             asked=wanted_states.of_tables,
+            recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
         return _ended(run_job(wired), narrator, wanted_states)
@@ -231,6 +233,30 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             runner.close()
         with suppress(OSError):
             folder.rmdir()
+
+
+def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
+    """Where each lane stood when it was reported last; nothing where no report can be read."""
+    read, found = registry.open(job.source_kind).positions.position, dict[str, Position]()
+    with suppress(Busy, StateError, ValueError):
+        row = store.job(job.name)
+        for lane in row.report.lanes if row is not None and row.report is not None else ():
+            if lane.position:
+                found[lane.name] = read(lane.position)
+    return found
+
+
+def _asked_beside(
+    loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator
+) -> Iterator[Pulse | SlotWatch | LockWatch]:
+    """What asks the job's servers in threads of its own, begun."""
+    for one in (
+        Pulse(pinged(job), SystemClock(), narrator.unanswered),
+        SlotWatch(loaded, job, store, narrator),
+        LockWatch(locks_at(job), SystemClock(), narrator.lock_waits),
+    ):
+        one.start()
+        yield one
 
 
 def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:

@@ -15,6 +15,7 @@ from core.domain.condition import Condition, merged, server_of
 from core.domain.fault import Party
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.lane import Activity, Lane
+from core.domain.lock_wait import LockWait
 from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
@@ -182,6 +183,12 @@ class StoreNarrator:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)
         self._unanswered, self._silences = text, silences
+        self._tell(now=True)
+
+    def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
+        """Who of the job waits for a lock at its sink, or why that is not known. Told at once, from any thread."""
+        with self._lock:
+            self._report = replace(self._report, lock_waits=waits, locks_untold=untold)
         self._tell(now=True)
 
     def failed(self, error: SlotkeeperError) -> None:

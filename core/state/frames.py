@@ -19,6 +19,7 @@ from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
+from core.state.rows import lock_wait_from
 
 LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
@@ -97,6 +98,7 @@ def _columns(report: JobReport) -> dict[str, Any]:
     made = {name: getattr(report, name) for name in sorted(_REPORT_FIELDS) if name != "lanes"}
     made["tables"] = [asdict(table) for table in report.tables]
     made["conditions"] = [asdict(one) for one in report.conditions]
+    made["lock_waits"] = [asdict(wait) for wait in report.lock_waits]
     made["lanes"] = {name: [_short(getattr(lane, name)) for lane in report.lanes] for name in _LANE_FIELDS}
     return made
 
@@ -117,5 +119,6 @@ def _report(found: dict[str, Any]) -> JobReport:
         Condition(**{name: one[name] for name in _CONDITION_FIELDS if name in one} | {"lanes": tuple(one["lanes"])})
         for one in found.pop("conditions", ())
     )
+    waits = tuple(lock_wait_from(wait) for wait in found.pop("lock_waits", ()))
     known = {name: value for name, value in found.items() if name in _REPORT_FIELDS}
-    return JobReport(**known, lanes=lanes, tables=tables, conditions=conditions)
+    return JobReport(**known, lanes=lanes, tables=tables, conditions=conditions, lock_waits=waits)

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 from core.domain.condition import Condition
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity
+from core.domain.lock_wait import Blocker, LockWait
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
 from core.redaction import masked_values
 from core.state.typed import checked
 
-_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Condition, Identity)
-_FIELDS: dict[type, set[str]] = {
-    kind: {each.name for each in fields(kind)} for kind in (JobReport, LaneReport, TableReport, Condition, Identity)
-}
+_Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Condition, LockWait, Blocker, Identity)
+_KINDS = (JobReport, LaneReport, TableReport, Condition, LockWait, Blocker, Identity)
+_FIELDS: dict[type, set[str]] = {kind: {each.name for each in fields(kind)} for kind in _KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,19 @@ def report_from(text: str) -> JobReport:
     lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
     tables = tuple(_known(TableReport, table) for table in found.pop("tables", ()))
     conditions = tuple(_condition(one) for one in found.pop("conditions", ()))
-    return _known(JobReport, {**found, "lanes": lanes, "tables": tables, "conditions": conditions})
+    waits = tuple(lock_wait_from(wait) for wait in found.pop("lock_waits", ()))
+    made = {"lanes": lanes, "tables": tables, "conditions": conditions, "lock_waits": waits}
+    return _known(JobReport, {**found, **made})
 
 
 def _condition(found: dict[str, Any]) -> Condition:
     return _known(Condition, {**found, "lanes": tuple(found["lanes"])})
+
+
+def lock_wait_from(found: dict[str, Any]) -> LockWait:
+    """A wait from what `asdict` made of it; keys that this version does not know are left out."""
+    blockers = tuple(_known(Blocker, blocker) for blocker in found.pop("blockers", ()))
+    return _known(LockWait, {**found, "blockers": blockers})
 
 
 def job_from(row: sqlite3.Row) -> JobRow:

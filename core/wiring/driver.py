@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint, Login
 from core.domain.spec import JobSpec
+from core.engine.driver.lock_watch import LocksAt
 from core.engine.driver.pulse import Pinged
 from core.ports.driver import Target
 from core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
@@ -125,6 +126,23 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
         Pinged("source", f"source {job.source.name}", f"source {job.source.place}", source.ping, source.sever),
         Pinged("sink", f"sink {endpoint.name}", f"sink {endpoint.place}", store.ping, store.sever),
     )
+
+
+def locks_at(job: JobSpec) -> tuple[LocksAt, ...]:
+    """Where locks may keep the job waiting: its store, and a sink beside that, each over a session of its own.
+
+    None of a sink whose kind tells of no locks. Raises ConfigError.
+    """
+
+    def login(endpoint: Endpoint) -> Login:
+        return Login(endpoint, resolve(endpoint.password), f"slotkeeper-locks/{job.name}"[:63])
+
+    endpoint, kind = job.store_at
+    sessions: list[SinkSession] = [sinks.open(kind).connect(login(endpoint), job.progress_schema)]
+    if job.in_two_parts:
+        sessions.append(sinks.open(job.sink_kind).connect_beside(login(job.sink)))
+    readers = ((one.locks(session_name(job.name, "")), one.sever) for one in sessions)
+    return tuple(LocksAt(reader, sever) for reader, sever in readers if reader is not None)
 
 
 def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:

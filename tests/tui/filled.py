@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from console.monitor.lock_poller import LockPoller
 from console.monitor.poller import Collector, LocalSeen, Post, SlotsSeen
 from console.monitor.quarantine_poller import SinkQuarantines, Whole
 from console.monitor.sights import sights
@@ -35,6 +36,7 @@ from core.domain.spec import JobSpec
 from core.domain.ttl import Behind, Ttl, left_of
 from core.errors import SlotkeeperError
 from core.launch import identity as processes
+from core.services.locks import LocksSeen
 from core.services.slot_commands import Polled
 from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
 from core.slots.status.poll import PolledTable, PollTurn
@@ -230,6 +232,23 @@ class NoQuarantines(SinkQuarantines):
         return None
 
 
+class PlantedLocks(LockPoller):
+    """Sinks that answer what was planted, at once."""
+
+    def __init__(self, *answers: LocksSeen) -> None:
+        super().__init__()
+        self.answers = list(answers) or [LocksSeen("mart", "mart (localhost:5432)")]
+        self.asked = 0
+        self.rested = 0
+
+    def ask(self, loaded: Loaded, now: float) -> list[LocksSeen]:
+        self.asked += 1
+        return list(self.answers)
+
+    def rest(self) -> None:
+        self.rested += 1
+
+
 def polled(table: str, *slots: tuple[SlotView, SlotRetained]) -> Polled:
     """What a look at a table finds."""
     views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
@@ -277,6 +296,7 @@ def over(
     feed = StillFeed(Reader(loaded, loaded.state_dir, clock), SlotPoller(loaded, clock, watch))
     services = Services(feed, clock, loaded, loaded.state_dir, "", who="li.wei@host1")
     services.quarantines = NoQuarantines()
+    services.locks = PlantedLocks()
     app = ConsoleApp(services, place_of(loaded), ascii_only, live=False)
     return Filled(app, store, clock, feed, answers)
 

@@ -17,6 +17,8 @@ WAYS = {
     "job": "1 enter",
     "log": "1 enter l",
     "describe": "1 enter d",
+    "locks": "1 L",
+    "locks of the jobs": "2 L",
     "slots": "3",
     "slot": "3 r enter",
     "slot history": "3 r h",

@@ -119,6 +119,16 @@ async def _help(made: Filled, pilot: Pilot[int], *keys: str) -> str:
     return screen(made.app)
 
 
+@driven(size=(60, 15))
+async def test_the_chosen_line_is_seen_also_where_lines_before_it_are_long(made: Filled, pilot: Pilot[int]) -> None:
+    await _help(made, pilot)
+    for _ in range(24):
+        await press(pilot, "down")
+        found = on_screen(made.app, HelpScreen)
+        chosen = found._every[found._chosen]
+        assert chosen.words[:20] in screen(made.app)
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE, (60, 15)])
 def test_help_lists_every_key_and_command_and_scrolls(size: tuple[int, int], tmp_path: Path) -> None:
     made = console(tmp_path)

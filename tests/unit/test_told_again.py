@@ -11,6 +11,7 @@ import pytest
 from core.config.load import load
 from core.domain.lag import FRESH_SECONDS
 from core.domain.lane import Lane
+from core.domain.lock_wait import Blocker, LockWait
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
 from core.domain.table import TableReport
@@ -81,3 +82,20 @@ def test_a_table_says_since_when_it_is_in_its_state_and_one_that_fails_again_is_
     assert seen("FAILED", "ods.b: gone") == (begun + 30, "1 of 2 tables FAILED: ods.b: gone")
     assert seen("PENDING") == (begun + 40, ""), "what is told of the job follows at once"
     assert seen("FAILED", "ods.b: gone") == (begun + 50, "1 of 2 tables FAILED: ods.b: gone")
+
+
+def test_who_waits_for_a_lock_is_in_the_report_as_it_was_measured_and_gone_with_it(told: Told) -> None:
+    eve = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders", transaction="3/4")
+    wait = LockWait(1, "slotkeeper/orders_rt/7", "mart.orders", "RowExclusiveLock", 90.0, None, (eve,))
+
+    def reported() -> JobReport:
+        row = told.store.job(told.job.name)
+        assert row is not None and row.report is not None
+        return row.report
+
+    told.narrator.lock_waits((wait,), "")
+    assert reported().lock_waits == (wait,)
+    told.narrator.lanes({}, LaneState.RUNNING, 1, 0)
+    assert told.after(40.0).lock_waits == (wait,), "what the loop tells meanwhile does not end it"
+    told.narrator.lock_waits((), "sink mart: permission denied")
+    assert (reported().lock_waits, reported().locks_untold) == ((), "sink mart: permission denied")

@@ -5,7 +5,7 @@ Next door: `console.tui.keymap` knows the keys, `console.tui.commands` the comma
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -118,8 +118,16 @@ class HelpScreen(Frame):
         self.redraw()
 
     def action_page(self, step: int) -> None:
-        """Another page."""
-        self._choose(self._chosen + step * max(1, self._room - 2), step)
+        """Another page, one line of the last one among it: a long entry takes more than one line."""
+        found, top = self._found(), self._top
+        if step > 0:
+            self._top = max(top + 1, self._end(found, top) - 1)
+            self._choose(self._top + 1, step)
+        else:
+            while top > 0 and self._end(found, top - 1) >= self._top:
+                top -= 1
+            self._top = top
+            self._choose(top + 1, step)
         self.redraw()
 
     def on_key(self, event: events.Key) -> None:
@@ -181,11 +189,23 @@ class HelpScreen(Frame):
         if found and found[place].heading:
             place = min(place + 1, len(found) - 1) if step > 0 or place == 0 else place - 1
         self._chosen = place
-        self._top = max(0, min(self._top, place - 1), place - self._room + 1)
+        self._top = max(0, min(self._top, place - 1))
+
+    def _end(self, found: Sequence[Entry], top: int) -> int:
+        """The entry after the last one that is seen whole where `top` is the first."""
+        left, width = self._room, self.query_one("#body").size.width or self.app.size.width
+        for place, one in enumerate(found[top:], top):
+            left -= len(self._line_of(one, False).wrap(self.app.console, width, no_wrap=False))
+            if left < 0:
+                return max(place, top + 1)
+        return len(found)
 
     def _drawn(self) -> Text:
         found = self._found()
-        self._top = max(0, min(self._top, len(found) - self._room), self._chosen - self._room + 1)
+        while self._top < self._chosen and self._end(found, self._top) <= self._chosen:
+            self._top += 1
+        while self._top > 0 and self._end(found, self._top - 1) == len(found):
+            self._top -= 1  # the last page is full
         lines = [
             self._line_of(one, place == self._chosen)
             for place, one in enumerate(found[self._top : self._top + self._room], self._top)

@@ -33,11 +33,18 @@ from console.views.rows import FAULTS, Column, Row, age, clock, columns_for, nam
 from console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from core.domain.text import safe
 
+LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
+
 
 class _OfJobs(TableScreen):
     """A table of jobs; Enter opens one."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [LOCKS]
     has_actions = True
+
+    def action_locks(self) -> None:
+        """Who waits for a lock, and who is in front."""
+        self.console.open_locks()
 
     def rows(self) -> list[Row]:
         """The jobs, the worst first."""
@@ -130,6 +137,7 @@ class JobScreen(TableScreen):
         Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
         Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only"),
         Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
+        LOCKS,
     ]
     its_name = "DN"
     columns = LANE_COLUMNS
@@ -222,6 +230,10 @@ class JobScreen(TableScreen):
         from console.tui.screens.job_config import DescribeScreen
 
         self.app.push_screen(DescribeScreen(self.job, self.number))
+
+    def action_locks(self) -> None:
+        """Who waits for a lock, and who is in front."""
+        self.console.open_locks()
 
     def action_errors_of(self) -> None:
         """The errors of this job only."""

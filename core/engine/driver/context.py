@@ -16,6 +16,7 @@ from core.domain.fault import Party
 from core.domain.job import JobEvent, WantedState
 from core.domain.lag import Curve
 from core.domain.lane import Lane
+from core.domain.position import Position
 from core.domain.progress import LaneKey, LaneState
 from core.domain.record_ttl import RecordTtls
 from core.domain.slot import Shard
@@ -102,6 +103,8 @@ class JobContext:
     until_caught_up: bool = False
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
+    recorded: Mapping[str, Position] = field(default_factory=dict)
+    """Where each lane stood by the last report of an earlier run on this machine; it decides nothing but a name."""
     whole: JobSpec | None = None
     """The job with all its channels, where `job` is narrowed to one."""
     desk: Desk | None = None

@@ -229,6 +229,8 @@ class Streaming:
         goes_on = False
         try:
             ended = loop.run()
+            if loop.lanes:  # what was committed while it came to its end
+                ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
             goes_on = ended in (End.RESUMED, End.OTHER_NODES)
         except (Trouble, *REFUSALS):
             goes_on = True  # what a changed table needs is asked over their session

@@ -17,7 +17,7 @@ from core.domain.kept import Kept as Registered
 from core.domain.one_stream import confirmable
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard, SlotStatus, TableIdentity
-from core.domain.start import StartAction, StartDecision, compare, is_first, owes_copy
+from core.domain.start import StartAction, StartDecision, by_record, compare, is_first, owes_copy
 from core.domain.starting import NO_COPY, StartKind, start_at
 from core.domain.text import typed
 from core.domain.topology import NodeChange
@@ -366,10 +366,18 @@ def _decisions(
     first = all(is_first(row) for row in rows)
     whole = not first and (creating or ctx.sessions.store().known_dns() == len(rows))
     return [
-        compare(by_node.get(status.shard.node_id), status, others_begun)
+        _decision(ctx, by_node.get(status.shard.node_id), status, others_begun)
         for status in statuses
         if status.shard.node_id in by_node or not whole
     ]
+
+
+def _decision(ctx: JobContext, row: ProgressRow | None, status: SlotStatus, others_begun: bool) -> StartDecision:
+    decision = compare(row, status, others_begun)
+    if row is None:
+        return decision
+    name = (ctx.whole or ctx.job).lane_name(row.key.source_table, row.key.shard)
+    return by_record(decision, row, status, ctx.recorded.get(name))
 
 
 def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) -> None:

@@ -25,6 +25,7 @@ from core.ports.kinds import BatchSession, SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
 from core.sinks.postgres import doctor, session
 from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.audit import SinkAudit
 from core.sinks.postgres.progress.decisions import PostgresDecisions
@@ -134,6 +135,11 @@ class PostgresConnection:
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the targets that jobs write there."""
         return doctor.findings(PostgresViewer(self.session), asked, utc)
+
+    def locks(self, prefix: str) -> PostgresLockWaits | DwsLockWaits:
+        """Reads which sessions wait for a lock, of those whose names begin with `prefix`."""
+        kind = DwsLockWaits if self.session.dialect.spreads else PostgresLockWaits
+        return kind(self.session, prefix)
 
     def ping(self) -> None:
         """Return once the server has answered something; raises an error of ours."""

@@ -257,6 +257,9 @@ class SqliteSession:
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")
 
+    def locks(self, prefix: str) -> None:
+        return None
+
     def sever(self) -> None:
         pass
 

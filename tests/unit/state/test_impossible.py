@@ -68,6 +68,11 @@ def stopped(store: Store) -> object:
         ("UPDATE reports SET report = '{\"lanes\": 7}'", jobs),
         ("UPDATE reports SET report = replace(report, '99', '\"many\"')", jobs),
         ("UPDATE reports SET report = replace(report, '\"dn_1\"', 'null')", jobs),
+        (
+            'UPDATE reports SET report = replace(report, \'"lock_waits": []\', \'"lock_waits": [{"blockers": 7}]\')',
+            jobs,
+        ),
+        ("UPDATE reports SET report = replace(report, '\"lock_waits\": []', '\"lock_waits\": [7]')", jobs),
         ("UPDATE reports SET reported_at = -1e18", jobs),
         ("UPDATE runs SET driver = '[1, 2]'", runs),
         ("UPDATE runs SET started_at = 1e17", runs),

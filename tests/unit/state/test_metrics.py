@@ -13,6 +13,7 @@ import pytest
 
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
+from core.domain.lock_wait import Blocker, LockWait
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
 from core.state.frames import Frame, frame_of, text_of
@@ -22,6 +23,8 @@ from core.state.sqlite import Store
 AT = datetime(2026, 11, 21, 2, 28, tzinfo=timezone.utc)
 EVERY = timedelta(seconds=5)
 TABLES = (TableReport("ods.a", "m.a", "FAILED", "ods.a: gone", "SLOT LOST", "reset it", 1_790_000_000.5),)
+EVE = Blocker(4711, "eve", "psql", "idle in transaction", 1_790_000_000.5, "LOCK TABLE m.a", transaction="3/4")
+WAITS = (LockWait(1, "slotkeeper/orders/7", "m.a", "RowExclusiveLock", 1_790_000_001.5, None, (EVE,)),)
 ME = Identity(7, "boot:ns:99", 7, "r1", "here")
 
 
@@ -47,7 +50,9 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
         )
         for n, ahead in enumerate(chance.randint(0, 99) for _ in range(lanes))
     )  # fmt: skip
-    report = JobReport(job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD", tables=TABLES)
+    report = JobReport(
+        job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD", tables=TABLES, lock_waits=WAITS
+    )
     view = JobView(
         job, JobState.RUNNING, WantedState.RUN, run="r1", supervisor=ME, supervisor_alive=True, driver=ME,
         driver_alive=True, started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,

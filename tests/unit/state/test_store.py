@@ -12,6 +12,7 @@ import pytest
 
 from core.domain.job import JobEvent, JobState, WantedState
 from core.domain.job_view import Identity
+from core.domain.lock_wait import Blocker, LockWait
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import TableReport
 from core.errors import Refused
@@ -19,6 +20,8 @@ from core.state import sqlite
 from core.state.sqlite import Store
 
 TABLES = (TableReport("ods.a", "m.a", "FAILED", "ods.a: gone", "SLOT LOST", "reset it", 1_790_000_000.5),)
+EVE = Blocker(4711, "eve", "psql", "idle in transaction", 1_790_000_000.5, "LOCK TABLE m.a", transaction="3/4")
+WAITS = (LockWait(1, "slotkeeper/orders/7", "m.a", "RowExclusiveLock", 1_790_000_001.5, None, (EVE,)),)
 ME = Identity(pid=7, started="boot:ns:99", session_id=7, run_id="r1", host="here")
 
 
@@ -57,7 +60,9 @@ def test_a_start_sets_state_wish_and_run_at_once_and_only_at_rest(store: Store) 
 def test_a_report_comes_back_as_it_was_told(store: Store) -> None:
     store.begin_run("orders", "r1")
     lane = LaneReport("dn_1", -5, "running", "idle", "10/3", "12", None, 99, 0.25, at=10, latest_at=12, behind=2)
-    report = JobReport("orders", "r1", "CATCHING UP", reason="why", lanes=(lane,), chunks_done=3, tables=TABLES)
+    report = JobReport(
+        "orders", "r1", "CATCHING UP", reason="why", lanes=(lane,), chunks_done=3, tables=TABLES, lock_waits=WAITS
+    )
     assert store.put_report(report)
     row = store.job("orders")
     assert row is not None

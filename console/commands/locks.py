@@ -1,0 +1,79 @@
+"""`slotkeeper locks [JOB]`: which sessions of ours wait for a lock at the sinks, and who is in front of them.
+
+The sinks themselves are asked, each for at most a few seconds; nothing is locked, and no session is ended. Next door:
+`core.services.locks` asks, `console.views.locks` has the words, the console's screen of the same is `L`.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from console.cli import context, diagnostics, output, select
+from console.cli.select import OneJson
+from console.views.locks import NOBODY, shown, values
+from core.clock import SystemClock
+from core.domain.lock_wait import LockWait, locked
+from core.domain.ttl import in_words
+from core.services.locks import LocksSeen, SinkLocks
+
+app = typer.Typer(help="Which sessions wait for a lock at the sinks, and who is in front.")
+
+
+@app.command()
+def locks(
+    ctx: typer.Context,
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="the sessions of this job only; default: of all")] = "",
+    as_json: OneJson = False,
+) -> None:
+    """Which sessions of ours wait for a lock at the sinks, since when, and who is in front. Only looks.
+
+    0: every sink answered; 5: one did not.
+    """
+    loaded = select.job_of(ctx, job)[0] if job else context.of(ctx).load()
+    if not job:
+        select.tell_refused(loaded)
+    now = SystemClock().utc().timestamp()
+    with closing(SinkLocks(loaded, job)) as asking:
+        found = asking.ask(now)
+    if as_json:
+        output.as_json({"sinks": [_values(one, now) for one in found]})
+    else:
+        for one in found:
+            _print(one, now, select.ascii_only(ctx))
+    failed = [(one, one.error) for one in found if one.error is not None]
+    for _, error in failed:
+        diagnostics.warn(diagnostics.with_hint(error))
+    if failed:
+        raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0][1].kind]))
+
+
+def _values(one: LocksSeen, now: float) -> dict[str, object]:
+    error = diagnostics.with_hint(one.error) if one.error else one.untold or None
+    return {"sink": one.sink, "place": one.place, "error": error, "waits": [values(wait, now) for wait in one.waits]}
+
+
+def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
+    if one.error is not None:
+        output.line(f"sink {one.place}: not known", ascii_only)
+        return
+    if not one.waits:
+        output.line(f"sink {one.place}: {one.untold or NOBODY}", ascii_only)
+        return
+    output.line(f"sink {one.place}:", ascii_only)
+    heads = ["waiting", "waits for", "for", "blocker", "user", "it is"]
+    output.table(heads, [_row(wait, now) for wait in one.waits], ascii_only)
+    for each in locked(one.waits, now):
+        output.paragraph("wrong", each.cause, ascii_only)
+        output.paragraph("do   ", each.do, ascii_only)
+
+
+def _row(wait: LockWait, now: float) -> list[object]:
+    root = wait.root
+    lasts = in_words(max(0.0, now - wait.since))
+    if root is None:
+        return [wait.session, wait.thing, lasts, None, None, None]
+    state = "prepared" if root.pid is None else shown(root.state)
+    return [wait.session, wait.thing, lasts, root.pid, shown(root.user), state]

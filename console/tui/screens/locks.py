@@ -1,0 +1,130 @@
+"""Waiting and blocking: which sessions of ours wait for a lock at a sink, for whom, and what may be done. Read-only.
+
+The sinks are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
+jobs' own reports told. Next door: `console.views.locks` has rows and sentences, `console.monitor.lock_poller` asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+
+from console.cli.diagnostics import with_hint
+from console.monitor.lock_poller import EVERY
+from console.monitor.snapshot import Level
+from console.tui.screens.asking import AskingScreen
+from console.tui.screens.base import Lines
+from console.tui.write_mode import Instant
+from console.views.locks import (
+    LOCK_COLUMNS,
+    NOBODY,
+    SinkWaits,
+    lock_rows,
+    of_reports,
+    seen_lines,
+    wait_lines,
+    wait_of,
+)
+from console.views.rows import Row
+from core.domain.lock_wait import LockWait
+from core.domain.text import safe
+
+if TYPE_CHECKING:
+    from core.services.locks import LocksSeen
+
+
+class LocksScreen(AskingScreen):
+    """One row per session that waits."""
+
+    its_name = "Waiting and blocking"
+    its_place = "Jobs > waiting and blocking   read-only: no session is ended from here"
+    number = "2"
+    columns = LOCK_COLUMNS
+    has_strip = True
+    panel_height = 8
+    usual_order = "longest first"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "open", "filter", "sort", "refresh", "copy", "pane")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: list[SinkWaits] | None = None
+        self._begun_at: Instant | None = None
+
+    # Reading
+
+    def on_screen_resume(self) -> None:
+        """Opened, or come back to."""
+        super().on_screen_resume()
+        self.renewed()
+
+    def renewed(self) -> None:
+        """Ask the sinks now."""
+        loaded = self.console.services.loaded
+        if self.console.in_history or loaded is None or self.asked_at is not None:
+            self.redraw()
+            return
+        self._begun_at = self.console.instant()
+        poller, now = self.console.services.locks, self.console.now_real().timestamp()
+        self.begin(lambda: [_waits(one) for one in poller.ask(loaded, now)])
+
+    def taken(self, found: object) -> None:
+        """The answers are there."""
+        self._seen = cast("list[SinkWaits]", found)
+
+    def tick(self) -> None:
+        """Ask again after a while, unless the picture is to stand still."""
+        super().tick()
+        at = self._begun_at
+        old = at is None or self.console.instant().since(at) >= EVERY
+        if self.is_current and old and not self.console.paused:
+            self.renewed()
+
+    def on_unmount(self, event: events.Unmount) -> None:
+        """No session stays open for a screen that was left."""
+        self.console.services.locks.rest()
+
+    # What it says
+
+    def seen(self) -> list[SinkWaits]:
+        """What the sinks said last; of the past what the jobs reported."""
+        if self.console.in_history or self.console.services.loaded is None:
+            return of_reports(self.console.shown.local.jobs)
+        return self._seen or []
+
+    def rows(self) -> list[Row]:
+        """The sessions that wait."""
+        return lock_rows(self.seen(), self.console.now)
+
+    def about(self) -> str:
+        """How old the answer is."""
+        return "asking the sinks" if self._seen is None and self.asked_at is not None else ""
+
+    def strip(self) -> Lines:
+        """What was asked, and what could not be."""
+        if self.fault:
+            return [(Level.UNKNOWN, safe(self.fault, 300))]
+        if self.console.in_history or self.console.services.loaded is None:
+            return seen_lines(self.seen()) or [(Level.REST, f"by the jobs' reports {NOBODY}")]
+        return seen_lines(self.seen()) or [(Level.REST, "no sink was asked yet")]
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """Who is in front, and what is safe to do."""
+        one = self.wait(key)
+        if one is None:
+            return "What this means", [(Level.REST, "no row is chosen" if self.rows() else NOBODY)]
+        return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
+
+    def opened(self, key: str) -> None:
+        """The job that waits."""
+        one = self.wait(key)
+        if one is not None and self.console.shown.job(one.job) is not None:
+            self.console.open_job(one.job, self.number)
+
+    def wait(self, key: str | None) -> LockWait | None:
+        """The wait of a row."""
+        return wait_of(self.seen(), key)
+
+
+def _waits(one: LocksSeen) -> SinkWaits:
+    return SinkWaits(f"sink {one.place}", one.waits, with_hint(one.error) if one.error else one.untold)

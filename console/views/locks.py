@@ -1,0 +1,155 @@
+"""Waiting and blocking: which sessions of ours wait for a lock at a sink, and who is in front of them. Pure.
+
+Next door: `core.domain.lock_wait` has the sentences; `console.tui.screens.locks` and `console.commands.locks` show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from console.monitor.snapshot import JobFacts, Level
+from console.views.rows import UNKNOWN, Column, Row
+from core.domain.lock_owner import HIDDEN, PREFIX, without_literals
+from core.domain.lock_wait import Blocker, LockWait, cause, to_do
+from core.domain.text import many, safe
+from core.domain.ttl import in_words
+
+LOCK_COLUMNS = (
+    Column("mark", "", 1),
+    Column("waiting", "WAITING", 13),
+    Column("thing", "WAITS FOR", 0),
+    Column("lasts", "FOR", 6, right=True),
+    Column("pid", "BLOCKER", 8, right=True),
+    Column("user", "USER", 10),
+    Column("state", "IT IS", 19),
+    Column("application", "APPLICATION", 20, least=112),
+    Column("mode", "LOCK WANTED", 24, least=140),
+)
+NOBODY = "no session of ours waits for a lock"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWaits:
+    """What one sink told, or the report of one job did; `fault` is why it could not be asked."""
+
+    place: str
+    waits: tuple[LockWait, ...] = ()
+    fault: str = ""
+
+
+def of_reports(jobs: Iterable[JobFacts]) -> list[SinkWaits]:
+    """What the jobs' own reports tell of waits."""
+    known = [(one.name, one.report) for one in jobs if one.report is not None and one.current]
+    return [
+        SinkWaits(f"job {name}", report.lock_waits, report.locks_untold)
+        for name, report in known
+        if report.lock_waits or report.locks_untold
+    ]
+
+
+def lock_rows(seen: Iterable[SinkWaits], now: datetime) -> list[Row]:
+    """One row per session that waits, those first that wait longest."""
+    found = [(one.place, wait) for one in seen for wait in one.waits]
+    found.sort(key=lambda one: (one[1].since, one[1].pid))
+    return [_row(place, wait, now) for place, wait in found]
+
+
+def _row(place: str, wait: LockWait, now: datetime) -> Row:
+    root, lasts = wait.root, max(0.0, now.timestamp() - wait.since)
+    cells = {
+        "mark": Level.WARNING.value,
+        "waiting": safe(wait.session.removeprefix(PREFIX), 63),
+        "thing": safe(wait.thing, 130),
+        "lasts": in_words(lasts),
+        "pid": UNKNOWN if root is None else "prepared" if root.pid is None else str(root.pid),
+        "user": UNKNOWN if root is None else shown(root.user) or "the server",
+        "state": UNKNOWN if root is None else "prepared" if root.pid is None else shown(root.state),
+        "application": UNKNOWN if root is None else shown(root.application),
+        "mode": safe(wait.mode, 40),
+    }
+    return Row(row_key(place, wait), Level.WARNING, cells, {"lasts": lasts})
+
+
+def row_key(place: str, wait: LockWait) -> str:
+    """The same as long as one session waits."""
+    return f"{place}\x1f{wait.pid}"
+
+
+def wait_of(seen: Iterable[SinkWaits], key: str | None) -> LockWait | None:
+    """The wait of a row."""
+    return next((wait for one in seen for wait in one.waits if row_key(one.place, wait) == key), None)
+
+
+def wait_lines(wait: LockWait, now: datetime) -> list[tuple[Level, str]]:
+    """Who is in front, what is safe to do, and everybody in the queue."""
+    at = now.timestamp()
+    lines = [(Level.WARNING, f"wrong  {cause(wait, at)}"), (Level.FINE, f"do     {to_do(wait)}")]
+    statement = HIDDEN if wait.statement is None else without_literals(wait.statement)
+    how = "waits" if wait.waits else "waited, and is tried again,"
+    said = f"pid {wait.pid} ({safe(wait.session, 63)}) {how} for {safe(wait.mode, 40)}: {statement}"
+    lines.append((Level.FINE, said))
+    lines += [(Level.REST, f"in front: {one.name}, {one.doing(at)}") for one in wait.blockers[1:]]
+    return lines
+
+
+def seen_lines(seen: Sequence[SinkWaits]) -> list[tuple[Level, str]]:
+    """A line for each sink that could not be asked, and one for the others."""
+    asked = [one for one in seen if not one.fault]
+    lines = [(Level.UNKNOWN, _unknown(one)) for one in seen if one.fault]
+    number = sum(len(one.waits) for one in asked)
+    if asked:
+        words = f"{many(number, 'session')} of ours wait{'s' if number == 1 else ''}" if number else NOBODY
+        lines.append(
+            (Level.WARNING if number else Level.FINE, f"{words}: {', '.join(safe(one.place, 40) for one in asked)}")
+        )
+    return lines
+
+
+def _unknown(one: SinkWaits) -> str:
+    """Why a sink told nothing, with its name where its error has it not."""
+    return safe(one.fault if one.place in one.fault else f"{one.place}: {one.fault}", 400)
+
+
+def shown(text: str | None) -> str:
+    """A text, or that it is not shown to our login."""
+    return HIDDEN if text is None else safe(text, 63)
+
+
+def values(wait: LockWait, now: float) -> dict[str, object]:
+    """A wait as JSON tells it; null is what our login is not shown."""
+    return {
+        "pid": wait.pid,
+        "session": wait.session,
+        "job": wait.job,
+        "thing": wait.thing,
+        "mode": wait.mode,
+        "waits": wait.waits,
+        "since": _moment(wait.since),
+        "seconds": round(max(0.0, now - wait.since), 1),
+        "statement": wait.statement,
+        "cause": cause(wait, now),
+        "do": to_do(wait),
+        "blockers": [_blocker(one) for one in wait.blockers],
+    }
+
+
+def _blocker(one: Blocker) -> dict[str, object]:
+    return {
+        "pid": one.pid,
+        "prepared": one.gid or None,
+        "user": one.user,
+        "application": one.application,
+        "job": one.job or None,
+        "state": one.state,
+        "since": _moment(one.since),
+        "statement": one.statement,
+        "waits": one.waits,
+        "node": one.node or None,
+        "query_id": one.query,
+    }
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(round(seconds), timezone.utc)

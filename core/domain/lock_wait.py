@@ -1,0 +1,242 @@
+"""Who of us waits for a lock at a sink, for what, and who is in front of us: values, and what to say and do. Pure.
+
+PostgreSQL, "pg_stat_activity": of another login's session state, times and statement are shown to members of
+pg_read_all_stats only; None is what our login is not shown. All times are seconds since 1970 by this machine's clock,
+made of ages by the server's. Next door: `core.ports.locks` reads them, `core.domain.lock_owner` has the lease's lock,
+`core.domain.report` carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from core.domain.fault import in_brief
+from core.domain.lock_owner import HIDDEN, PREFIX, UNSEEN, without_literals
+from core.domain.text import many, safe, typed
+
+_SHORT = 80
+AGES_DIFFER = 1.0
+"""Seconds by which a moment may be measured later than it was before."""
+NEVER = "slotkeeper ends no session of others"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A session, or a prepared transaction, that is in front of one of ours.
+
+    `pid` is None for a prepared transaction, whose name `gid` is; `user` is "" for a process of the server's own (a
+    vacuum by itself). `since` is when its transaction began. `waits`: it waits for a lock itself, and has none that
+    keeps us out but its place in the queue, or waits elsewhere. `transaction` tells it from a later one of its session.
+    `node` and `query` are of a DWS: the node whose lock it is, and the number of its query.
+    """
+
+    pid: int | None
+    user: str | None = None
+    application: str | None = None
+    state: str | None = None
+    since: float | None = None
+    statement: str | None = None
+    waits: bool = False
+    transaction: str = ""
+    gid: str = ""
+    node: str = ""
+    query: int | None = None
+
+    @property
+    def job(self) -> str:
+        """The job that the session's name says, else nothing; anybody may take such a name."""
+        return job_named(self.application or "")
+
+    @property
+    def name(self) -> str:
+        """Who it is, in words.
+
+        >>> Blocker(4711, "eve", "psql").name, Blocker(8, "", "").name, Blocker(None, "eve", gid="left").name
+        ('pid 4711, user eve, psql', 'pid 8, a process of the server', "prepared transaction 'left' of user eve")
+        """
+        if self.pid is None:
+            return f"prepared transaction '{safe(self.gid, _SHORT)}' of user {_shown(self.user)}"
+        at = f" on {safe(self.node, _SHORT)}" if self.node else ""
+        if self.user == "":
+            return f"pid {self.pid}{at}, a process of the server"
+        application = "application hidden" if self.application is None else safe(self.application, _SHORT)
+        said = f"job {safe(self.job, _SHORT)} ({application})" if self.job else application or "no application name"
+        return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
+
+    def doing(self, now: float) -> str:
+        """What it does and since when, and its statement without literals.
+
+        >>> Blocker(1, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders").doing(100.0)
+        'idle in transaction for 58 s: LOCK TABLE mart.orders'
+        >>> Blocker(1, "eve", "psql").doing(100.0)
+        'its state and statement are hidden from our login'
+        """
+        lasts = "" if self.since is None else f" for {in_brief(max(0.0, now - self.since))}"
+        if self.pid is None:
+            return f"prepared{lasts}"
+        if self.state is None and self.statement is None:
+            return f"its state and statement are {HIDDEN} from our login" + (f", there{lasts}" if lasts else "")
+        said = HIDDEN if self.statement is None else without_literals(self.statement) or "none"
+        return f"{safe(self.state, _SHORT) if self.state else f'state {HIDDEN}'}{lasts}: {said}"
+
+
+@dataclass(frozen=True, slots=True)
+class LockWait:
+    """A session of ours that waits for a lock.
+
+    `session` is its name at the server, `thing` what it waits for in words ("mart.orders", "a row of mart.orders"),
+    `mode` the lock that it wants as the server names it. `since` is when it was first seen waiting for the same one in
+    front, over all its attempts. `blockers` has those first that wait for nobody. `waits` is False while no session of
+    ours waits between two attempts, and what was in front is measured to be there still.
+    """
+
+    pid: int
+    session: str
+    thing: str
+    mode: str
+    since: float
+    statement: str | None = None
+    blockers: tuple[Blocker, ...] = ()
+    waits: bool = True
+
+    @property
+    def job(self) -> str:
+        """Whose session it is."""
+        return job_named(self.session)
+
+    @property
+    def root(self) -> Blocker | None:
+        """Who has to go on or give up, for everybody behind to go on; None where nobody is shown."""
+        return self.blockers[0] if self.blockers else None
+
+    @property
+    def key(self) -> tuple[str, int | None, str]:
+        """The same as long as the same one is in front of us at the same thing."""
+        root = self.root
+        return (self.thing, root.pid if root else None, root.transaction or root.gid if root else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """One thing that is locked, by one session: `cause` and `do` in words, `since` when, `sessions` how many wait."""
+
+    thing: str
+    pid: int | None
+    cause: str
+    do: str
+    since: float
+    sessions: int
+
+
+def job_named(session: str) -> str:
+    """The job in a session's name; nothing where the name is none of ours.
+
+    >>> job_named("slotkeeper/orders/7"), job_named("psql")
+    ('orders', '')
+    """
+    return session.removeprefix(PREFIX).rpartition("/")[0] if session.startswith(PREFIX) else ""
+
+
+def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[LockWait, ...]:
+    """What is seen now, each since when it was first seen: a new attempt of ours does not begin it anew.
+
+    >>> first = LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 10.0, blockers=(Blocker(7),))
+    >>> [one.since for one in continued([first], [replace(first, pid=2, since=40.0)])]
+    [10.0]
+    """
+    began: dict[tuple[str, int | None, str], float] = {}
+    for one in before:
+        began[one.key] = min(one.since, began.get(one.key, one.since))
+    return tuple(replace(one, since=_earlier(began.get(one.key), one.since)) for one in seen)
+
+
+def _earlier(before: float | None, now: float) -> float:
+    """The same number as before for the same moment: ages that are measured twice differ by what the way took."""
+    return now if before is None or before > now + AGES_DIFFER else before
+
+
+def locked(waits: Iterable[LockWait], now: float) -> tuple[Locked, ...]:
+    """What is locked and by whom, the longest first: one for each thing and who is in front of all at it."""
+    grouped: dict[tuple[str, int | None, str], list[LockWait]] = {}
+    for one in waits:
+        grouped.setdefault(one.key, []).append(one)
+    found = [
+        Locked(
+            some[0].thing,
+            some[0].root.pid if some[0].root else None,
+            cause(some[0], now),
+            to_do(some[0]),
+            min(one.since for one in some),
+            sum(one.waits for one in some),
+        )
+        for some in grouped.values()
+    ]
+    return tuple(sorted(found, key=lambda one: (one.since, one.thing)))
+
+
+def cause(wait: LockWait, now: float) -> str:
+    """Who keeps us out, in one sentence.
+
+    >>> eve = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders")
+    >>> cause(LockWait(1, "slotkeeper/a/1", "mart.orders", "RowExclusiveLock", 90.0, blockers=(eve,)), 100.0)
+    'mart.orders is locked by pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders'
+    """
+    root = wait.root
+    if root is None:
+        return f"{safe(wait.thing, _SHORT)} is locked by {UNSEEN}"
+    said = f"{safe(wait.thing, _SHORT)} is locked by {root.name}, {root.doing(now)}"
+    others = [one for one in wait.blockers[1:] if not one.waits]
+    queued = [one for one in wait.blockers[1:] if one.waits]
+    if others:
+        said += f"; and by {others[0].name}" + _more(others)
+    if queued:
+        said += f"; in the queue before us: {queued[0].name}" + _more(queued)
+    return said
+
+
+def to_do(wait: LockWait) -> str:
+    """What is safe to do, by whom, with the SQL to type.
+
+    >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
+    'have user eve commit or roll back, or an administrator of the sink run SELECT pg_terminate_backend(7); \
+slotkeeper ends no session of others'
+    """
+    roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
+    if not roots:
+        return f"find the transaction by pg_locks on each coordinator and have it ended; {NEVER}"
+    return "; ".join([*dict.fromkeys(_end(one) for one in roots), NEVER])
+
+
+def _end(one: Blocker) -> str:
+    if one.pid is None:
+        gid = one.gid.replace("'", "''")
+        return f"have user {_shown(one.user)}, in this database, run ROLLBACK PREPARED '{safe(gid, 200)}' or COMMIT it"
+    if one.job:
+        name = typed(one.job)
+        return f"wait for job {safe(one.job, _SHORT)}, or `slotkeeper jobs pause {name}`"
+    sql = f"SELECT pg_terminate_backend({one.pid})"
+    if one.query is not None:
+        sql = (
+            f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {one.query}, and there pg_terminate_backend"
+        )
+    if one.user == "":
+        return f"let the server's own process end, or have an administrator of the sink run {sql}"
+    return f"have user {_shown(one.user)} commit or roll back, or an administrator of the sink run {sql}"
+
+
+def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
+    """Those first that wait for nobody, strangers before jobs of ours, the oldest first."""
+    return tuple(sorted(blockers, key=_place))
+
+
+def _place(one: Blocker) -> tuple[bool, bool, float, int]:
+    return (one.waits, bool(one.job), one.since if one.since is not None else float("inf"), one.pid or 0)
+
+
+def _more(some: Sequence[Blocker]) -> str:
+    return f" and {many(len(some) - 1, 'more session')}" if len(some) > 1 else ""
+
+
+def _shown(text: str | None) -> str:
+    return HIDDEN if text is None else safe(text, _SHORT)

@@ -1,0 +1,103 @@
+"""Which sessions of ours wait for a lock at the sinks of a configuration, asked of the sinks themselves.
+
+Each sink is asked in a thread and a session of its own, so that one that does not answer holds up no other. Next door:
+`core.ports.locks` is what a sink is asked, `core.engine.driver.lock_watch` asks for one job while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from core.config.model import Loaded
+from core.config.secrets import login
+from core.domain.endpoint import Endpoint
+from core.domain.lock_owner import PREFIX
+from core.domain.lock_wait import LockWait
+from core.domain.spec import JobSpec
+from core.errors import SlotkeeperError
+from core.ports.kinds import SinkSession
+from core.ports.locks import LockReader
+from core.sinks import registry as sinks
+from core.wiring.worker import session_name
+
+MOST_AT_ONCE = 8
+NO_ANSWER = "a sink of this kind tells of no locks"
+
+
+@dataclass(frozen=True, slots=True)
+class LocksSeen:
+    """What one sink answered: `sink` is its name, `place` where it is, `error` why it did not answer.
+
+    `untold` is why there is nothing to ask it, "" where it was asked.
+    """
+
+    sink: str
+    place: str
+    waits: tuple[LockWait, ...] = ()
+    untold: str = ""
+    error: SlotkeeperError | None = None
+
+
+@dataclass(slots=True)
+class _Server:
+    """A server that was not asked yet, or its session."""
+
+    endpoint: Endpoint
+    connect: Callable[[], SinkSession]
+    session: SinkSession | None = None
+    reader: LockReader | None = None
+
+
+class SinkLocks:
+    """Asks again and again over the same sessions, which are opened at the first question."""
+
+    def __init__(self, loaded: Loaded, job: str = "") -> None:
+        """All of a configuration's sinks for all sessions of ours, or those of one job for its own."""
+        self._prefix = session_name(job, "") if job else PREFIX
+        jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
+        self._servers = list({_key(one.endpoint): one for each in jobs for one in _servers(each)}.values())
+
+    def ask(self, now: float) -> list[LocksSeen]:
+        """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970."""
+        if not self._servers:
+            return []
+        with ThreadPoolExecutor(min(MOST_AT_ONCE, len(self._servers)), "slotkeeper-locks") as pool:
+            return list(pool.map(lambda one: self._asked(one, now), self._servers))
+
+    def close(self) -> None:
+        """End the sessions, without waiting for what is under way in them."""
+        for one in self._servers:
+            session, one.session, one.reader = one.session, None, None
+            if session is not None:
+                session.sever()
+                with suppress(SlotkeeperError):
+                    session.close()
+
+    def _asked(self, one: _Server, now: float) -> LocksSeen:
+        name, place = one.endpoint.name, one.endpoint.place
+        try:
+            if one.session is None:
+                one.session = one.connect()
+                one.reader = one.session.locks(self._prefix)
+            reader = one.reader
+            return LocksSeen(name, place, tuple(reader.read(now)) if reader else (), "" if reader else NO_ANSWER)
+        except SlotkeeperError as error:
+            return LocksSeen(name, place, error=error)
+
+
+def _servers(job: JobSpec) -> Iterable[_Server]:
+    """Where a job writes: its store, and a sink beside that."""
+    endpoint, kind = job.store_at
+    yield _Server(endpoint, lambda: sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema))
+    if job.in_two_parts:
+        yield _Server(job.sink, lambda: sinks.open(job.sink_kind).connect_beside(login(job.sink, _NAME)))
+
+
+_NAME = "slotkeeper-locks"
+
+
+def _key(endpoint: Endpoint) -> Sequence[object]:
+    return (endpoint.host, endpoint.port, endpoint.database, endpoint.user)

@@ -1,0 +1,159 @@
+"""Waiting and blocking: who waits, who is in front, what to do; unknown is not calm, and leaving ends the sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from console.tui.screens.jobs import JobScreen
+from console.tui.screens.locks import LocksScreen
+from core.domain.lock_wait import Blocker, LockWait
+from core.errors import Unreachable
+from core.services.locks import LocksSeen
+from tests.tui.filled import (
+    LARGE,
+    NOW,
+    SMALL,
+    Filled,
+    PlantedLocks,
+    begin,
+    console,
+    drive,
+    driven,
+    lines,
+    on_screen,
+    press,
+    screen,
+)
+from tests.tui.planted import until
+from tests.tui.test_goldens import like_its_golden
+
+AT = NOW.timestamp()
+PLACE = "mart (localhost:5432/mart as etl)"
+EVE = Blocker(
+    4711, "eve", "psql", "idle in transaction", AT - 58, "LOCK TABLE mart.orders IN EXCLUSIVE MODE", transaction="3/4"
+)
+BOB = Blocker(812, "bob", "dbt", "active", AT - 40, "ALTER TABLE mart.orders ADD COLUMN c int", waits=True)
+HIDDEN = Blocker(99, "fin", "report", transaction="9/1")
+WAITS = (
+    LockWait(
+        501, "slotkeeper/orders_rt/7", "mart.orders", "RowExclusiveLock", AT - 50, "MERGE INTO mart.orders", (EVE, BOB)
+    ),
+    LockWait(
+        502,
+        "slotkeeper/orders_rt/7",
+        "mart.orders",
+        "RowExclusiveLock",
+        AT - 49,
+        "MERGE INTO mart.orders",
+        (EVE, BOB),
+        False,
+    ),
+    LockWait(
+        503,
+        "slotkeeper/invoice_rt/2",
+        "a row of mart.invoices",
+        "ShareLock",
+        AT - 12,
+        "MERGE INTO mart.invoices",
+        (HIDDEN,),
+    ),
+)
+TOLD = LocksSeen("mart", PLACE, WAITS)
+SILENT = LocksSeen("dwh", "dwh (h:8000)", error=Unreachable("sink dwh (h:8000): does not answer within 4 s"))
+
+
+def locked(folder: Path) -> tuple[Filled, PlantedLocks]:
+    made = console(folder)
+    planted = made.app.services.locks = PlantedLocks(TOLD, SILENT)
+    return made, planted
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE, (60, 15)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_who_waits_and_who_is_in_front_looks_like_its_golden(size: tuple[int, int], tmp_path: Path) -> None:
+    made, _ = locked(tmp_path)
+    drawn: list[list[str]] = []
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "1", "L")
+        await until(pilot, made.app, "4711")
+        drawn.append(lines(made.app))
+
+    drive(made, do, size)
+    like_its_golden("locks", drawn[0], size)
+
+
+@driven(locked)
+async def test_the_panel_says_who_what_and_the_statement_that_ends_it(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "2", "L")
+    await until(pilot, made.app, "4711")
+    shown = on_screen(made.app, LocksScreen)
+    _, said = shown.panel(shown.table.cursor_key)
+    words = " ".join(text for _, text in said)
+    assert "mart.orders is locked by pid 4711, user eve, psql, idle in transaction for 59 s: LOCK TABLE" in words
+    assert "SELECT pg_terminate_backend(4711)" in words and "pid 812, user bob, dbt, active" in words
+    await press(pilot, "G")
+    _, said = shown.panel(shown.table.cursor_key)
+    assert "its state and statement are hidden from our login" in " ".join(text for _, text in said)
+
+
+@driven(locked)
+async def test_a_sink_that_could_not_be_asked_is_unknown_and_not_calm(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    planted.answers = [SILENT]
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "does not answer within 4 s")
+    assert "no session of ours waits for a lock:" not in screen(made.app)
+
+
+@driven(locked)
+async def test_it_ends_on_the_screen_with_the_next_answer_and_enter_opens_the_job(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "4711")
+    await press(pilot, "enter")
+    assert on_screen(made.app, JobScreen).job == "orders_rt"
+    await press(pilot, "escape")
+    planted.answers = [replace(TOLD, waits=())]
+    made.clock.at += timedelta(seconds=3)
+    on_screen(made.app, LocksScreen).tick()
+    await until(pilot, made.app, "no session of ours waits for a lock: sink mart")
+    await press(pilot, "escape")
+    assert planted.rested == 1, "its sessions are ended with the screen"
+
+
+@driven(locked)
+async def test_it_is_asked_again_after_two_seconds_and_not_while_it_stands_still(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "4711")
+    shown, asked = on_screen(made.app, LocksScreen), planted.asked
+    shown.tick()
+    assert planted.asked == asked
+    await press(pilot, "p")
+    made.clock.at += timedelta(seconds=30)
+    shown.tick()
+    await pilot.pause()
+    assert planted.asked == asked
+    await press(pilot, "p")
+    shown.tick()
+    await until(pilot, made.app, "4711")
+    assert planted.asked == asked + 1
+
+
+@driven(lambda folder: console(folder, filled=False))
+async def test_without_a_configuration_the_reports_of_the_jobs_tell(made: Filled, pilot: Pilot[int]) -> None:
+    begin(made.store, "orders_rt", lock_waits=WAITS[:1])
+    made.app.services.loaded = None
+    made.feed.now()
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "4711", "1 session of ours waits: job orders_rt")

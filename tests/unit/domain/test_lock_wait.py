@@ -1,0 +1,84 @@
+"""What is said of a lock that somebody else has, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.domain.lock_wait import Blocker, LockWait, cause, continued, locked, ordered, to_do
+
+EVE = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders", transaction="3/4")
+BOB = Blocker(12, "bob", "dbt", "active", 60.0, "ALTER TABLE mart.orders ADD c int", waits=True, transaction="4/9")
+WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0, "MERGE", (EVE,))
+
+
+@pytest.mark.parametrize(
+    ("blockers", "said"),
+    [
+        ((), "a session that is not shown here: it has just ended, or another coordinator of the server has it"),
+        ((Blocker(7, "eve", "psql"),), "pid 7, user eve, psql, its state and statement are hidden from our login"),
+        ((Blocker(7),), "pid 7, user hidden, application hidden, its state and statement are hidden from our login"),
+        ((Blocker(7, "", "", "active", 40.0, "autovacuum: VACUUM mart.orders (to prevent wraparound)"),),
+         "pid 7, a process of the server, active for 60 s: autovacuum: VACUUM mart.orders (to prevent wraparound)"),
+        ((Blocker(7, "eve", "psql", "active", 40.0, "SELECT 'pass' FROM t"),),
+         "pid 7, user eve, psql, active for 60 s: SELECT '...' FROM t"),
+        ((Blocker(None, "eve", gid="left", since=0.0),), "prepared transaction 'left' of user eve, prepared for 100 s"),
+        ((EVE, BOB), "pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
+         " in the queue before us: pid 12, user bob, dbt"),
+        ((EVE, replace(EVE, pid=9), replace(EVE, pid=10)),
+         "pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
+         " and by pid 9, user eve, psql and 1 more session"),
+    ],
+)  # fmt: skip
+def test_who_is_in_front_is_said_as_far_as_it_is_shown(blockers: tuple[Blocker, ...], said: str) -> None:
+    assert cause(replace(WAIT, blockers=blockers), 100.0) == f"mart.orders is locked by {said}"
+
+
+@pytest.mark.parametrize(
+    ("blockers", "has", "has_not"),
+    [
+        ((EVE, BOB), "have user eve commit or roll back, or an administrator of the sink run "
+         "SELECT pg_terminate_backend(4711)", "(12)"),
+        ((Blocker(7, "", "", "active"),), "let the server's own process end", "have user"),
+        ((Blocker(None, "eve", gid="o'k"),), "ROLLBACK PREPARED 'o''k'", "terminate"),
+        ((Blocker(7, "etl", "slotkeeper/prices/3"),), "`slotkeeper jobs pause prices`", "terminate"),
+        ((EVE, replace(EVE, pid=9)), "SELECT pg_terminate_backend(9)", "hidden"),
+        ((BOB,), "SELECT pg_terminate_backend(12)", "hidden"),
+        ((), "find the transaction by pg_locks", "terminate"),
+    ],
+)  # fmt: skip
+def test_what_to_do_has_the_statement_and_says_that_we_end_nobody(
+    blockers: tuple[Blocker, ...], has: str, has_not: str
+) -> None:
+    said = to_do(replace(WAIT, blockers=blockers))
+    assert has in said and has_not not in said
+    assert said.endswith("; slotkeeper ends no session of others")
+
+
+def test_hostile_names_and_statements_come_out_as_one_line_of_visible_characters() -> None:
+    bad = Blocker(7, "e\x1b[2Jve", "ps\nql", "active", 1.0, "SELECT\n\x1b]52;c;x\x07")
+    assert cause(replace(WAIT, thing="m.\u202et", blockers=(bad,)), 2.0).isprintable()
+    assert to_do(replace(WAIT, blockers=(bad,))).isprintable()
+
+
+def test_one_thing_and_one_in_front_is_one_fault_however_many_wait_and_it_lasts_since_the_first() -> None:
+    second, kept = replace(WAIT, pid=2, since=80.0), replace(WAIT, pid=3, since=70.0, waits=False)
+    other = replace(WAIT, pid=4, thing="mart.lines", since=60.0)
+    found = locked([WAIT, second, kept, other], 100.0)
+    assert [(one.thing, one.sessions, one.since) for one in found] == [
+        ("mart.lines", 1, 60.0),
+        ("mart.orders", 2, 70.0),
+    ]
+
+
+def test_another_transaction_in_front_is_another_wait() -> None:
+    later = replace(WAIT, pid=2, since=95.0)
+    assert continued([WAIT], [later])[0].since == 90.0
+    assert continued([WAIT], [replace(later, blockers=(replace(EVE, transaction="3/5"),))])[0].since == 95.0
+    assert continued([], [later])[0].since == 95.0
+
+
+def test_whoever_waits_for_nobody_comes_first_and_a_stranger_before_a_job() -> None:
+    job = replace(EVE, pid=5, application="slotkeeper/prices/3", since=1.0)
+    assert [one.pid for one in ordered([BOB, job, EVE])] == [4711, 5, 12]

@@ -1,0 +1,94 @@
+"""What is asked about locks beside a job: told while it lasts, and its end at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from core.clock import SystemClock
+from core.domain.lock_wait import LockWait
+from core.engine.driver import lock_watch
+from core.engine.driver.lock_watch import LocksAt, LockWatch
+from core.errors import SlotkeeperError, Unreachable
+from tests.support.waiting import until
+
+WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0)
+
+
+class Server:
+    """Answers what it is told to, and keeps what was told of it."""
+
+    def __init__(self) -> None:
+        self.waits: tuple[LockWait, ...] = ()
+        self.error: SlotkeeperError | None = None
+        self.asked = 0
+        self.severed = threading.Event()
+        self.heard: list[tuple[tuple[LockWait, ...], str]] = []
+
+    def read(self, now: float) -> Sequence[LockWait]:
+        self.asked += 1
+        if self.error:
+            raise self.error
+        return self.waits
+
+    def hear(self, waits: tuple[LockWait, ...], untold: str) -> None:
+        self.heard.append((waits, untold))
+
+    def once_more(self) -> None:
+        """Wait until it was asked again, and its answer told."""
+        asked = self.asked
+        until(lambda: self.asked > asked + 1, 20, "it to be asked again")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(lock_watch, "EVERY", 0.01)
+    made = Server()
+    running = LockWatch([LocksAt(made, made.severed.set)], SystemClock(), made.hear)
+    running.start()
+    yield made
+    running.stop()
+    assert made.severed.is_set()
+
+
+def test_a_server_where_nobody_waits_is_asked_and_nothing_is_told(server: Server) -> None:
+    server.once_more()
+    assert not server.heard
+
+
+def test_a_wait_is_told_again_and_again_and_its_end_once(server: Server) -> None:
+    server.waits = (WAIT,)
+    until(lambda: len(server.heard) > 2, 20, "it to be told")
+    server.waits = ()
+    until(lambda: server.heard[-1] == ((), ""), 20, "its end to be told")
+    server.once_more()
+    assert server.heard.count(((), "")) == 1
+
+
+def test_a_server_that_does_not_answer_has_told_no_end(server: Server) -> None:
+    server.waits = (WAIT,)
+    until(lambda: server.heard, 20, "it to be told")
+    server.error = Unreachable("sink mart does not answer within 4 s")
+    until(lambda: server.heard[-1] == ((WAIT,), "sink mart does not answer within 4 s"), 20, "why not to be told")
+    server.error, server.waits = None, ()
+    until(lambda: server.heard[-1] == ((), ""), 20, "both to be over")
+
+
+def test_nothing_is_told_once_it_was_stopped() -> None:
+    inside, go_on, heard = threading.Event(), threading.Event(), []
+
+    class Slow:
+        def read(self, now: float) -> Sequence[LockWait]:
+            inside.set()
+            go_on.wait(20)
+            return (WAIT,)
+
+    running = LockWatch([LocksAt(Slow(), go_on.set)], SystemClock(), lambda *told: heard.append(told))
+    running.start()
+    assert inside.wait(20)
+    running.stop()
+    for thread in running._threads:
+        thread.join(20)
+    assert not heard
