@@ -95,9 +95,12 @@ def load_usable(
     return Loaded(file, sources, sinks, jobs, state_dir, settings, warnings, refused, alerts)
 
 
-def load_alerts(file: Path, env: Mapping[str, str]) -> AlertOptions:
-    """`[alerts]` alone: what is wrong elsewhere in the file keeps no supervisor from telling it. Raises ConfigError."""
-    text = text_of(file)
+def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:
+    """`[alerts]` alone: what is wrong elsewhere in the file keeps no supervisor from telling it. Raises ConfigError.
+
+    `text` stands for the file's own.
+    """
+    text = text_of(file) if text is None else text
     tree = _tree(file, text)
     handover.name(secret_variables(tree))
     reading = Reading(file, {"alerts": tree.get("alerts", {})}, find_lines(text))

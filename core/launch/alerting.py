@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,6 +27,7 @@ from core.judgement.facts import Facts
 from core.judgement.judge import judge
 from core.launch import alert_sender, metrics_file
 from core.launch.seen import gather, unreadable
+from core.state import started
 from core.state.acks import AckFile, ended
 from core.state.alerts import AlertFile
 from core.state.faults import StateError
@@ -50,8 +52,8 @@ class Options:
     stamp: tuple[int, int] = (0, 0)
     fault: str = ""
 
-    def renewed(self, env: Mapping[str, str]) -> Options:
-        """The same, or with what the file says by now."""
+    def renewed(self, env: Mapping[str, str], kept: Callable[[], str | None]) -> Options:
+        """The same, or with what the file says by now; at first also with the text that was `kept` for the run."""
         if self.file is None:
             return self
         try:
@@ -61,14 +63,21 @@ class Options:
                 return self
             return Options(self.file, load_alerts(self.file, env), True, stamp)
         except (SlotkeeperError, OSError) as error:
-            return replace(self, stamp=(0, 0), fault=safe(error, 300))
+            said = replace(self, stamp=(0, 0), fault=safe(error, 300))
+            text = None if self.known else kept()
+            with suppress(SlotkeeperError):
+                return said if text is None else replace(said, options=load_alerts(self.file, env, text), known=True)
+            return said
 
 
 class Alerting:
     """One process's evaluations."""
 
-    def __init__(self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None) -> None:
-        """`job` is the one that is supervised here, "" for all; `config` its file, `loaded` what was read of it."""
+    def __init__(
+        self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
+    ) -> None:
+        """`job` is the one whose `run` is supervised here, "" for all; `config` its file, `loaded` what it says."""
+        self._run = run
         self._store = store
         self._say = say
         self._job = job
@@ -96,7 +105,7 @@ class Alerting:
 
     def _evaluate(self) -> None:
         alert_sender.reap()
-        self._options = self._options.renewed(os.environ)
+        self._options = self._options.renewed(os.environ, self._kept)
         options = self._options.options
         self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
         if not self._options.known:
@@ -113,6 +122,10 @@ class Alerting:
         if options.metrics_file is not None and readable:
             fault = metrics_file.write(options.metrics_file, facts, faults)
             self._once("metrics file", fault)
+
+    def _kept(self) -> str | None:
+        """The configuration that our run was started with."""
+        return started.kept(self._store.folder, self._run) if self._run else None
 
     def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:
         """What there is to judge, and whether the state store could be read."""

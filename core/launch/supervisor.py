@@ -113,7 +113,7 @@ class Supervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._driver: Identity | None = None
         self._crashes = CrashHistory()
-        self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config))
+        self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config, run=run))
         self._log_checked = 0.0
         self._log_fault = False
         self._wanted = WantedState.RUN

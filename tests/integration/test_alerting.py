@@ -19,6 +19,7 @@ from core.domain.ack import Ack
 from core.launch import alerting, control
 from core.launch.alerting import Alerting
 from core.launch.control import Patience
+from core.state import started
 from core.state.acks import AckFile
 from core.state.alerts import AlertFile
 from core.state.faults import NoRoom
@@ -185,6 +186,20 @@ def test_options_are_read_anew_and_a_broken_file_leaves_the_last_good_ones(jobs:
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "evaluations more")
     assert pager.kinds("disk_nearly_full") == ["fired"], "it has neither ended nor been told twice"
+
+
+def test_a_supervisor_that_finds_a_broken_file_goes_by_what_its_run_was_started_with(jobs: Jobs) -> None:
+    config = jobs.config("orders", alerts="gap = 'broken'")
+    said: list[str] = []
+
+    def tick(run: str) -> set[str]:
+        Alerting(jobs.store, lambda event, text: said.append(text), "orders", str(config), run=run).tick(0.0)
+        return {one.fault.rule for one in AlertFile(jobs.store.folder).read().firing.values()}
+
+    assert tick("r1") == set()
+    assert said[-1].startswith("nothing is told, [alerts] cannot be read: ") and "alerts.gap must be a dura" in said[-1]
+    started.keep(jobs.store.folder, "r1", "[alerts]\ndisk_free = '16777216MiB'\n")
+    assert tick("r1") == {"disk_nearly_full"}
 
 
 def test_the_figures_are_openmetrics_and_are_written_anew(jobs: Jobs, tmp_path: Path) -> None:
