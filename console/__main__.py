@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from console.cli import diagnostics
-from console.cli.context import bare
+from console.cli.context import COMPLETING, UNJUDGED, bare, judges
 from console.tui import startup
 from core.config.load import default_state_dir
 
@@ -25,21 +25,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not end a command
+    args = sys.argv[1:] if argv is None else argv
     try:
-        code = _run(sys.argv[1:] if argv is None else argv)
+        code = _run(args)
         sys.stdout.flush()
+        return code
     except BrokenPipeError:
         _let_go_of_stdout()
-        return int(diagnostics.ExitCode.FAILED)
+        code = int(diagnostics.ExitCode.FAILED)
     except KeyboardInterrupt:
         diagnostics.note("interrupted")
         return INTERRUPTED
     except Exception as error:  # the top of a front end
-        return int(diagnostics.report(error, _log()))
-    return code
+        code = int(diagnostics.report(error, _log()))
+    return UNJUDGED if judges(args) else code
 
 
 def _run(args: Sequence[str]) -> int:
+    if os.environ.get(COMPLETING):
+        from console.commands import main as main_cli
+
+        return main_cli.complete()
     shared = bare(args)
     if shared is not None and startup.on_a_terminal():
         return startup.open_console(shared)

@@ -9,22 +9,28 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.clock import SystemClock
+from core.config import handover
 from core.config.load import load
 from core.config.model import Loaded
+from core.domain.endpoint import Endpoint
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.drivers import pg
 from core.drivers.pg_table.reader import over
 from core.embedded import ledger, orders, postgres, workload
+from core.embedded.incidents.record import Answer, World
+from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
 from core.embedded.markers import Latency, Marker, MarkerReader
 from core.embedded.orders import TABLE
@@ -45,6 +51,7 @@ TARGET = "mart.orders"
 SINK_DATABASE = "mart"
 SINK_USER = "mart"
 WRITERS = 4
+ROWS = 120_000
 CATCH_UP_SECONDS = 120.0
 
 _CONFIG = """\
@@ -85,7 +92,7 @@ binlog_sleep_time = "50ms"
 binlog_max_sleep_time = "500ms"
 
 [jobs.{job}.sink_options]
-auto_flush_batch_size = 10000
+{sink_options}
 
 [jobs.{job}.spark]
 {spark}
@@ -99,15 +106,37 @@ dir = "{state}"
 class DemoOptions:
     """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
 
-    `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs.
+    `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs; `sink_options`
+    goes on top of what the demo itself sets there. `small_disk` puts the state folder on a disk of its own.
     """
 
-    rows: int = 120_000
+    rows: int = ROWS
     dns: int = 4
     rate: float = 400.0
     seconds: float = 60.0
     seed: int = 1
     spark: Mapping[str, str] = field(default_factory=dict)
+    sink_options: Mapping[str, object] = field(default_factory=dict)
+    small_disk: bool = False
+
+
+def configuration(source: Endpoint, sink: Endpoint, state: Path, options: DemoOptions) -> str:
+    """The text of the demo's configuration over these two servers."""
+    sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
+    return _CONFIG.format(
+        source=source,
+        sink=sink,
+        job=JOB,
+        table=TABLE,
+        target=TARGET,
+        state=state,
+        sink_options=_keys(sink_options),
+        spark=_keys(options.spark),
+    )
+
+
+def _keys(values: Mapping[str, object]) -> str:
+    return "\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
 
 
 class Demo:
@@ -120,6 +149,7 @@ class Demo:
         self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-demo-"))
         self._say = say
         self._clock = SystemClock()
+        self._opened = ExitStack()
         self._servers: list[Server] = []
         self._threads: list[Marker | MarkerReader] = []
         self._writers: Workload | None = None
@@ -149,15 +179,10 @@ class Demo:
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
         with closing(self.warehouse.connect()) as connection:
             orders.load(connection, self.options.rows, self.options.seed)
-        text = _CONFIG.format(
-            source=self.warehouse.endpoint(),
-            sink=self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password),
-            job=JOB,
-            table=TABLE,
-            target=TARGET,
-            state=self.folder / "state",
-            spark="\n".join(f"{key} = {json.dumps(value)}" for key, value in self.options.spark.items()),
-        )
+        if self.options.small_disk:
+            self._opened.enter_context(small_disk(self._state.parent))
+        sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
+        text = configuration(self.warehouse.endpoint(), sink, self._state, self.options)
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
@@ -167,8 +192,37 @@ class Demo:
         """The configuration that the demo wrote."""
         return self.folder / "config.toml"
 
+    def world(self) -> World:
+        """What an incident happens to: the servers, and the job by its commands."""
+        warehouse, sink = self._known()
+        return World(
+            warehouse,
+            sink,
+            SINK_DATABASE,
+            SINK_USER,
+            self._sink_password,
+            self.config,
+            self._state,
+            self._command,
+        )
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "disk" / "state" if self.options.small_disk else self.folder / "state"
+
+    def _command(self, words: Sequence[str]) -> Answer:
+        """A command as somebody at a prompt gives it."""
+        named = () if "--config" in words else ("--config", str(self.config))
+        command = [sys.executable, "-P", "-m", "console", *words, *named]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=handover.environment())
+        return Answer(ended.returncode, ended.stdout + ended.stderr)
+
+    @property
+    def _sink_password(self) -> Path:
+        return self.folder / f"{SINK_USER}.password"
+
     def _make_sink(self, server: Server) -> Path:
-        file = self.folder / f"{SINK_USER}.password"
+        file = self._sink_password
         password = postgres.write_password(file)
         with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
             name = pg.sql.Identifier(SINK_USER)
@@ -224,6 +278,15 @@ class Demo:
             self.marker.stop()
             self.marker.finish()
 
+    def quiet_writers(self, seconds: float = 5.0) -> None:
+        """Ask the writers to end; one that waits for a lock ends once it has it."""
+        if self._writers is not None:
+            for writer in self._writers.writers:
+                writer.stop()
+            end = self._clock.monotonic() + seconds
+            for writer in self._writers.writers:
+                writer.join(max(0.0, end - self._clock.monotonic()))
+
     def view(self) -> JobView:
         """A look at the job."""
         assert self.store is not None
@@ -252,6 +315,15 @@ class Demo:
             if self._clock.monotonic() > end:
                 raise Unreachable(f"not within {seconds:.0f} s: {what}", f"log: {self.log_file()}")
             pause.wait(0.1)
+
+    def sessions(self) -> list[str]:
+        """What opens a session at each server, as its superuser."""
+        warehouse, sink = self._known()
+        return [
+            f"{server.name}: PGPASSWORD=$(cat {server.password_file}) psql -h {server.host} -p {server.port}"
+            f" -U {server.superuser} {database}"
+            for server, database in ((warehouse.server, warehouse.database), (sink, SINK_DATABASE))
+        ]
 
     def log_file(self) -> Path:
         """Where the job's driver logs."""
@@ -326,6 +398,7 @@ class Demo:
             except SlotkeeperError as error:
                 self._say(f"stopping the job: {error}")
             self.store.close()
+        self._opened.close()
         for server in self._servers:
             postgres.discard(server.folder)
         shutil.rmtree(self.folder, ignore_errors=True)

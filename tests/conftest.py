@@ -14,7 +14,12 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.support.standin", "tests.support.mirror", "tests.support.sqlite_pair.pair"]
+pytest_plugins = [
+    "tests.support.standin",
+    "tests.support.mirror",
+    "tests.support.sqlite_pair.pair",
+    "tests.support.promised",
+]
 
 SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 VALUED = "--config"
 FLAGS = ("--ascii", "--mono", "--read-only")
+COMPLETING = "_SLOTKEEPER_COMPLETE"
+"""Set by a shell that completes a command line; Typer's scripts make the name from the program's."""
+BY_CODE = "--exit-code"
+UNJUDGED = 3
+"""The exit code of a monitoring plugin that could not judge ("unknown")."""
 _NO_OPTIONS: Mapping[str, object] = {}
 
 
@@ -63,6 +68,18 @@ def bare(args: Sequence[str]) -> Invocation | None:
             return None
         config = Path(value)
     return Invocation(config, "--ascii" in flags, "--mono" in flags or no_colour(), "--read-only" in flags)
+
+
+def judges(args: Sequence[str]) -> bool:
+    """Whether a monitoring system reads the exit code: then whatever prevents a judgement is UNJUDGED.
+
+    A wrong command line too, by the Monitoring Plugins Development Guidelines ("Plugin Return Codes").
+
+    >>> judges(["status", "--exit-code"]), judges(["statsu", "--exit-code"]), judges(["x", "--", "--exit-code"])
+    (True, True, False)
+    """
+    words = list(args)
+    return BY_CODE in (words[: words.index("--")] if "--" in words else words)
 
 
 def no_colour() -> bool:

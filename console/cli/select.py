@@ -17,6 +17,7 @@ from console.cli import context, diagnostics
 from core.config import secrets, values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig, tables
+from core.config.readable import unreadable
 from core.config.tls import job_warnings
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
@@ -83,6 +84,12 @@ def tell_refused(loaded: Loaded | None) -> dict[str, str]:
     for name, sentence in found.items():
         diagnostics.warn(f"job {name} is refused: {sentence}")
     return found
+
+
+def tell_unreadable(loaded: Loaded | None) -> None:
+    """A line to stderr for each job one of whose password files cannot be read."""
+    for name, error in unreadable(loaded).items() if loaded else ():
+        diagnostics.warn(f"job {name}: {diagnostics.with_hint(error)}")
 
 
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:

@@ -16,9 +16,9 @@ from core.state.audit import Audit
 from core.state.folder import StateFolder
 
 if TYPE_CHECKING:
-    from core.services.audit_proof import Proof
+    from core.services.audit_proof import Proof, SinkProof
 
-app = typer.Typer(help="Who changed what, when and why.", no_args_is_help=True)
+app = typer.Typer(help="Who changed what, when and why.")
 
 
 @app.callback()
@@ -70,16 +70,20 @@ def _as_json(audit: Audit, proof: Proof) -> dict[str, object]:
         "differs": proof.differs,
         "broken": proof.chain.broken,
         "damaged": proof.chain.damaged,
-        "sinks": [
-            {"name": one.name, "fault": one.fault or None}
-            | (
-                {"hashes": one.compared.heads, "older": one.compared.older, "missing": one.compared.missing}
-                if one.compared
-                else {}
-            )
-            for one in proof.sinks
-        ],
+        "sinks": list(map(_sink, proof.sinks)),
         "unproven": proof.unproven,
+    }
+
+
+def _sink(one: SinkProof) -> dict[str, object]:
+    """What one sink says; null where it could not be asked."""
+    found = one.compared
+    return {
+        "name": one.name,
+        "fault": one.fault or None,
+        "hashes": found.heads if found else None,
+        "older": found.older if found else None,
+        "missing": found.missing if found else None,
     }
 
 

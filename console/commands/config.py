@@ -17,7 +17,7 @@ from core.config.model import Loaded, SinkEntry, SourceEntry
 from core.domain.text import many
 from core.state.folder import StateFolder
 
-app = typer.Typer(help="Check and show the configuration.", no_args_is_help=False)
+app = typer.Typer(help="Check and show the configuration.")
 
 
 @app.command()

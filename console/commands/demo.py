@@ -1,7 +1,8 @@
 """`slotkeeper demo`: everything on this machine, without a warehouse; ends with a verdict.
 
-Next door: `console.demo` does it. What is seen meanwhile is the console, six
-lines where the terminal is too small for it, or lines on stderr where there is none; the result goes to stdout.
+Next door: `console.demo` does it, `demo_incident` makes something go wrong in it. What is seen meanwhile is the
+console, six lines where the terminal is too small for it, or lines on stderr where there is none; the result goes to
+stdout.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -20,17 +23,20 @@ from typing import Annotated
 
 import typer
 
-from console.cli import diagnostics, output
-from console.commands import watch
-from console.demo import CATCH_UP_SECONDS, JOB, SINK_DATABASE, Demo, DemoOptions
+from console.cli import diagnostics, output, select
+from console.commands import demo_incident, watch
+from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
 from console.tui import startup
 from core.config import handover, values
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
+from core.embedded.incidents import registry
+from core.embedded.incidents.record import Incident
+from core.errors import ConfigError
 from core.verify.comparison import Comparison
 
-app = typer.Typer(help="Try everything on this machine, without a warehouse.")
+app = typer.Typer(help="Try everything on this machine, without a warehouse.", add_completion=False)
 
 _EVERY = 2.0
 SMALLEST = (60, 15)
@@ -77,13 +83,21 @@ SparkMaster = Annotated[
 SparkSecretFile = Annotated[Path | None, typer.Option(help="file with the secret of a spark:// cluster")]
 
 
+WhichIncident = Annotated[
+    str, typer.Option("--incident", metavar="NAME", help="make this happen meanwhile; list: which there are")
+]
+
+
 @app.callback(invoke_without_command=True)
 def demo(
+    ctx: typer.Context,
     headless: Annotated[bool, typer.Option("--headless", help="print progress, end by itself")] = False,
     duration: Annotated[
         float, typer.Option("--duration", parser=_seconds, metavar="TIME", help="how long writers write (60s)")
     ] = "60s",  # type: ignore[assignment]
-    rows: Annotated[int, typer.Option("--rows", min=1, help="rows in the table before the start")] = 120_000,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
+    ] = None,
     dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse")] = 4,
     rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
@@ -91,12 +105,62 @@ def demo(
     spark_secret_file: SparkSecretFile = None,
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
+    incident: WhichIncident = "",
 ) -> None:
-    """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
+
+    --incident NAME makes something go wrong in it, and says what to try; headless it is seen, refused and cured too.
+    """
+    if incident == demo_incident.LIST:
+        demo_incident.list_all(as_json, select.ascii_only(ctx))
+        return
+    night = registry.named(incident) if incident else None
+    if night and keep:
+        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
-    options = DemoOptions(rows, dns, rate, duration if headless else 7 * 86_400.0, seed, spark)
+    options = DemoOptions(rows or (demo_incident.ROWS if night else ROWS), dns, rate, seconds, seed, spark)
+    if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
+        raise typer.Exit(1)
+
+
+def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
+    """The demo with a night in it; whether all of it went as the runbook says."""
+    run = Demo(replace(options, sink_options=night.options, small_disk=night.small_disk), diagnostics.note)
+    try:
+        run.prepare()
+        run.start_job()
+        run.start_writers()
+        if headless:
+            played = demo_incident.play_headless(run, night)
+            values, fine = played.values(), played.fine
+        else:
+            values, fine = demo_incident.play_watched(run, night, lambda turn: _watch(run, turn)), True
+    except KeyboardInterrupt:
+        diagnostics.note("stopping")
+        raise typer.Exit(130) from None
+    finally:
+        run.close()
+    _show(values, as_json)
+    return fine
+
+
+def _watch(run: Demo, turn: Callable[[], None]) -> None:
+    """Show the job: in the console where there is room for it, else in lines."""
+    if view_here() is not View.CONSOLE:
+        demo_incident.follow_in_lines(run, turn)
+        return
+    pause = threading.Event()
+    with _console(run) as console:
+        while console.poll() is None:
+            turn()
+            pause.wait(0.1)
+
+
+def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) -> bool:
+    """The ordinary demo; whether both tables are equal at its end."""
     began = time.monotonic()
     run = Demo(options, diagnostics.note)
     kept = False
@@ -115,8 +179,7 @@ def demo(
         else:
             run.close()
     _show(verdict, as_json)
-    if not verdict["verified"]:
-        raise typer.Exit(1)
+    return bool(verdict["verified"])
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -166,11 +229,18 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 
 
 def _in_console(run: Demo, clock: _Clock) -> None:
-    """Open the console on the job, as a person would, and go on when it is left."""
+    """Measure beside the console until it is left."""
+    with _console(run) as console:
+        clock.measure_until(lambda: console.poll() is not None)
+
+
+@contextmanager
+def _console(run: Demo) -> Iterator[subprocess.Popen[bytes]]:
+    """The console on the job, as a person would open it; left at the end of the block where it is still open."""
     command = [sys.executable, "-P", "-m", "console", "--config", str(run.config)]
     console = subprocess.Popen(command, env=handover.environment())
     try:
-        clock.measure_until(lambda: console.poll() is not None)
+        yield console
     finally:
         if console.poll() is None:
             console.terminate()
@@ -290,17 +360,27 @@ def _show(verdict: dict[str, object], as_json: bool) -> None:
     if as_json:
         output.as_json(verdict)
         return
-    output.table(["figure", "value"], [[name, value] for name, value in verdict.items()])
+    output.table(["figure", "value"], list(map(list, _figures(verdict))))
+
+
+def _figures(verdict: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The verdict's figures, those within a figure by both names.
+
+    >>> list(_figures({"seed": 1, "latency_ms": {"p50": 2.5, "p99": None}}))
+    [('seed', 1), ('latency_ms p50', 2.5), ('latency_ms p99', None)]
+    """
+    for name, value in verdict.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name} {inner}", one) for inner, one in value.items())
+        else:
+            yield name, value
 
 
 def _say_how_to_attach(run: Demo) -> None:
     warehouse, sink = run.warehouse, run.sink
     assert warehouse is not None and sink is not None
-    for server, database in ((warehouse.server, warehouse.database), (sink, SINK_DATABASE)):
-        diagnostics.note(
-            f"{server.name}: PGPASSWORD=$(cat {server.password_file}) psql -h {server.host} -p {server.port}"
-            f" -U {server.superuser} {database}"
-        )
+    for line in run.sessions():
+        diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
     diagnostics.note(f"end it: slotkeeper --config {run.config} jobs stop {JOB}; then stop the servers by their pids:")
     diagnostics.note(f"kill {warehouse.server.pid} {sink.pid}")

@@ -43,7 +43,7 @@ from core.state.disk import full
 from core.state.faults import FREE_IT, NoRoom
 from core.state.folder import StateFolder
 
-app = typer.Typer(help="Check what jobs need on this machine and at the servers.")
+app = typer.Typer(help="Check what jobs need on this machine and at the servers.", add_completion=False)
 
 _ASK_JAVA = (
     "import json\n"
@@ -83,7 +83,9 @@ def doctor(
     confirm: Confirm = "",
     as_json: OneJson = False,
 ) -> None:
-    """Check this machine, the sources and the sinks; prints the GRANT script; exit 1 where something fails.
+    """Check this machine, the sources and the sinks; prints the GRANT script.
+
+    Exit 1 where something fails, 5 where nothing is wrong but that a server does not answer.
 
     With --probe SOURCE: ask that cluster, on scratch tables of its own that it drops again, how it behaves where its
     vendor documents nothing. Where the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.

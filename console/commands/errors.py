@@ -22,7 +22,7 @@ from core.errors import ConfigError, Refused
 from core.services import quarantine
 from core.state.folder import StateFolder
 
-app = typer.Typer(help="Rows that a target refused: list, replay, discard.", no_args_is_help=True)
+app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
 
 _ALL = "all"
 _STATES = [*(state.value for state in EntryState), _ALL]
@@ -90,7 +90,7 @@ def show(
 def replay(
     ctx: typer.Context, job: Job, ids: Ids = None, every: All = False, reason: Reason = "", as_json: Json = False
 ) -> None:
-    """Apply held rows to the target once it can hold them: exit 0 all are over, 1 some are still bad.
+    """Apply quarantined rows to the target once it can hold them: exit 0 all are over, 1 some are still bad.
 
     The job may run. A row whose key has changed since is not touched: that entry is over already.
     """
@@ -114,7 +114,7 @@ def discard(
     rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="how many rows are given up")] = None,
     as_json: Json = False,
 ) -> None:
-    """Give held rows up: the target stays as it is until their keys change again.
+    """Give quarantined rows up: the target stays as it is until their keys change again.
 
     A dry run unless --execute --reason TEXT --confirm JOB --rows N.
     """

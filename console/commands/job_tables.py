@@ -5,8 +5,10 @@ Next door: `core.launch.tables` does it and waits for the effect; `jobs.py` has 
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 import typer
 
@@ -23,6 +25,7 @@ from core.errors import Refused
 from core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
 from core.sources import registry
 from core.state import tables
+from core.state.rows import moment
 from core.state.sqlite import Store
 
 _GOES_ON = {Ask.PAUSE: (JobState.PAUSED,), Ask.STOP: (JobState.STOPPED,)}
@@ -58,6 +61,20 @@ def steer(
 
 def _values(table: TableReport) -> dict[str, object]:
     return {name: getattr(table, name) for name in ("target", "reason", "trouble", "safe")}
+
+
+class Since(Protocol):
+    """What a driver tells with the time from which on it holds, in seconds since 1970."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def since(self) -> float | None: ...
+
+
+def as_values(one: Since) -> dict[str, object]:
+    """Such a thing as JSON values: its time is one."""
+    return {**dataclasses.asdict(one), "since": moment(one.since)}
 
 
 def _ascii(ctx: typer.Context) -> bool:

@@ -27,6 +27,7 @@ from core.config.model import Loaded
 from core.domain.elapsed import elapsed
 from core.domain.job import JobEvent, JobState, transition
 from core.domain.job_view import Identity, JobView
+from core.domain.report import JobReport
 from core.domain.verified import Verified, in_a_phrase
 from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from core.judgement.limits import LIMITS
@@ -42,15 +43,18 @@ from core.state.verified import last
 if TYPE_CHECKING:
     from core.domain.spec import JobSpec
 
-app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.", no_args_is_help=True)
+app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 
 _SHOWN_EVENTS = 10
 _REFUSED = "refused by the configuration"
 LOCK_SECONDS = 5.0
 POLL_SECONDS = 0.5
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
-_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
+_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP, JobState.PENDING)
+"""States in which draining may be waited for: one that was resumed a moment ago is PENDING, and streams soon."""
 NOT_KNOWN = "?"
+_DATED = {"tables", "conditions"}
+"""What of a report says since when, in seconds: JSON has times."""
 
 Wait = Annotated[
     float,
@@ -113,7 +117,7 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         verified = last(store)
     if as_json:
         proof = {"verified": verified.get(job)}
-        output.as_json({**_brief(view), **proof, "report": view.report, "errors": errors, "events": events})
+        output.as_json({**_brief(view), **proof, "report": _report(view.report), "errors": errors, "events": events})
         return
     _show_head(ctx, view)
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
@@ -408,7 +412,14 @@ def _brief(view: JobView) -> dict[str, object]:
     """A look as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {"job": found.pop("name"), **found, "tables": living_tables(view)}
+    return {"job": found.pop("name"), **found, "tables": list(map(job_tables.as_values, living_tables(view)))}
+
+
+def _report(report: JobReport | None) -> dict[str, object] | None:
+    if report is None:
+        return None
+    found = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
+    return found | {name: list(map(job_tables.as_values, found[name])) for name in _DATED & found.keys()}
 
 
 def _never_started(name: str) -> dict[str, object]:

@@ -19,7 +19,7 @@ from core.domain.lock_wait import LockWait, locked
 from core.domain.ttl import in_words
 from core.services.locks import LocksSeen, SinkLocks
 
-app = typer.Typer(help="Which sessions wait for a lock at the sinks, and who is in front.")
+app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at the sinks, and who is in front.")
 
 
 @app.command()

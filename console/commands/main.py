@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,8 +23,10 @@ import typer.core
 import typer.main
 
 from console.cli import diagnostics, output
-from console.cli.context import FLAGS, VALUED, Invocation, no_colour
+from console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
 from console.tui import startup
+
+PROGRAM = "slotkeeper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def installed_version() -> str:
         return "unknown"
 
 
-app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:
@@ -157,23 +160,43 @@ def root(
 
 
 def main_command() -> _Command:
-    """The root as what Typer can run."""
-    return typer.main.get_group(app)
+    """The root as what Typer can run, with --install-completion and --show-completion."""
+    return typer.main.get_command(app)
+
+
+def complete() -> int:
+    """Answer a shell that completes a command line: what it asks is in the environment, and the answer is all we say.
+
+    Whatever else were written would land in somebody's prompt.
+    """
+    with suppress(Exception, SystemExit):
+        main_command().main(args=[], prog_name=PROGRAM)
+    return int(diagnostics.ExitCode.FINE)
 
 
 def run(args: Sequence[str]) -> int:
     """Run one command line; its exit code. A wrong one becomes a message here, every other error is raised."""
     try:
-        result = main_command().main(args=hoisted(args), prog_name="slotkeeper", standalone_mode=False)
+        result = main_command().main(args=hoisted(args), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit as ended:  # the options that install completion end so
+        return ended.code if isinstance(ended.code, int) else int(diagnostics.ExitCode.FAILED)
     except typer.TyperException as error:
-        asked = " ".join(_command_path(error))
-        return int(diagnostics.usage(error.format_message().rstrip("."), f"{asked} --help lists what there is"))
+        code = int(diagnostics.usage(error.format_message().rstrip("."), _what_there_is(error)))
+        return UNJUDGED if judges(args) else code
     return result if isinstance(result, int) else int(diagnostics.ExitCode.FINE)
 
 
-def _command_path(error: typer.TyperException) -> list[str]:
-    """The words of the command that was misused, as far as they were understood."""
+def _what_there_is(error: typer.TyperException) -> str:
+    """Where to read on, for the command that was misused, as far as it was understood; its verbs where none was typed.
+
+    >>> _what_there_is(typer.TyperException("no"))
+    'slotkeeper --help lists what there is'
+    """
     context = getattr(error, "ctx", None)
-    return [context.command_path] if context is not None else ["slotkeeper"]
+    if context is None:
+        return f"{PROGRAM} --help lists what there is"
+    verbs = getattr(context.command, "commands", {}) if context.invoked_subcommand is None else {}
+    one = f"one of {', '.join(verbs)}; " if verbs else ""
+    return f"{one}{context.command_path} --help {'says more' if verbs else 'lists what there is'}"

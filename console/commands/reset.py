@@ -29,7 +29,7 @@ from core.domain.table import AS_THE_JOB, TableReport
 from core.domain.text import typed
 from core.domain.verified import Verified
 from core.errors import ConfigError, Refused
-from core.launch.control import START_LOCK
+from core.launch.control import START_LOCK, settled
 from core.launch.view import observe
 from core.services import reset as reset_service
 from core.services.reset_texts import backup_of
@@ -256,12 +256,13 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
 def at_rest(store: Store, job: str, table: str) -> Check:
     """Whether the job is STOPPED or FAILED and no process of it lives, or its driver says so of this table alone.
 
-    A job that never ran is at rest too. A table that is only on its way to being paused stops for a moment.
+    A job that never ran is at rest too; of one that has ended its processes are waited for. A table that is only on its
+    way to being paused stops for a moment.
     """
     name = "job at rest"
     if store.job(job) is None:
         return Check(name, True, "it was never started here")
-    view = observe(store, job)
+    view = settled(store, job)
     alone = None if view.elsewhere else of_living(view, table)
     if alone is not None:
         rests = alone.rests and tables.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE
@@ -326,6 +327,8 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     found = reset_text.plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect
+        for name, count in (("read_again", move.read_again), ("skipped", move.skipped)):
+            values[name]["oldest_at"] = _time(count.oldest_us / 1_000_000) if count.oldest_us else None
     found["goal"]["text"] = plan.goal.text
     found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
     if plan.rows:

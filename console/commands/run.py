@@ -32,7 +32,7 @@ from core.state.entry import opened_alone
 from core.state.faults import StateError
 from core.state.sqlite import Store
 
-app = typer.Typer(help="Run one job in the foreground.")
+app = typer.Typer(help="Run one job in the foreground.", add_completion=False)
 
 LAUNCH = Launch()
 """How the driver is started; tests put a driver without Spark here."""

@@ -22,7 +22,7 @@ from core.config.model import Loaded, owners
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
-from core.launch.control import START_LOCK
+from core.launch.control import START_LOCK, settled
 from core.launch.view import observe
 from core.services import slot_commands
 from core.services.slot_commands import Polled
@@ -35,7 +35,7 @@ from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_
 from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
 from core.state.sqlite import Store
 
-app = typer.Typer(help="Look at the slots of source tables, and change them.", no_args_is_help=True)
+app = typer.Typer(help="Look at the slots of source tables, and change them.")
 
 RATE_SECONDS = 3.0
 """How long a job's next report is waited for, to tell its rate; it reports every second or so."""
@@ -401,7 +401,7 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
         return None
     if store.job(job) is None:
         return Owner(job)
-    view = observe(store, job)
+    view = settled(store, job)
     return Owner(job, view.state, view.lives, view.elsewhere)
 
 

@@ -1,6 +1,7 @@
 """`slotkeeper status`: one line per job from the state store alone, for people in a hurry and for monitoring.
 
-No server is asked. With --exit-code the plugin convention holds: 0 ok, 1 warning, 2 critical, 3 unknown.
+No server is asked. With --exit-code the convention of monitoring plugins holds: 0 ok, 1 warning, 2 critical, 3 for
+whatever prevents a judgement, which `console.__main__` sees to where this command cannot be reached or fails.
 Next door: `console.monitor.health` says how a job stands; `jobs show` says more about one job.
 """
 
@@ -13,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from console.cli import diagnostics, output, select
+from console.cli import output, select
+from console.cli.context import BY_CODE, UNJUDGED
 from console.cli.select import OneJson, StateDir
 from console.monitor.health import LEVELS, facts
 from console.monitor.snapshot import JobFacts, Level
@@ -22,15 +24,15 @@ from console.views.rows import rank
 from core.clock import SystemClock
 from core.domain.fault import Fault
 from core.domain.verified import in_a_phrase
-from core.errors import SlotkeeperError
 from core.judgement.judge import judge
 from core.launch.seen import gather
 from core.state.sqlite import Store
 from core.state.verified import last
 
-app = typer.Typer(help="One answer for monitoring.")
+app = typer.Typer(help="One answer for monitoring.", add_completion=False)
 
-EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: 3}
+EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: UNJUDGED}
+_REFUSED = "refused by the configuration"
 
 
 @app.command()
@@ -38,26 +40,21 @@ def status(
     ctx: typer.Context,
     as_json: OneJson = False,
     by_code: Annotated[
-        bool, typer.Option("--exit-code", help="end with 0 ok, 1 warning, 2 critical, 3 unknown")
+        bool, typer.Option(BY_CODE, help="end with 0 ok, 1 warning, 2 critical, 3 if that cannot be told")
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
     """One line per job, from the state store only; no server is asked."""
-    try:
-        loaded, folder = select.state_of(ctx, state_dir)
-        now = SystemClock().utc()
-        with Store.open(folder) as store:
-            seen, verified = gather(store, loaded, now), last(store)
-    except SlotkeeperError as error:
-        if not by_code:
-            raise
-        diagnostics.warn(diagnostics.with_hint(error))
-        raise typer.Exit(EXIT_CODES[Level.UNKNOWN]) from None
+    loaded, folder = select.state_of(ctx, state_dir)
+    now = SystemClock().utc()
+    with Store.existing(folder) as store:
+        seen, verified = gather(store, loaded, now), last(store)
+    select.tell_unreadable(loaded)
     select.tell_refused(loaded)
     faults = judge(seen)
     jobs = complete([facts(one.view, faults, now) for one in seen.jobs], loaded, verified, faults)
     found = sorted(jobs, key=lambda one: one.name)
-    found = [replace(one, wrong="refused by the configuration") if one.refused else one for one in found]
+    found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
     overall = worst([*(one.level for one in found), *(LEVELS[one.severity] for one in faults)])
     if as_json:
         values = [_fault_values(one) for one in faults]

@@ -28,7 +28,7 @@ from core.state.sqlite import Store
 from core.state.verified import record
 from core.verify.comparison import Comparison, Found
 
-app = typer.Typer(help="Compare source and target of a job.")
+app = typer.Typer(help="Compare source and target of a job.", add_completion=False)
 
 _SHOWN_KEYS = 20
 _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
@@ -143,12 +143,23 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
     ascii_only = select.ascii_only(ctx)
     place = f"{spec.source.name} {spec.channel.source_table} and {spec.sink.name} {spec.channel.target}"
     output.line(f"{spec.name}: {_verdict(found)}: {place}", ascii_only)
-    rows = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink"
+    rows = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink{_in_flight(found)}"
     output.line(f"  {rows}, {found.ranges} ranges, {found.seconds:.1f} s", ascii_only)
     for kind in _KINDS:
         _print_kind(kind, getattr(found, kind), ascii_only)
     for column, count in found.differing_columns:
         output.line(f"  column {column} differs in {many(count, 'row')}", ascii_only)
+
+
+def _in_flight(found: Comparison) -> str:
+    """Why what is equal was counted differently: both ends were read at different moments, and what differed again.
+
+    >>> from core.verify.comparison import Found
+    >>> _in_flight(Comparison(2952, 2950, 1, *[Found()] * 5, (), 0.1))
+    ' (2 in flight, compared again)'
+    """
+    moved = abs(found.rows_source - found.rows_sink - found.quarantined.count) if found.equal else 0
+    return f" ({moved} in flight, compared again)" if moved else ""
 
 
 def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:

@@ -33,7 +33,7 @@ from core.launch.seen import job_seen
 from core.launch.view import observe
 from core.state.sqlite import Store
 
-app = typer.Typer(help="Follow one job in six lines below the prompt.")
+app = typer.Typer(help="Follow one job in six lines below the prompt.", add_completion=False)
 
 EVERY = 1.0
 _STYLES = {Level.CRITICAL: "red", Level.WARNING: "yellow", Level.UNKNOWN: "magenta", Level.REST: "dim"}

@@ -18,6 +18,7 @@ from core.judgement.of_conditions import unread_meanwhile
 if TYPE_CHECKING:
     from console.monitor.rates import Busy
     from core.domain.ack import Ack
+    from core.domain.armed import Armed
     from core.domain.audit import AuditLine
     from core.domain.fault import Fault
     from core.domain.manual_sql import ManualSql
@@ -156,6 +157,8 @@ class Local:
     detail: JobDetail | None = None
     locked: tuple[str, ...] = ()
     fault: str = ""
+    armed: tuple[Armed, ...] = ()
+    """Other consoles that may change something now."""
     faults: tuple[Fault, ...] = ()
     """Everything that is wrong, the worst first, by the one judgement."""
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 
-from console.monitor.health import facts
+from console.monitor.health import LEVELS, facts
 from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
@@ -26,6 +26,7 @@ from core.domain.verified import Verified
 from core.errors import SlotkeeperError
 from core.judgement.facts import Facts, Machine, SlotSeen
 from core.judgement.judge import judge
+from core.launch import armed
 from core.launch.control import START_LOCK
 from core.launch.log import last_lines
 from core.launch.seen import gather
@@ -115,6 +116,7 @@ class Reader:
             acks,
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),
+            armed=armed.others(store.folder, now),
             faults=faults,
         )
 
@@ -126,9 +128,9 @@ def complete(
     every = list(faults)
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
-    never = [JobFacts(name, Level.REST, None, "never started") for name in configured if name not in known]
+    never = [_never(name, tuple(one for one in every if one.job == name)) for name in configured if name not in known]
     never += [
-        JobFacts(name, Level.UNKNOWN, None, f"{REFUSED}{error}", faults=tuple(one for one in every if one.job == name))
+        replace(_never(name, tuple(one for one in every if one.job == name)), wrong=f"{REFUSED}{error}")
         for name, error in (loaded.refused.items() if loaded else ())
         if name not in known
     ]
@@ -143,6 +145,14 @@ def complete(
         )
         for job in (*jobs, *never)
     ]
+
+
+def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
+    """A configured job that was never started here; what keeps it from a start is its fault."""
+    if not faults:
+        return JobFacts(name, Level.REST, None, "never started")
+    level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
+    return JobFacts(name, level, None, why, faults[0].do, faults=faults)
 
 
 def _limit(job: JobSpec | None) -> int | None:

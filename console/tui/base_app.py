@@ -31,6 +31,7 @@ from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
 from console.tui.write_mode import Arming, Instant
 from core.domain.text import safe
+from core.launch import armed
 
 MESSAGE_SECONDS = 8.0
 
@@ -172,12 +173,14 @@ class Shell(PatchedApp):
             self.say(refused, Level.WARNING)
             return
         self._arming = write_mode.armed(reason, self.instant())
+        armed.note(self.services.folder, self._arming.reason, self._arming.since.utc + write_mode.LASTS)
         self.say("armed for ten minutes; `:ro` ends it, so does no key for five minutes", Level.WARNING)
         self.redrawn()
 
     def disarm(self) -> None:
         """Only read again."""
         self._arming = None
+        armed.forget(self.services.folder)
         self.say("read-only again")
         self.redrawn()
 
@@ -189,6 +192,7 @@ class Shell(PatchedApp):
         why = one.ended(self.instant(), self.touched)
         if why:
             self._arming = None
+            armed.forget(self.services.folder)
             self.say(why, Level.WARNING)
             self.redrawn()
         return not why

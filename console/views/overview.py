@@ -112,8 +112,12 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 
 
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
-    """A command at work, a reset that was left behind, and who did something last, within ten minutes."""
-    said = [f"a command is starting {safe(name, 30)} now" for name in local.locked[:1]]
+    """Who else may change something now, a command at work, an unfinished reset, who did something in ten minutes."""
+    said = [
+        f"ARMED: {safe(one.who, 40)} at another console until {one.until:%H:%M}Z, because: {safe(one.reason, 40)}"
+        for one in local.armed[:1]
+    ]
+    said += [f"a command is starting {safe(name, 30)} now" for name in local.locked[:1]]
     if local.open_resets:
         one = local.open_resets[0]
         more = f" and {len(local.open_resets) - 1} more" if local.open_resets[1:] else ""

@@ -113,7 +113,7 @@ class AuditLine:
     def as_json(self) -> dict[str, Any]:
         """The line as JSON values, without known secrets; times are UTC."""
         found = asdict(self) | {"phase": self.phase.value}
-        found["at"] = self.at.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+        found["at"] = self.at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         found["result"] = dict(self.result)
         return {name: masked_values(value) for name, value in found.items()}
 

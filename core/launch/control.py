@@ -27,7 +27,8 @@ from core.state.sqlite import Store
 
 START_LOCK = "start"
 _SUPERVISOR_SECONDS = 20.0
-_LAST_MOMENTS = 5.0
+LAST_MOMENTS = 20.0
+"""Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
 _POLL = 0.1
 _ARRIVED = (JobState.RUNNING, JobState.PAUSED)
 _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
@@ -141,11 +142,20 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
         launch = replace(launch, extra=(*launch.extra, TAKE_OVER))
     refuse_open_reset(store, job)
     store.register_job(job, config)
-    _make_way(store, observe(store, job), take_over)
+    _make_way(store, job, take_over)
     run = uuid.uuid4().hex
     store.begin_run(job, run, launch.text)
     store.record_event(job, JobEvent.START.value, f"run {run}")
     return run
+
+
+def settled(store: Store, job: str) -> JobView:
+    """The job; where its run has ended, once its processes are gone, or the time that they may take is over."""
+    view = observe(store, job)
+    if view.state.is_open or not view.lives:
+        return view
+    processes.wait_gone(lambda: observe(store, job).lives, LAST_MOMENTS)
+    return observe(store, job)
 
 
 def refuse_open_reset(store: Store, job: str) -> None:
@@ -161,12 +171,9 @@ def refuse_open_reset(store: Store, job: str) -> None:
             )
 
 
-def _make_way(store: Store, view: JobView, take_over: bool) -> None:
+def _make_way(store: Store, job: str, take_over: bool) -> None:
     """Refuse where the job lives; record as STOPPED what is meant to live and does not."""
-    if not view.state.is_open:
-        # An ended run's supervisor may need a moment to go.
-        processes.wait_gone(lambda: observe(store, view.name).lives, _LAST_MOMENTS)
-        view = observe(store, view.name)
+    view = settled(store, job)
     lock = store.folder.try_lock(view.name, SUPERVISOR_LOCK)
     if lock is not None:
         lock.release()

@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from core.config.model import Loaded
+from core.config.readable import unreadable
 from core.domain.audit import AuditLine, Phase
 from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
-from core.errors import SlotkeeperError
 from core.judgement.facts import Facts, JobSeen, Machine
 from core.judgement.limits import LIMITS, Limits
 from core.launch.view import observe_all
@@ -69,22 +69,16 @@ def gather(
         )
         for view in views
     )
-    known = {view.name for view in views}
-    refused = loaded.refused if loaded is not None else {}
+    refused = {**unreadable(loaded), **loaded.refused} if loaded is not None else {}
     return Facts(
         now,
         seen,
         slots_seen.all_seen(store),
         machine_of(store.folder, audit),
-        {name: str(error) for name, error in refused.items() if name not in known},
+        {name: str(error) for name, error in refused.items()},
         tuple(marks(store.folder.path)),
         limits,
     )
-
-
-def unreadable(folder: str, error: SlotkeeperError | OSError, now: datetime, limits: Limits = LIMITS) -> Facts:
-    """What there is to judge where the state store cannot be read."""
-    return Facts(now, machine=Machine(folder, str(error)), limits=limits)
 
 
 def job_seen(

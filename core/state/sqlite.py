@@ -66,6 +66,16 @@ class Store:
         connection = schema.connect(checked, checked.path / FILE_NAME, BUSY_SECONDS)
         return cls(checked, connection, clock or SystemClock())
 
+    @classmethod
+    def existing(cls, folder: Path) -> Store:
+        """The store of a folder where there is one; StateError where there is none, or as `open`; makes nothing."""
+        checked = StateFolder.existing(folder)
+        if checked is None or not (checked.path / FILE_NAME).exists():
+            what = f"state folder {folder}" if checked is None else f"state file {checked.path / FILE_NAME}"
+            hint = "the first `slotkeeper jobs start` makes it; --state-dir DIR names another one"
+            raise StateError(f"there is no {what}: nothing is known of any job", hint)
+        return cls.open(folder)
+
     def close(self) -> None:
         """Give the file back; the store cannot be used afterwards."""
         with self._one_at_a_time:

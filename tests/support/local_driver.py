@@ -1,6 +1,7 @@
-"""The product's driver with threads where Spark would be; nothing else of it is a fake.
+"""The driver of `core.spark.job` with threads where Spark would be: a real supervised job, for tests.
 
-Started by a real supervisor: `LOCAL` says how. Next door: `tests.support.mirrored` has the jobs.
+Everything else is the product's: reports, wanted states, exit codes, the watchman. `LOCAL` is how a supervisor starts
+it. Next door: `fake_driver` does no work at all, `mirror` runs the engine in a thread of the test.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a program's own folder is on its path, not the one above tests
 
+from core.engine.driver import start
 from core.engine.local_runner import LocalRunner
 from core.launch.launch import Launch
 from core.spark import job
 
 LOCAL = Launch(command=(sys.executable, str(Path(__file__))))
-"""A supervisor that starts this driver."""
+LEASE_WAIT = 3.0
+"""Seconds that a start waits for a lease that somebody has, in place of 30."""
 
 
 class Local(LocalRunner):
-    """Threads where Spark would be."""
+    """What the driver asks of Spark beside running tasks."""
 
     lost = False
+
+    def end_by(self, at: float) -> None:
+        """Nothing is waited for anyway."""
 
 
 def main() -> int:
     """Run the job as the product does."""
+    vars(start)["LEASE_WAIT"] = LEASE_WAIT
     vars(job)["open_runner"] = lambda *_: Local(4)
     return job.main()
 

@@ -76,7 +76,7 @@ def test_jobs_list_and_status_show_refused_jobs_beside_the_others(
     assert main(["jobs", "list", "--json", "--config", str(config)]) == 0
     rows = {one["job"]: one["refused"] for one in json.loads(capsys.readouterr().out)}
     assert rows["orders_rt"] is None and SAID in rows["bad"]
-    assert main(["status", "--exit-code", "--config", str(config)]) == 1
+    assert main(["status", "--exit-code", "--config", str(config)]) == 3
     assert SAID in capsys.readouterr().err
 
 

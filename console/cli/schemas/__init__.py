@@ -1,0 +1,21 @@
+"""What every `--json` and the one log in JSON hold, as JSON Schema 2020-12: `docs/schemas` is made of it.
+
+Tests hold each output against it, strictly: a key that is not named here, or one that is missing, fails them. To add a
+command with `--json`: describe what it prints in the file of its group, and make the pages anew
+(`python -m console.cli.schemas`). Next door: `pieces` are the words that schemas are written in.
+"""
+
+from __future__ import annotations
+
+from console.cli.schemas import jobs, locks, looking, resets, rows, slots
+from console.cli.schemas.pieces import Schema
+
+SCHEMAS: dict[str, Schema] = {
+    **jobs.SCHEMAS,
+    **locks.SCHEMAS,
+    **slots.SCHEMAS,
+    **resets.SCHEMAS,
+    **rows.SCHEMAS,
+    **looking.SCHEMAS,
+}
+"""By what is typed: "jobs list", and "slots peek --jsonl" where one command has two; the log by its file's name."""

@@ -1,0 +1,245 @@
+"""What `audit`, `doctor`, `config` and `demo` print, and a line of the audit's files, the one log in JSON."""
+
+from __future__ import annotations
+
+from console.cli.schemas.pieces import (
+    Schema,
+    by_name,
+    either,
+    flag,
+    listed,
+    maybe,
+    moment,
+    number,
+    text,
+    thing,
+    whole,
+    word_of,
+)
+from core.config.model import Layer
+from core.domain.audit import Phase
+from core.domain.finding import Level
+from core.domain.probe import Reader
+
+LOG = "audit.jsonl"
+
+_HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_LINE: dict[str, Schema] = {
+    "at": moment("when it was written"),
+    "actor": thing(
+        "who, by the kernel, and what the environment claimed",
+        {
+            "os_user": text("the account of the uid"),
+            "host": text("the machine"),
+            "pid": whole("the process", 1),
+            "sudo_user": text("claimed: who called sudo, or empty"),
+            "origin": text("claimed: the SSH client's address, or empty"),
+            "uid": maybe(whole("the process's own"), "a line of an earlier version"),
+            "login_uid": maybe(whole("what the kernel noted at the login"), "it noted nothing"),
+            "claimed": text("claimed: another name, or empty"),
+        },
+    ),
+    "action": text("the command"),
+    "action_id": text("what an intent and its outcome share"),
+    "phase": word_of("before or after", Phase),
+    "what": text("the thing"),
+    "reason": text("why, as typed, or empty"),
+    "plan": text("the plan that was carried out, or empty"),
+    "outcome": text("how it ended; empty before"),
+    "result": by_name("what was asked or seen, by DN or by name", text("in words")),
+}
+
+_LEFT = thing(
+    "a scratch table", {"table": text("its name"), "why": text("why it is there"), "cure": text("what drops it")}
+)
+_PLAN = thing(
+    "what a probe would do",
+    {
+        "source": text("the source's name"),
+        "place": text("the source in words"),
+        "server": text("the server's version"),
+        "stand_in": flag("whether it is the stand-in of the tests and the demo"),
+        "schema": text("where the scratch tables are made"),
+        "table": text("the scratch table"),
+        "prod": flag("whether the source is PROD"),
+        "statements": listed("what is sent", text("a statement")),
+        "others": listed("tables of other probes", _LEFT),
+        "points": text("how the server makes sync points, or empty"),
+    },
+)
+_PROBED = thing(
+    "what a probe found; the state folder keeps it without executed and file, as probes/SOURCE.json",
+    {
+        "executed": flag("true"),
+        "file": text("where it is kept, or empty"),
+        "format": whole("1"),
+        "source": text("the source's name"),
+        "place": text("the source in words"),
+        "server": text("the server's version"),
+        "stand_in": flag("whether it is the stand-in of the tests and the demo"),
+        "schema": text("where the scratch tables were made"),
+        "gtm_option": text("how the server makes sync points, or empty"),
+        "at": moment("when"),
+        "seconds": number("how long it took, seconds"),
+        "reader_right": flag("whether our reader is right under every answer"),
+        "switches": by_name("behaviours that were told", maybe(flag("whether it is so"))),
+        "answers": listed(
+            "question by question (docs/probe.md)",
+            thing(
+                "a question",
+                {
+                    "name": text("its name"),
+                    "topic": text("its chapter"),
+                    "asks": text("the question"),
+                    "rule": text("why the reader is right, or what it needs"),
+                    "documented": maybe(text("the vendor's answer"), "the vendor's pages give none"),
+                    "answer": maybe(text("the answer"), "it was not told"),
+                    "reader": word_of("what it says about our reader", Reader),
+                    "because": text("why, or empty"),
+                    "evidence": listed("what showed it", text("in a few words")),
+                },
+            ),
+        ),
+        "left": listed("scratch tables that could not be dropped", _LEFT),
+    },
+)
+
+SCHEMAS: dict[str, Schema] = {
+    LOG: thing(
+        "a line of the audit's files in the state folder: audit.jsonl and, before it, audit-000001.jsonl and on",
+        {**_LINE, "before": {**_HASH, "description": "SHA-256 of the line before it, zeros in the very first"}},
+    ),
+    "audit list": thing(
+        "the newest lines",
+        {
+            "file": text("where the newest are"),
+            "damaged": whole("lines that cannot be read"),
+            "lines": listed("the newest first", thing("a line", _LINE)),
+        },
+    ),
+    "audit verify": thing(
+        "what can be proven of the audit",
+        {
+            "file": text("where the newest lines are"),
+            "lines": whole("lines that can be read"),
+            "head": maybe({**_HASH, "description": "the newest line's SHA-256"}, "there is no line"),
+            "differs": flag("whether a line was changed, removed or added"),
+            "broken": listed("lines that do not follow one another", text("a sentence")),
+            "damaged": listed("lines that cannot be read", text("file and number")),
+            "sinks": listed(
+                "what each sink's hashes say",
+                thing(
+                    "a sink",
+                    {
+                        "name": text("its name"),
+                        "fault": maybe(text("why it could not be asked"), "it answered"),
+                        "hashes": maybe(whole("hashes that it has"), "it could not be asked"),
+                        "older": maybe(whole("those of lines in files that were dropped"), "it could not be asked"),
+                        "missing": maybe(listed("hashes without a line", text("a sentence")), "it could not be asked"),
+                    },
+                ),
+            ),
+            "unproven": listed("what nothing here can tell", text("a sentence")),
+        },
+    ),
+    "doctor": either(
+        "findings; with --probe a plan, or what was found",
+        thing(
+            "findings",
+            {
+                "ok": flag("whether nothing fails"),
+                "findings": listed(
+                    "what was looked at",
+                    thing(
+                        "a finding",
+                        {
+                            "place": text("what was looked at"),
+                            "level": word_of("how it counts", Level),
+                            "text": text("in words"),
+                            "unreachable": flag("whether it is a server that did not answer"),
+                        },
+                    ),
+                ),
+                "grants": by_name(
+                    "by server, the least rights for the configured jobs", listed("", text("a statement"))
+                ),
+            },
+        ),
+        thing(
+            "a dry run of a probe",
+            {
+                "executed": flag("false"),
+                "plan": _PLAN,
+                "to_type": thing("what has to be typed, beside a reason", {"confirm": text("the source's name")}),
+            },
+        ),
+        _PROBED,
+    ),
+    "config check": thing(
+        "whether the configuration can be used",
+        {
+            "ok": flag("whether no job is refused"),
+            "path": text("the file"),
+            "sources": listed("their names", text("a name")),
+            "sinks": listed("their names", text("a name")),
+            "jobs": listed("the names of those that can be used", text("a name")),
+            "refused": by_name("why a job cannot be used, by its name", text("a sentence")),
+            "warnings": listed("what works and should not stay so", text("a sentence")),
+        },
+    ),
+    "config show": thing(
+        "every effective value",
+        {
+            "path": text("the file"),
+            "settings": by_name(
+                "by dotted key; secrets as references",
+                thing(
+                    "a setting",
+                    {
+                        "value": {
+                            "type": ["string", "integer", "boolean", "null"],
+                            "description": "as it was read; null: not set",
+                        },
+                        "origin": word_of("where it came from", Layer),
+                        "place": text("file and line, variable or option; empty for a default"),
+                    },
+                ),
+            ),
+        },
+    ),
+    "demo": thing(
+        "the verdict of the demo",
+        {
+            "verified": flag("whether both tables are equal and every change was applied exactly once"),
+            "rows_source": whole("rows at the source"),
+            "rows_sink": whole("rows at the sink"),
+            "changes_written": whole("events by the writers' own account"),
+            "changes_applied": whole("events by the sink's progress rows"),
+            "changes_by_kind": thing(
+                "rows changed at the source",
+                {name: whole("rows") for name in ("insert", "update", "delete", "key_change")},
+            ),
+            "duplicates": whole("events applied twice, and rows too many"),
+            "missing": whole("events not applied, and rows missing"),
+            "different": whole("rows with other values"),
+            "dns": whole("data nodes"),
+            "snapshot_rows": whole("rows in the table before the start"),
+            "snapshot_rows_per_s": maybe(number("rows copied a second"), "the copy had not ended"),
+            "stream_rows_per_s": number("events applied a second, while writers wrote"),
+            "latency_ms": thing(
+                "from a commit at the source until it is seen at the sink",
+                {name: maybe(number("milliseconds")) for name in ("p50", "p99")},
+            ),
+            "spark": thing(
+                "of Spark",
+                {
+                    "start_s": number("from the start to the first report, seconds"),
+                    "tasks_started": maybe(whole("tasks")),
+                },
+            ),
+            "seed": whole("the writers' seed", None),
+            "source": text("what the source is"),
+            "duration_s": number("in all, seconds"),
+        },
+    ),
+}

@@ -1,0 +1,63 @@
+"""The files of `docs/schemas`: a schema for each command that prints JSON, and a page that lists them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from console.cli.schemas import SCHEMAS
+from console.cli.schemas.looking import LOG
+from console.cli.schemas.pieces import DIALECT
+
+_INTRODUCTION = """\
+# What is printed as JSON
+
+A [JSON Schema](https://json-schema.org/draft/2020-12) for each command with `--json` or `--jsonl`, and for the audit's
+files, which are the one log in JSON (a job's log is text; `jobs logs --json` has its lines). Made from
+`console/cli/schemas` (`python -m console.cli.schemas docs/schemas`); tests hold every output against it, and no key
+comes or goes without a change here.
+
+- An object has all of its keys, always. `null` is "not known" or "there is none", as the key's description says.
+- Times are RFC 3339 in UTC with `Z`. Other numbers have their unit in the description: seconds, rows, events.
+- Texts are ASCII with escapes and hold no control characters; known secrets are masked.
+- stdout holds the JSON and nothing else, one value a line; what is told beside it goes to stderr. A command that fails
+  before it has an answer prints no JSON: its exit code and one line on stderr say why.
+- Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 refused, 4 a difference was found, 5 unreachable; those of
+  `status --exit-code` are [a monitoring plugin's](../console.md#for-monitoring).
+
+| Printed by | Holds | Schema |
+| --- | --- | --- |
+"""
+
+
+def pages() -> dict[str, str]:
+    """The files by their names."""
+    found = {file_of(name): json.dumps(document(name), indent=2) + "\n" for name in SCHEMAS}
+    return {**found, "README.md": _readme()}
+
+
+def document(name: str) -> Mapping[str, Any]:
+    """One schema, as it is published."""
+    return {"$schema": DIALECT, "title": _typed(name), **SCHEMAS[name]}
+
+
+def file_of(name: str) -> str:
+    """The file of a schema.
+
+    >>> file_of("slots peek --jsonl"), file_of("jobs list"), file_of("audit.jsonl")
+    ('slots-peek-jsonl.json', 'jobs-list.json', 'audit-line.json')
+    """
+    return "audit-line.json" if name == LOG else name.replace(" --", "-").replace(" ", "-") + ".json"
+
+
+def _typed(name: str) -> str:
+    if name == LOG:
+        return f"a line of {LOG}"
+    return f"slotkeeper {name}" + ("" if "--" in name else " --json")
+
+
+def _readme() -> str:
+    rows = [f"| `{_typed(name)}` | {SCHEMAS[name]['description']} | [{file_of(name)}]({file_of(name)}) |"
+            for name in sorted(SCHEMAS)]  # fmt: skip
+    return _INTRODUCTION + "\n".join(rows) + "\n"

@@ -1,0 +1,277 @@
+"""What `slots` prints, its resets apart."""
+
+from __future__ import annotations
+
+from console.cli.schemas.pieces import (
+    POSITION,
+    Schema,
+    by_name,
+    either,
+    flag,
+    listed,
+    maybe,
+    moment,
+    number,
+    text,
+    thing,
+    whole,
+    word,
+    word_of,
+)
+from core.domain.job import JobState
+from core.domain.ttl import Behind, Severity
+from core.slots.status.preflight import Action, MayBegin
+from core.slots.status.retained import KnownBy
+
+_SOURCE = text("the source's name")
+_TABLE = text("schema.table at the source")
+_SLOT = text("the slot's name")
+_OWNER = maybe(text("the configured job that owns it"), "no job of this configuration")
+_EXISTS = maybe(flag("whether the server has it"), "it cannot be told")
+_UNREAD = maybe(whole("rows that it has not read"), "they cannot be counted")
+_SEVERITY = maybe(word_of("how near it is to being cleared", Severity))
+_EXPIRES = maybe(moment("when its TTL clears it, if nobody registers"))
+_LEFT = maybe(whole("until then, seconds"))
+_WHICH = maybe(word_of("which of its two points lies further back", Behind))
+
+_DN = thing(
+    "a slot on one DN",
+    {
+        "shard": text("the DN's name"),
+        "live": POSITION,
+        "durable": POSITION,
+        "xmin": maybe(whole("the transaction id registered with it", None)),
+        "unread": _UNREAD,
+        "registered_at": maybe(moment("when it was registered last")),
+        "registered_by": maybe(word_of("whose time that is", KnownBy)),
+        "our_live": POSITION,
+        "our_durable": POSITION,
+        "behind": _WHICH,
+        "oldest_reader": maybe(flag("whether no other slot lies further back here"), "it cannot be told"),
+        "expires_at": _EXPIRES,
+        "seconds_left": _LEFT,
+        "severity": _SEVERITY,
+    },
+)
+_OWN_DN = thing(
+    "a DN of a source that keeps no positions: ours",
+    {"shard": text("the DN's name"), "position": POSITION, "unread": _UNREAD},
+)
+
+_BACK = thing(
+    "where it lies furthest back",
+    {"dn": text("the DN's name"), "behind": _WHICH, "point": POSITION},
+    optional=["behind"],
+)
+
+_ONE: dict[str, Schema] = {
+    "slot": _SLOT,
+    "job": _OWNER,
+    "external": flag("whether no job of this configuration owns it"),
+    "exists": _EXISTS,
+    "oldest_point": POSITION,
+    "registered_at": maybe(moment("the registration that is longest ago among its DNs")),
+    "unread": _UNREAD,
+    "expires_at": _EXPIRES,
+    "seconds_left": _LEFT,
+    "severity": _SEVERITY,
+    "furthest_back": maybe(_BACK),
+    "dns": listed("DN by DN", either("by what the source keeps", _DN, _OWN_DN)),
+}
+
+_RETAINED = thing(
+    "what the table keeps for its slots",
+    {
+        "ttl_seconds": maybe(whole("how long a slot may stay silent, seconds")),
+        "ttl_is_default": flag("whether that is the documented default"),
+        "ttl_by_record": flag("whether single records expire, not the slot"),
+        "consume_timeout_seconds": maybe(whole("how long DDL waits for readers, seconds")),
+        "now": maybe(moment("the server's clock")),
+        "oldest_readers": by_name("by DN, the slot that lies furthest back", maybe(_SLOT)),
+        "untold": listed("what the server cannot tell", text("a sentence")),
+    },
+)
+_UNTOLD = listed("what the server cannot tell", text("a sentence"))
+
+_VIEW = thing(
+    "a slot as it was seen",
+    {
+        "name": _SLOT,
+        "job": _OWNER,
+        "exists": _EXISTS,
+        "shards": listed(
+            "DN by DN",
+            thing(
+                "a DN",
+                {
+                    "shard": text("the DN's name"),
+                    "live": POSITION,
+                    "durable": POSITION,
+                    "registered_at": maybe(moment("when it was registered last")),
+                    "xmin": maybe(whole("the transaction id registered with it", None)),
+                    "unread": _UNREAD,
+                },
+            ),
+        ),
+    },
+)
+_TO_TYPE = thing(
+    "what has to be typed to do it, beside a reason",
+    {
+        "confirm": text("the slot's name"),
+        "confirm_table": maybe(text("the table's name"), "it is not asked for"),
+        "rows": maybe(text("how many rows are lost, or unknown"), "it is not asked for"),
+    },
+)
+_STATE = word_of("what the job is doing (docs/states.md)", JobState)
+_PLAN = thing(
+    "what it does",
+    {
+        "verb": word("what is done; abandon is a drop that waits for the TTL", "create", "register", "drop", "abandon"),
+        "source": _SOURCE,
+        "table": _TABLE,
+        "slot": _SLOT,
+        "owner": maybe(
+            thing(
+                "the configured job that owns it",
+                {
+                    "job": text("its name"),
+                    "state": maybe(_STATE, "it was never started here"),
+                    "lives": flag("whether a process of it lives here"),
+                    "elsewhere": flag("whether it may live elsewhere"),
+                    "positions": maybe(whole("its progress rows"), "its sink does not answer"),
+                },
+            ),
+            "no job of this configuration",
+        ),
+        "highest": flag("whether the table's name has to be typed as well"),
+        "before": _VIEW,
+        "rows": maybe(whole("rows that nobody could read any more"), "they cannot be counted"),
+        "effects": listed("what it means", text("a sentence")),
+        "sql": listed("what is sent", text("a statement")),
+    },
+)
+_CHANGED = thing(
+    "a dry run, or what was done",
+    {
+        "executed": flag("whether anything was sent"),
+        "plan": _PLAN,
+        "done": maybe(
+            thing(
+                "what was seen afterwards",
+                {
+                    "outcome": text("in words"),
+                    "result": by_name("by DN", text("in words")),
+                    "missed": listed("the DNs where it is not what was asked for", text("a DN's name")),
+                    "after": maybe(_VIEW, "not looked at"),
+                },
+            ),
+            "it was a dry run",
+        ),
+        "to_type": _TO_TYPE,
+        "undo": text("the way back, in words"),
+    },
+)
+
+_PEEKED = thing(
+    "one row of the binlog",
+    {
+        "dn": text("the DN's name"),
+        "position": text("its place, as the dialect writes it"),
+        "type": word("I insert, d delete, B before an update, U after it", "I", "d", "B", "U"),
+        "time": maybe(moment("when it was written"), "the table keeps no time"),
+        "pair": maybe(text("the place of the other half of the same change"), "it has none on this page"),
+        "key_only": flag("whether only the key is known, as in an old image without the other columns"),
+        "changed": maybe(listed("the columns whose values differ from the other half", text("a column"))),
+        "values": by_name("by column, as the server writes them; *** where masked", maybe(text("a value"), "NULL")),
+    },
+)
+_PAGE = thing(
+    "rows of one DN's binlog",
+    {
+        "source": _SOURCE,
+        "table": _TABLE,
+        "dn": text("the DN that was asked"),
+        "dns": listed("all DNs", text("a DN's name")),
+        "from": maybe(text("the place after which rows were asked for"), "the newest ones"),
+        "searched_to": POSITION,
+        "latest": POSITION,
+        "whole": flag("whether the range was searched to its end"),
+        "next": maybe(text("where the next peek goes on"), "there is nothing more"),
+        "masked": flag("whether values apart from the key are masked"),
+        "columns": listed(
+            "the table's columns",
+            thing("a column", {"name": text("its name"), "type": text("its type"), "key": flag("part of the key")}),
+        ),
+        "notes": listed("what is not as asked for", text("a sentence")),
+        "rows": listed("in the order of the stream", _PEEKED),
+    },
+)
+
+_PREFLIGHT = thing(
+    "whether the table may be worked on now",
+    {
+        "source": _SOURCE,
+        "table": _TABLE,
+        "clear": flag("whether every action that was asked about may begin"),
+        "verdicts": thing(
+            "action by action",
+            {
+                action.value: thing(action.value, {"answer": word_of("may it begin", MayBegin), "reason": text("why")})
+                for action in Action
+            },
+        ),
+        "consumed": maybe(flag("whether all is read, by the server's word"), "it does not tell"),
+        "consumed_by_dn": by_name("the same by DN", maybe(flag("whether all is read there"), "it does not tell")),
+        "holders": listed(
+            "slots that hold something back",
+            thing(
+                "a slot on one DN",
+                {
+                    "slot": _SLOT,
+                    "job": _OWNER,
+                    "shard": text("the DN's name"),
+                    "point": word_of("which of its two points", Behind),
+                    "rows": _UNREAD,
+                    "at": POSITION,
+                },
+            ),
+        ),
+        "unread": _UNREAD,
+        "drain_seconds": maybe(number("how long the owning jobs need at their rate now, seconds")),
+        "drain": text("the same in words"),
+        "notes": listed("what else holds", text("a sentence")),
+    },
+)
+
+SCHEMAS: dict[str, Schema] = {
+    "slots list": thing(
+        "the slots of tables",
+        {
+            "tables": listed(
+                "each table that answered",
+                thing(
+                    "a table",
+                    {
+                        "source": _SOURCE,
+                        "table": _TABLE,
+                        "slots": listed("its slots", thing("a slot", _ONE)),
+                        "retained": _RETAINED,
+                        "untold": _UNTOLD,
+                    },
+                ),
+            ),
+            "errors": listed(
+                "each table that did not",
+                thing("a table", {"place": text("source and table"), "error": text("why, in the server's words")}),
+            ),
+        },
+    ),
+    "slots show": thing(
+        "one slot", {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD}
+    ),
+    "slots preflight": _PREFLIGHT,
+    **{f"slots {verb}": _CHANGED for verb in ("create", "register", "drop")},
+    "slots peek": _PAGE,
+    "slots peek --jsonl": _PEEKED,
+}

@@ -1,0 +1,220 @@
+"""`slotkeeper demo --incident NAME`: the demo with a night in it; headless it is made, seen, refused and cured.
+
+Next door: `core.embedded.incidents` has the nights, `demo` the command, `console.demo` servers and job.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from console.cli import diagnostics, output
+from console.demo import Demo
+from core.domain.job import JobState
+from core.embedded.incidents import play
+from core.embedded.incidents.play import Made, Shown
+from core.embedded.incidents.record import AtSink, ByHand, Incident, World
+from core.embedded.incidents.registry import INCIDENTS
+from core.errors import SlotkeeperError
+
+LIST = "list"
+ROWS = 20_000
+"""Rows of the table where an incident is asked for and no number."""
+CALM_SECONDS = 5.0
+"""How long the console is open before the incident begins."""
+RUNNING_SECONDS = 240.0
+_EVERY = 2.0
+
+
+def list_all(as_json: bool, ascii_only: bool) -> None:
+    """Print all incidents."""
+    if as_json:
+        output.as_json([{"incident": one.name, **_about(one)} for one in INCIDENTS])
+        return
+    rows: list[list[object]] = [[one.number, one.name, one.brief, one.page] for one in INCIDENTS]
+    output.table(["", "incident", "what happens", "section of docs/runbook.md"], rows, ascii_only)
+
+
+def _about(one: Incident) -> dict[str, object]:
+    return {
+        "number": one.number,
+        "brief": one.brief,
+        "runbook": page_of(one),
+        "signal": one.signal.command.text,
+        "rules": one.signal.rules,
+        "refused": one.refusal.command.text,
+        "cure": [step.text for step in one.cure],
+        "stand_in": one.stand_in or None,
+    }
+
+
+def page_of(one: Incident) -> str:
+    """Where the runbook tells it.
+
+    >>> page_of(INCIDENTS[0])
+    'docs/runbook.md#slot-lost-the-slot-expired-or-somebody-dropped-it'
+    """
+    anchor = re.sub(r"[^\w\- ]", "", one.page.lower()).replace(" ", "-")
+    return f"docs/runbook.md#{anchor}"
+
+
+def wait_running(run: Demo) -> None:
+    """Until the copy is done and the job has caught up once."""
+    run.wait_for(lambda: run.view().state is JobState.RUNNING, RUNNING_SECONDS, "the job to be RUNNING")
+
+
+def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
+    """What the night is, where it is told, and what to type."""
+    diagnostics.note(f"{incident.name}: {incident.brief}")
+    if incident.stand_in:
+        diagnostics.note(f"a stand-in: {incident.stand_in}")
+    diagnostics.note(f"runbook: {page_of(incident)}")
+    diagnostics.note(f"each command with --config {run.config}")
+    diagnostics.note(f"it shows by: {incident.signal.command.text}")
+    diagnostics.note(f"try what is refused: {incident.refusal.command.text}")
+    for number, step in enumerate(incident.cure, 1):
+        here = f" (here: {step.here(world)})" if isinstance(step, ByHand) else ""
+        where = "at the sink: " if isinstance(step, AtSink) else ""
+        diagnostics.note(f"the way out, {number}: {where}{step.text}{here}")
+    for line in run.sessions():
+        diagnostics.note(line)
+
+
+def say_made(made: Made) -> None:
+    """When it began, and what was done."""
+    diagnostics.note(f"t0 {made.since:%H:%M:%S} UTC: {made.text}")
+
+
+# -- headless ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Night:
+    """One night played from end to end; what failed is in `why`, what came before it stays."""
+
+    incident: Incident
+    world: World
+    made: Made | None = None
+    shown: Shown | None = None
+    refused: bool = False
+    cured: bool = False
+    why: list[str] = field(default_factory=list)
+
+    def play(self, quiet: Callable[[], None]) -> None:
+        """Make it, wait until it shows, try what is refused, go the way out; `quiet` ends the writers before that."""
+        self.made = play.make(self.world, self.incident)
+        say_made(self.made)
+        self._try(self._show)
+        self._try(self._refuse)
+        quiet()
+        self._try(self._cure)
+
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except SlotkeeperError as error:
+            self.why.append(error.message)
+            diagnostics.warn(error.message)
+
+    def _show(self) -> None:
+        assert self.made is not None
+        self.shown = play.shown(self.world, self.incident, self.made)
+        diagnostics.note(f"shown after {self.shown.after_s:.1f} s: {self.shown.said}")
+
+    def _refuse(self) -> None:
+        play.refused(self.world, self.incident)
+        self.refused = True
+        diagnostics.note(f"refused: {self.incident.refusal.command.text}")
+
+    def _cure(self) -> None:
+        play.cure(self.world, self.incident)
+        self.cured = True
+        diagnostics.note("cured: source and target are equal")
+
+    @property
+    def fine(self) -> bool:
+        """Whether all of it went as the runbook says."""
+        return self.shown is not None and self.refused and self.cured
+
+    def values(self) -> dict[str, object]:
+        """The result."""
+        return {
+            "incident": self.incident.name,
+            "t0": self.made.since if self.made else None,
+            "shown_at": self.shown.at if self.shown else None,
+            "shown_after_s": self.shown.after_s if self.shown else None,
+            "signal": self.shown.said if self.shown else None,
+            "refused": self.refused,
+            "cured": self.cured,
+            "why": self.why,
+        }
+
+
+def play_headless(run: Demo, incident: Incident) -> Night:
+    """The whole night, without anybody watching."""
+    wait_running(run)
+    world = run.world()
+    night = Night(incident, world)
+    try:
+        night.play(run.quiet_writers)
+    finally:
+        world.opened.close()
+    return night
+
+
+# -- with somebody watching -------------------------------------------------------------------------------------------
+
+
+def play_watched(run: Demo, incident: Incident, watch: Callable[[Callable[[], None]], None]) -> dict[str, object]:
+    """Make it a few seconds after `watch` has begun to show the job; `watch` is given what to call now and then.
+
+    What is written to a terminal that the console draws on is kept until it is left.
+    """
+    wait_running(run)
+    world, made, kept = run.world(), list[Made](), sys.stderr.isatty()
+    say_what_to_try(incident, run, world)
+    diagnostics.note(f"it happens {CALM_SECONDS:g} s after the console has opened")
+    began = threading.Event()
+    timer = threading.Timer(CALM_SECONDS, began.set)
+    timer.start()
+
+    def turn() -> None:
+        if began.is_set() and not made:
+            made.append(play.make(world, incident))
+            if not kept:
+                say_made(made[0])
+
+    try:
+        watch(turn)
+    finally:
+        timer.cancel()
+        if made and kept:
+            say_made(made[0])
+        view = run.view()
+        world.opened.close()
+        run.quiet_writers()
+    return {
+        "incident": incident.name,
+        "t0": made[0].since if made else None,
+        "state": view.state,
+        "why": view.reason or None,
+    }
+
+
+def follow_in_lines(run: Demo, turn: Callable[[], None]) -> None:
+    """A line now and then, until Ctrl-C."""
+    pause, said = threading.Event(), ""
+    try:
+        while True:
+            turn()
+            view = run.view()
+            line = f"{view.state.value}{f': {view.reason}' if view.reason else ''}"
+            if line != said:
+                diagnostics.note(line)
+                said = line
+            pause.wait(_EVERY / 10)
+    except KeyboardInterrupt:
+        diagnostics.note("stopping")

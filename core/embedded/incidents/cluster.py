@@ -1,0 +1,170 @@
+"""Nights of the source as a cluster: a DN more, clocks that differ, a restore, and a line that goes silent.
+
+Next door: `record` says what each part is, `core.embedded.scaling` adds the DN.
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing, suppress
+
+import psutil
+
+from core.drivers import pg
+from core.embedded.incidents.record import (
+    COPY_ANEW,
+    SLOT,
+    VERIFY,
+    ByHand,
+    Command,
+    Incident,
+    Refusal,
+    Signal,
+    World,
+    by_status,
+    start_refused,
+)
+from core.embedded.incidents.slots import FEW, LATE_FIRST, write
+from core.embedded.orders import TABLE
+from core.embedded.postgres import Server
+from core.embedded.scaling import add_dn
+
+AHEAD_S = 90.0
+_CLOCKS = (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
+_SCALED_WITHIN = 60.0
+
+
+def _add_dn(world: World) -> str:
+    name = f"dn_{len(world.warehouse.nodes()) + 1}"
+    world.begins()
+    add_dn(world.warehouse, name, points=False, timeout=_SCALED_WITHIN)
+    return f"{name} was added, and rows moved to it; the slot has no points there"
+
+
+def _restore(world: World) -> str:
+    """A restore brings back older rows, and no increments and points, as is documented."""
+    write(world, FEW)
+    world.begins()
+    with closing(world.warehouse.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(f"DELETE FROM {TABLE} WHERE order_no >= {LATE_FIRST}")
+        cursor.execute("DELETE FROM dws.slot WHERE slot_name = %s", (SLOT,))
+    return f"the source was restored from a backup: {FEW} rows less, and no points of the slot"
+
+
+def _set_clock(world: World) -> str:
+    if not _clock_is_ours(world):
+        world.at_source(
+            "CREATE SCHEMA clocks",
+            "CREATE TABLE clocks.ahead AS SELECT 0::float8 AS seconds",
+            "CREATE FUNCTION clocks.by() RETURNS interval STABLE LANGUAGE sql"
+            " AS $$SELECT seconds * interval '1 second' FROM clocks.ahead$$",
+            "GRANT USAGE ON SCHEMA clocks TO PUBLIC",
+            "GRANT SELECT ON clocks.ahead TO PUBLIC",
+            *(text for name, kind in _CLOCKS for text in _own(name, kind)),
+        )
+    world.begins()
+    _ahead(world, AHEAD_S)
+    return f"the source's clock was set {AHEAD_S:g} s ahead of this machine's"
+
+
+def _own(name: str, kind: str) -> tuple[str, str]:
+    """A clock of ours in the place of the server's: one expression, which the planner puts in the place of the call."""
+    return (
+        f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE internal AS '{name}'",
+        f"CREATE OR REPLACE FUNCTION pg_catalog.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
+        f" AS $$SELECT clocks.{name}() + clocks.by()$$",
+    )
+
+
+def _clock_is_ours(world: World) -> bool:
+    with closing(world.warehouse.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'clocks'")
+        return bool(cursor.rowcount)
+
+
+def _ahead(world: World, seconds: float) -> None:
+    world.at_source(f"UPDATE clocks.ahead SET seconds = {seconds}")
+
+
+def _silence(world: World) -> str:
+    """Processes that are stopped answer nothing and end no line, which a client cannot tell from a firewall that drops
+    what is sent: the kernel goes on taking connections and bytes."""
+    server = world.warehouse.server
+    world.opened.callback(_tell_all, server, signal.SIGCONT)
+    world.begins()
+    _tell_all(server, signal.SIGSTOP)
+    return "the line to the source went half open: it takes what is sent, and nothing comes back"
+
+
+def _tell_all(server: Server, number: signal.Signals) -> None:
+    with suppress(psutil.NoSuchProcess):
+        first = psutil.Process(server.pid)
+        for one in (first, *first.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
+
+
+DN_ADDED = Incident(
+    "dn-added",
+    7,
+    "TOPOLOGY CHANGED: the DNs are not those of the job",
+    "a DN is added to the cluster, where the slot has no points",
+    _add_dn,
+    by_status(2, ("TOPOLOGY CHANGED",), "job_failed"),
+    start_refused("TOPOLOGY CHANGED"),
+    COPY_ANEW,
+    stand_in="PostgreSQL has no DNs: a function adds one and moves the rows",
+)
+CLOCK_SKEW = Incident(
+    "clock-skew",
+    13,
+    "The clocks of source and this machine differ",
+    "the source's clock is set ahead",
+    _set_clock,
+    Signal(Command("slotkeeper doctor"), ("clock +90", "clock +89"), ("clock_skew",)),
+    Refusal(
+        Command("slotkeeper slots reset ods.orders orders_rt --to time --time 2026-11-23T02:00:00", (2,)),
+        ("offset",),
+    ),
+    (
+        ByHand(
+            "have the clock set right by whoever runs NTP there",
+            lambda world: _ahead(world, 0.0),
+            lambda world: "UPDATE clocks.ahead SET seconds = 0, at the source",
+        ),
+        Command("slotkeeper doctor"),
+        VERIFY,
+    ),
+    stand_in="functions take the place of the server's now() and clock_timestamp(), for sessions that are opened then",
+)
+SOURCE_RESTORED = Incident(
+    "source-restored",
+    14,
+    "SOURCE OLDER, or SLOT LOST after a restore of the source",
+    "the source comes back from a backup: older rows, and no points of any slot",
+    _restore,
+    by_status(2, ("SLOT LOST", "SOURCE OLDER"), "job_failed"),
+    start_refused("SLOT LOST", "SOURCE OLDER"),
+    COPY_ANEW,
+    stand_in="newer rows and the slot's points are deleted past the capture, while the server goes on",
+)
+HALF_OPEN_LINE = Incident(
+    "half-open-line",
+    15,
+    "A job says that its source, or its sink, does not answer",
+    "the source takes what is sent and answers nothing",
+    _silence,
+    by_status(1, ("does not answer",), "source_silent"),
+    Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("runs already",)),
+    (
+        ByHand(
+            "see to the firewall, the pooler, the server",
+            lambda world: _tell_all(world.warehouse.server, signal.SIGCONT),
+            lambda world: f"kill -CONT {world.warehouse.server.pid} $(pgrep -P {world.warehouse.server.pid})",
+        ),
+        VERIFY,
+    ),
+    stand_in="the server's processes are stopped (SIGSTOP), and nothing is dropped on the way",
+)
+EVERY = (DN_ADDED, CLOCK_SKEW, SOURCE_RESTORED, HALF_OPEN_LINE)

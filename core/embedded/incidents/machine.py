@@ -1,0 +1,127 @@
+"""Nights of the machine that the job runs on: another one takes the job over, its driver is killed, its disk is full.
+
+Next door: `record` says what each part is, `small_disk` has the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from core.embedded.incidents.record import (
+    START,
+    STOP,
+    VERIFY,
+    ByHand,
+    Command,
+    Incident,
+    Refusal,
+    Signal,
+    World,
+    by_status,
+)
+from core.embedded.incidents.slots import FEW, write
+from core.errors import Refused
+
+ELSEWHERE = "elsewhere.toml"
+_DRIVER = re.compile(r"^driver\s+pid (\d+) ", re.MULTILINE)
+_BLOCK = 64 * 1024
+
+
+def _second_job(world: World) -> str:
+    """The same job with another state folder, which is what another machine has."""
+    text = world.config.read_text(encoding="utf-8")
+    other = world.config.with_name(ELSEWHERE)
+    other.write_text(text.replace(str(world.state), str(_state_elsewhere(world))), encoding="utf-8")
+    world.opened.callback(partial(_stop_elsewhere, world))
+    world.begins()
+    begun = world.run(("--config", str(other), "jobs", "start", "orders_rt", "--take-over", "--wait", "2m"))
+    if begun.code:
+        raise Refused(f"the second job does not run: {begun.text}")
+    write(world, FEW)
+    return "somebody started the same job on another machine, with --take-over"
+
+
+def _state_elsewhere(world: World) -> Path:
+    return world.config.with_name("state-elsewhere")
+
+
+def _stop_elsewhere(world: World) -> None:
+    other = world.config.with_name(ELSEWHERE)
+    world.run(("--config", str(other), "jobs", "stop", "orders_rt"))
+
+
+def _kill_driver(world: World) -> str:
+    found = _DRIVER.search(world.run(("jobs", "show", "orders_rt")).text)
+    if found is None:
+        raise Refused("the job has no driver to kill")
+    world.begins()
+    os.kill(int(found[1]), signal.SIGKILL)
+    write(world, FEW)
+    return f"the driver (pid {found[1]}) was killed by SIGKILL, as the kernel does where memory runs out"
+
+
+def _fill_disk(world: World) -> str:
+    with _filler(world).open("wb", buffering=0) as file, suppress(OSError):
+        for size in (_BLOCK, 1):
+            with suppress(OSError):
+                while file.write(b"x" * size) == size:
+                    pass
+    world.begins()
+    write(world, FEW)
+    return f"somebody filled the disk of the state folder with {_filler(world)}"
+
+
+def _filler(world: World) -> Path:
+    return world.state.parent / "core.dump"
+
+
+SECOND_JOB = Incident(
+    "second-job",
+    6,
+    "The job runs elsewhere: superseded by another start",
+    "the same job is started on another machine, with --take-over",
+    _second_job,
+    by_status(1, ("superseded", "taken over"), "job_stopped"),
+    Refusal(Command("slotkeeper jobs start orders_rt --wait 2m", (1, 3)), ("is held", "holds the lease")),
+    (
+        ByHand(
+            STOP.text,
+            _stop_elsewhere,
+            lambda world: f"slotkeeper --config {world.config.with_name(ELSEWHERE)} jobs stop orders_rt",
+        ),
+        START,
+        VERIFY,
+    ),
+    stand_in="the other machine is another state folder on this one",
+)
+DRIVER_KILLED = Incident(
+    "driver-killed",
+    11,
+    "The driver was killed, or crashes again and again",
+    "the job's driver is killed by SIGKILL",
+    _kill_driver,
+    Signal(Command("slotkeeper jobs show orders_rt"), ("SIGKILL",), ("driver_restarting",)),
+    Refusal(Command(START.text, (3,)), ("runs already",)),
+    (VERIFY,),
+)
+DISK_FULL = Incident(
+    "disk-full",
+    16,
+    "The disk of the state folder is full",
+    "the disk that the state folder lies on has no byte left",
+    _fill_disk,
+    Signal(Command("slotkeeper doctor", (1,)), ("is full",), ("disk_full",)),
+    Refusal(Command("slotkeeper jobs pause orders_rt", (1, 3, 5)), ("is full",)),
+    (
+        ByHand("delete what fills it", lambda world: _filler(world).unlink(), lambda world: f"rm {_filler(world)}"),
+        Command("slotkeeper doctor"),
+        VERIFY,
+    ),
+    small_disk=True,
+)
+EVERY = (SECOND_JOB, DRIVER_KILLED, DISK_FULL)

@@ -1,0 +1,123 @@
+"""Carries out an incident by its record: makes it, waits until it shows, tries what is refused, goes the way out.
+
+Next door: `record` says what each part is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from core.embedded.incidents.record import START, VERIFY, Answer, AtSink, Command, Incident, Step, World
+from core.errors import Refused, Unreachable
+
+SHOWN_WITHIN = 60.0
+"""Seconds within which an incident has to show; most of them need less than five."""
+RUNS_WITHIN = 240.0
+"""Seconds that a start and the copy after it may take, where Spark starts on a busy machine."""
+POLL = 0.2
+_PLAN = re.compile(r"--plan (\S+)")
+_ROWS = re.compile(r"--rows (\d+)")
+_STILL_WANTED = "it is still wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was done, and when it began."""
+
+    since: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """When it showed, how many seconds after it began, and what was said."""
+
+    at: datetime
+    after_s: float
+    said: str
+
+
+def run(world: World, command: Command) -> Answer:
+    """One command, as it stands."""
+    return world.run(shlex.split(command.text)[1:])
+
+
+def make(world: World, incident: Incident) -> Made:
+    """Make it happen."""
+    text = incident.make(world)
+    return Made(world.began, text)
+
+
+def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WITHIN) -> Shown:
+    """Wait until the incident's signal is given. Raises Unreachable where it is not within so many seconds."""
+    signal, began = incident.signal, time.monotonic()
+    while True:
+        answer = run(world, signal.command)
+        if answer.code in signal.command.ends and (words := _first(signal.says, answer.text)):
+            at = datetime.now(timezone.utc)
+            return Shown(at, round((at - made.since).total_seconds(), 1), words)
+        if time.monotonic() - began > within:
+            raise Unreachable(f"{incident.name}: not shown within {within:g} s by {signal.command.text}: {answer}")
+        time.sleep(POLL)
+
+
+def refused(world: World, incident: Incident) -> Answer:
+    """Try what the tool refuses. Raises Refused where it does not, or says something else."""
+    answer = run(world, incident.refusal.command)
+    if answer.code not in incident.refusal.command.ends or not _first(incident.refusal.says, answer.text):
+        raise Refused(f"{incident.name}: {incident.refusal.command.text} ended with {answer.code}: {answer.text}")
+    return answer
+
+
+def cure(world: World, incident: Incident) -> None:
+    """Go the way out, step by step. Raises Refused where a step does not end as it should."""
+    before = Answer(0, "")
+    for step in incident.cure:
+        before = _step(world, step, before) or before
+
+
+def _step(world: World, step: Step, before: Answer) -> Answer | None:
+    if isinstance(step, AtSink):
+        world.at_sink(step.text)
+        return None
+    if not isinstance(step, Command):
+        step.act(world)
+        return None
+    if step is VERIFY:
+        _wait_running(world)
+    answer = run(world, filled(step, before.text))
+    if answer.code not in step.ends and not (step is START and _STILL_WANTED in answer.text):
+        raise Refused(f"{step.text} ended with {answer.code}: {answer.text}")
+    return answer
+
+
+def filled(command: Command, printed: str) -> Command:
+    """The command with the plan's id and the number of rows that the dry run before it has printed.
+
+    >>> filled(Command("do --plan ID --rows N"), "... --plan p1 --confirm s ...").text
+    'do --plan p1'
+    """
+    text = command.text
+    for pattern, option, name in ((_PLAN, " --plan ", "ID"), (_ROWS, " --rows ", "N")):
+        if text.endswith(f"{option}{name}") or f"{option}{name} " in text:
+            found = pattern.search(printed)
+            text = text.replace(f"{option}{name}", f"{option}{found[1]}" if found else "")
+    return Command(text, command.ends)
+
+
+def _wait_running(world: World) -> None:
+    """Until the job says that it is RUNNING: a copy may still be going on."""
+    end = time.monotonic() + RUNS_WITHIN
+    while '"RUNNING"' not in (answer := world.run(("status", "--json"))).text:
+        if '"FAILED"' in answer.text or time.monotonic() > end:
+            raise Refused(f"the job does not run: {answer.text}")
+        time.sleep(POLL)
+
+
+def _first(words: tuple[str, ...], text: str) -> str:
+    said = " ".join(text.split()).lower()
+    return next((each for each in words if each.lower() in said), "")

@@ -1,0 +1,170 @@
+"""What an incident is: how it is made to happen, where it shows, what is refused in it, and the way out, as one record.
+
+Demo, runbook and tests share these records. Nothing here is known of a job's processes: all that is asked of the
+product is asked by its commands, as a person would. Next door: `registry` has all of them, `play` carries one out,
+`docs/runbook.md` tells each one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
+
+JOB = SLOT = "orders_rt"
+TARGET = "mart.orders"
+"""What the demo and the runbook call them; the table is `core.embedded.orders.TABLE`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a command ended, and all that it wrote to stdout and stderr."""
+
+    code: int
+    text: str
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@dataclass(slots=True)
+class World:
+    """What an incident happens to: a warehouse, a sink, and one job between them that is RUNNING.
+
+    `state` is the job's state folder. `run` runs `slotkeeper` with these words, as a person would. `opened` closes
+    what an incident leaves open, as a session with a lock, at the end of the whole. `began` is when it began, as `make`
+    has said by `begins`.
+    """
+
+    warehouse: Warehouse
+    sink: Server
+    sink_database: str
+    sink_user: str
+    sink_password_file: Path
+    config: Path
+    state: Path
+    run: Callable[[Sequence[str]], Answer]
+    opened: ExitStack = field(default_factory=ExitStack)
+    began: datetime = field(default_factory=_now)
+
+    def begins(self) -> None:
+        """From now on the incident can be seen: what was only prepared before is over."""
+        self.began = _now()
+
+    def at_source(self, *statements: str) -> None:
+        """Run statements at the source as its superuser, each in a transaction of its own."""
+        _each(self.warehouse.connect(), statements)
+
+    def at_sink(self, *statements: str) -> None:
+        """Run statements at the sink as its superuser, each in a transaction of its own."""
+        _each(self.connect_sink(), statements)
+
+    def connect_sink(self) -> pg.Connection:
+        """A superuser session at the sink."""
+        return self.sink.connect(self.sink_database)
+
+
+def _each(connection: pg.Connection, statements: Sequence[str]) -> None:
+    with closing(connection), connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as the runbook has it; ID and N stand for what the dry run before it has printed.
+
+    `ends` are the exit codes that it may have here.
+    """
+
+    text: str
+    ends: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class AtSink:
+    """A statement that the sink's administrator types."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """What somebody else does: `text` as the runbook has it, `act` does it here, `here` is what does it in a shell."""
+
+    text: str
+    act: Callable[[World], object]
+    here: Callable[[World], str]
+
+
+Step = Command | AtSink | ByHand
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Where it shows: the command that says so, its exit code, and words of which it says one.
+
+    `rules` are those of alerts that fire by it.
+    """
+
+    command: Command
+    says: tuple[str, ...]
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What somebody in a hurry would type, and is refused: how it ends, and words of which it says one."""
+
+    command: Command
+    says: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One night; `page` is its heading in the runbook, `stand_in` what is not done as a DWS would do it.
+
+    `make` makes it happen, says when it begins, and returns what was done, as one line. `options` are keys of the job's
+    `sink_options` that it needs from the start on, `small_disk` puts the state folder on a small disk of its own.
+    """
+
+    name: str
+    number: int
+    page: str
+    brief: str
+    make: Callable[[World], str]
+    signal: Signal
+    refusal: Refusal
+    cure: tuple[Step, ...]
+    stand_in: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    small_disk: bool = False
+
+
+STATUS = "slotkeeper status --exit-code --json"
+START = Command("slotkeeper jobs start orders_rt")
+STOP = Command("slotkeeper jobs stop orders_rt")
+VERIFY = Command("slotkeeper verify orders_rt")
+PLAN = Command("slotkeeper slots reset ods.orders orders_rt --to snapshot --on-existing replace")
+EXECUTE = Command(
+    'slotkeeper slots reset ods.orders orders_rt --execute --plan ID --reason "why" --confirm orders_rt --rows N'
+)
+COPY_ANEW: tuple[Step, ...] = (PLAN, EXECUTE, START, VERIFY)
+"""A new snapshot that makes the target what the source is."""
+
+
+def by_status(exit_code: int, says: tuple[str, ...], *rules: str) -> Signal:
+    """A signal that `slotkeeper status` gives: 1 is a warning, 2 critical."""
+    return Signal(Command(STATUS, (exit_code,)), says, rules)
+
+
+def start_refused(*says: str) -> Refusal:
+    """A start that ends FAILED, with the same name of trouble each time: nothing is skipped by trying again."""
+    return Refusal(Command(START.text, (1,)), says)

@@ -1,0 +1,19 @@
+"""All nights, by their numbers. Next door: `record` says what one is, `play` carries one out."""
+
+from __future__ import annotations
+
+from core.embedded.incidents import cluster, machine, rows, sinks, slots
+from core.embedded.incidents.record import Incident
+from core.errors import ConfigError
+
+INCIDENTS: tuple[Incident, ...] = tuple(
+    sorted((*slots.EVERY, *rows.EVERY, *sinks.EVERY, *cluster.EVERY, *machine.EVERY), key=lambda one: one.number)
+)
+
+
+def named(name: str) -> Incident:
+    """The incident of that name. Raises ConfigError where there is none."""
+    found = next((one for one in INCIDENTS if one.name == name), None)
+    if found is None:
+        raise ConfigError(f"no incident is called {name!r}", "slotkeeper demo --incident list names them all")
+    return found

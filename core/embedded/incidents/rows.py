@@ -1,0 +1,91 @@
+"""Nights of rows that the target refuses, and of a target that somebody emptied.
+
+Next door: `record` says what each part is, `sinks` has the nights of the sink as a server.
+"""
+
+from __future__ import annotations
+
+from core.embedded.incidents.record import (
+    EXECUTE,
+    PLAN,
+    START,
+    STOP,
+    TARGET,
+    VERIFY,
+    AtSink,
+    Command,
+    Incident,
+    Refusal,
+    Signal,
+    World,
+    by_status,
+)
+from core.embedded.incidents.slots import FEW, LATE_FIRST, write
+from core.embedded.orders import TABLE
+
+LIMIT = 5
+"""Rows that may be in quarantine in the nights of bad rows."""
+_KEEP = {"on_bad_row": "quarantine", "quarantine_limit": LIMIT}
+_NOT_NEW = f"ALTER TABLE {TARGET} ADD CONSTRAINT not_late CHECK (order_no < {LATE_FIRST}) NOT VALID"
+
+
+def _one_bad_row(world: World) -> str:
+    world.at_sink(_NOT_NEW)
+    world.begins()
+    write(world, 1)
+    return f"a CHECK constraint was added to {TARGET}, and one row came that it refuses"
+
+
+def _many_bad_rows(world: World) -> str:
+    world.at_sink(_NOT_NEW)
+    world.begins()
+    write(world, FEW)
+    return f"a CHECK constraint was added to {TARGET}, and {FEW} rows came that it refuses: more than {LIMIT}"
+
+
+def _truncate(world: World) -> str:
+    world.begins()
+    world.at_sink(f"TRUNCATE {TARGET}")
+    return f"TRUNCATE {TARGET}, by somebody else at the sink; {TABLE} has all its rows"
+
+
+POISON_ROW = Incident(
+    "poison-row",
+    4,
+    "Rows are in quarantine",
+    "one row that the target refuses",
+    _one_bad_row,
+    by_status(1, ("1 row in quarantine", "1 row quarantined", "quarantine"), "rows_quarantined"),
+    Refusal(Command('slotkeeper errors replay orders_rt --all --reason "again"', (1,)), ("still bad: 23514",)),
+    (
+        AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"),
+        Command('slotkeeper errors replay orders_rt --all --reason "constraint dropped"'),
+        VERIFY,
+    ),
+    options=_KEEP,
+)
+SINK_TRUNCATED = Incident(
+    "sink-truncated",
+    17,
+    "The target lacks rows, and the job is RUNNING",
+    "somebody empties the target",
+    _truncate,
+    Signal(Command(VERIFY.text, (4,)), ("missing",), ("not_equal",)),
+    Refusal(Command(PLAN.text, (3,)), ("its process lives here", "job orders_rt is RUNNING")),
+    (STOP, PLAN, EXECUTE, START, VERIFY),
+)
+QUARANTINE_FULL = Incident(
+    "quarantine-full",
+    18,
+    "QUARANTINE FULL",
+    "more rows that the target refuses than the limit allows",
+    _many_bad_rows,
+    by_status(2, ("QUARANTINE FULL",), "job_failed"),
+    Refusal(
+        Command('slotkeeper slots register ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
+        ("that would be lost are",),
+    ),
+    (AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"), START, VERIFY),
+    options=_KEEP,
+)
+EVERY = (POISON_ROW, SINK_TRUNCATED, QUARANTINE_FULL)

@@ -1,0 +1,154 @@
+"""Nights of the sink as a server: a lock that somebody keeps, a new password, and a restore from a backup.
+
+Next door: `record` says what each part is, `rows` has the nights of bad rows and of an emptied target.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+from core.drivers import pg
+from core.embedded import postgres
+from core.embedded.incidents.record import (
+    COPY_ANEW,
+    PLAN,
+    SLOT,
+    START,
+    TARGET,
+    VERIFY,
+    AtSink,
+    ByHand,
+    Command,
+    Incident,
+    Refusal,
+    Signal,
+    World,
+    by_status,
+    start_refused,
+)
+from core.embedded.incidents.slots import FEW, LATE_FIRST, write
+from core.embedded.orders import TABLE
+from core.errors import Unreachable
+
+REPORT = "nightly_report"
+_APPLIED_WITHIN = 60.0
+
+
+def _lock(world: World) -> str:
+    connection = world.connect_sink()
+    world.opened.callback(connection.close)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET application_name = '{REPORT}'")
+        cursor.execute("BEGIN")
+        cursor.execute(f"LOCK TABLE {TARGET} IN ACCESS EXCLUSIVE MODE")
+    world.begins()
+    write(world, FEW)
+    return f"session {REPORT} locked {TARGET} at the sink and does not end"
+
+
+def _rotate(world: World) -> str:
+    """The new password is told to nobody here yet; it lies beside the old one's file."""
+    password = postgres.write_password(_fresh(world))
+    name = pg.sql.Identifier(world.sink_user)
+    world.begins()
+    with closing(world.connect_sink()) as connection, connection.cursor() as cursor:
+        cursor.execute(pg.sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, pg.sql.Literal(password)))
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (world.sink_user,))
+    write(world, FEW)
+    return f"user {world.sink_user} of the sink got a new password, and its sessions were ended"
+
+
+def _fresh(world: World) -> Path:
+    return world.sink_password_file.with_suffix(".new")
+
+
+def _put_password(world: World) -> None:
+    _fresh(world).replace(world.sink_password_file)
+
+
+def _restore(world: World) -> str:
+    world.at_sink(
+        f"CREATE TABLE public.kept_rows AS TABLE {TARGET}",
+        "CREATE TABLE public.kept_progress AS TABLE slotkeeper_progress",
+    )
+    write(world, FEW)
+    _wait_registered(world)
+    world.warehouse.purge()
+    world.begins()
+    connection = world.sink.connect(world.sink_database, autocommit=False)
+    with closing(connection), pg.transaction(connection) as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        cursor.execute(f"TRUNCATE {TARGET}, slotkeeper_progress")
+        cursor.execute(f"INSERT INTO {TARGET} TABLE public.kept_rows")
+        cursor.execute("INSERT INTO slotkeeper_progress TABLE public.kept_progress")
+    write(world, FEW, LATE_FIRST + FEW)
+    return f"the sink was restored from a backup that lacks the last {FEW} changes, with {TARGET} and its progress rows"
+
+
+def _wait_registered(world: World) -> None:
+    """Until every DN's slot stands beyond what the kept progress rows had registered."""
+    older = (
+        "SELECT count(*) FROM slotkeeper_progress p JOIN public.kept_progress k USING (slot, shard)"
+        f" WHERE p.slot = '{SLOT}' AND (p.changes = k.changes OR p.registered = k.registered)"
+    )
+    end = time.monotonic() + _APPLIED_WITHIN
+    with closing(world.connect_sink()) as connection, connection.cursor() as cursor:
+        while True:
+            cursor.execute(older)
+            if not cursor.fetchall()[0][0]:
+                return
+            if time.monotonic() > end:
+                raise Unreachable(f"{TABLE}: not applied and registered within {_APPLIED_WITHIN:g} s")
+            time.sleep(0.1)
+
+
+SINK_DEADLOCK = Incident(
+    "sink-deadlock",
+    9,
+    "The target is locked, or its transactions deadlock",
+    "a session at the sink locks the target and does not end",
+    _lock,
+    Signal(
+        Command("slotkeeper jobs show orders_rt"), ("lock timeout", "deadlock", "waits for a lock"), ("sink_locked",)
+    ),
+    Refusal(Command(PLAN.text, (3,)), ("its process lives here", "job orders_rt is RUNNING")),
+    (
+        AtSink("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'nightly_report';"),
+        VERIFY,
+    ),
+)
+CREDENTIALS_ROTATED = Incident(
+    "credentials-rotated",
+    10,
+    "The login is refused, or the account has been locked",
+    "the sink's password is changed, and the job has the old one",
+    _rotate,
+    by_status(2, ("password authentication failed",), "job_failed"),
+    start_refused("password authentication failed"),
+    (
+        ByHand(
+            "write the new password into the file that `password_file` names",
+            _put_password,
+            lambda world: f"mv {_fresh(world)} {world.sink_password_file}",
+        ),
+        START,
+        VERIFY,
+    ),
+)
+SINK_RESTORED = Incident(
+    "sink-restored",
+    12,
+    "SINK OLDER: the sink is back at an earlier state",
+    "the sink comes back from a backup that is older than what the slot has registered",
+    _restore,
+    by_status(2, ("SINK OLDER", "SLOT MOVED"), "job_failed"),
+    start_refused("SINK OLDER", "SLOT MOVED"),
+    COPY_ANEW,
+    stand_in="the sink is not stopped: target and progress rows are put back, and all of its sessions are ended",
+)
+EVERY = (SINK_DEADLOCK, CREDENTIALS_ROTATED, SINK_RESTORED)

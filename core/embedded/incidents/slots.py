@@ -1,0 +1,182 @@
+"""Nights of slots and of tables at the source: expired, left behind, cleared by DDL, lag, and VACUUM FULL that waits.
+
+Next door: `record` says what each part is, `core.embedded.warehouse` is the stand-in.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, suppress
+
+from core.drivers import pg
+from core.embedded import workload
+from core.embedded.incidents.record import (
+    COPY_ANEW,
+    EXECUTE,
+    PLAN,
+    SLOT,
+    START,
+    TARGET,
+    VERIFY,
+    AtSink,
+    Command,
+    Incident,
+    Refusal,
+    Signal,
+    World,
+    by_status,
+    start_refused,
+)
+from core.embedded.orders import TABLE
+
+RETIRED = "retired"
+LATE_FIRST = 600_000_000_000
+"""Where orders are numbered from that an incident writes."""
+FEW, MANY = 200, 30_000
+"""Rows of one such write."""
+_WAITS = 300
+"""Seconds that the stand-in's VACUUM FULL waits; a DWS waits an hour by default."""
+
+
+def write(world: World, rows: int, first: int = LATE_FIRST) -> None:
+    """Insert orders at the source, in one transaction."""
+    with closing(world.warehouse.connect(autocommit=False)) as connection:
+        workload.bulk(connection, "insert", rows, first)
+
+
+def _expire(world: World) -> str:
+    world.begins()
+    world.warehouse.expire(TABLE, SLOT)
+    return f"the TTL of slot {SLOT} of {TABLE} ran out, and what it had not read was cleared"
+
+
+def _leave_behind(world: World) -> str:
+    world.at_source(
+        f"SELECT pgxc_register_full_sync_point('{TABLE}', '{RETIRED}')",
+        "UPDATE dws.slot s SET sync_timestamp = sync_timestamp - t.ttl_s * 0.8 * interval '1 second'"
+        f" FROM dws.tab t WHERE t.rel = s.rel AND s.slot_name = '{RETIRED}'",
+    )
+    world.begins()
+    write(world, FEW)
+    return f"slot {RETIRED} of {TABLE} was registered for the last time when 80 % of the TTL were left behind"
+
+
+def _add_column(world: World) -> str:
+    world.begins()
+    world.at_source(f"ALTER TABLE {TABLE} ADD COLUMN channel text")
+    return f"ALTER TABLE {TABLE} ADD COLUMN channel text, at the source"
+
+
+def _slow_down(world: World) -> str:
+    """The sink takes 5 ms for each row: what a trigger, a missing index or a slow disk does."""
+    world.at_sink(
+        "CREATE FUNCTION public.nightly_check() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_sleep(0.005); RETURN NEW; END $$",
+        f"CREATE TRIGGER nightly_check BEFORE INSERT OR UPDATE ON {TARGET}"
+        " FOR EACH ROW EXECUTE FUNCTION public.nightly_check()",
+    )
+    world.begins()
+    write(world, MANY)
+    return f"{MANY:,} rows were inserted at once, and a trigger at the sink takes 5 ms for each"
+
+
+def _vacuum(world: World) -> str:
+    """VACUUM FULL as documented: it locks the table against DML and waits until every slot has read everything."""
+    paused = world.run(("jobs", "pause", "orders_rt"))
+    write(world, FEW)
+    connection, locked = world.warehouse.connect(autocommit=False), threading.Event()
+    world.opened.callback(
+        world.at_source, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'VACUUM FULL'"
+    )
+
+    def wait() -> None:
+        with suppress(pg.DriverError), pg.transaction(connection) as cursor:
+            cursor.execute("SET application_name = 'VACUUM FULL'")
+            cursor.execute("SELECT dws.lock_tables()")
+            locked.set()
+            cursor.execute("SELECT dws.await_consumed(%s)", (_WAITS,))
+        locked.set()
+
+    threading.Thread(target=wait, name="vacuum-full", daemon=True).start()
+    locked.wait(30)
+    world.begins()
+    return f"somebody paused the job ({paused.text.strip()}), and somebody else began VACUUM FULL {TABLE}"
+
+
+SLOT_EXPIRED = Incident(
+    "slot-expired",
+    1,
+    "SLOT LOST: the slot expired, or somebody dropped it",
+    "the TTL of the job's slot ends",
+    _expire,
+    by_status(2, ("SLOT LOST",), "job_failed"),
+    start_refused("SLOT LOST"),
+    COPY_ANEW,
+    stand_in="time is not waited for: the slot's registration is dated back by its TTL",
+)
+DEAD_SLOT = Incident(
+    "dead-slot",
+    2,
+    "A slot that nobody reads retains the binlog",
+    "another slot of the table is not registered any more",
+    _leave_behind,
+    Signal(Command("slotkeeper slots list ods.orders"), ("warning", "critical"), ("slot_ttl",)),
+    Refusal(
+        Command('slotkeeper slots drop ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
+        ("job orders_rt is RUNNING",),
+    ),
+    (
+        Command("slotkeeper slots drop ods.orders retired"),
+        Command(
+            'slotkeeper slots drop ods.orders retired --execute --reason "why" --confirm retired'
+            " --confirm-table ods.orders --rows N"
+        ),
+        Command("slotkeeper jobs drain orders_rt"),
+        Command('slotkeeper slots preflight ods.orders --for "vacuum full"'),
+        VERIFY,
+    ),
+    stand_in="time is not waited for: the slot's registration is dated back",
+)
+DDL_RESET = Incident(
+    "ddl-reset",
+    3,
+    'SCHEMA CHANGED, or SLOT LOST with "the table\'s columns changed"',
+    "a column is added at the source, which clears the points of every slot",
+    _add_column,
+    by_status(2, ("SLOT LOST", "SCHEMA CHANGED"), "job_failed"),
+    start_refused("SCHEMA CHANGED", "the table's columns changed"),
+    (AtSink("ALTER TABLE mart.orders ADD COLUMN channel text;"), PLAN, EXECUTE, START, VERIFY),
+)
+LAG_GROWS = Incident(
+    "lag-grows",
+    5,
+    "The lag grows",
+    "many rows at once, and a sink that has become slow",
+    _slow_down,
+    Signal(Command("slotkeeper jobs drain orders_rt --wait 1s", (1,)), ("not drained",), ("lag",)),
+    Refusal(
+        Command("slotkeeper slots reset ods.orders orders_rt --to latest", (3,)),
+        ("job orders_rt is RUNNING", "its process lives here"),
+    ),
+    (AtSink("DROP TRIGGER nightly_check ON mart.orders;"), Command("slotkeeper jobs drain orders_rt"), VERIFY),
+)
+VACUUM_BLOCKED = Incident(
+    "vacuum-blocked",
+    8,
+    "May I VACUUM, scale out or alter now?",
+    "VACUUM FULL waits for a job that somebody has paused, and writers wait for VACUUM FULL",
+    _vacuum,
+    Signal(Command('slotkeeper slots preflight ods.orders --for "vacuum full"', (3,)), ("orders_rt",), ("job_paused",)),
+    Refusal(
+        Command('slotkeeper slots drop ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
+        ("job orders_rt is PAUSED",),
+    ),
+    (
+        Command("slotkeeper jobs resume orders_rt"),
+        Command("slotkeeper jobs drain orders_rt"),
+        Command('slotkeeper slots preflight ods.orders --for "vacuum full"'),
+        VERIFY,
+    ),
+    stand_in="PostgreSQL's VACUUM FULL waits for no slot: a function locks the table and waits, as is documented",
+)
+EVERY = (SLOT_EXPIRED, DEAD_SLOT, DDL_RESET, LAG_GROWS, VACUUM_BLOCKED)

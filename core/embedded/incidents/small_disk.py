@@ -1,0 +1,38 @@
+"""A small disk of its own for a state folder, so that it can be filled: a file system in memory, mounted by root.
+
+Next door: `machine` fills it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.config import handover
+from core.errors import ConfigError
+
+SIZE = "64m"
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[None]:
+    """Mount it at `place`, which is made, for the block. Raises ConfigError where this machine does not let us."""
+    place.mkdir(parents=True, exist_ok=True)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "slotkeeper", str(place)]
+    refusal = "we are not root" if os.geteuid() else _said(words)
+    if refusal:
+        raise ConfigError(
+            f"a small disk cannot be mounted at {place}: {refusal}", "only root can; the runbook tells this night too"
+        )
+    try:
+        yield
+    finally:
+        _said(["umount", "-l", str(place)])
+
+
+def _said(words: list[str]) -> str:
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, env=handover.environment())
+    return "" if ended.returncode == 0 else " ".join(ended.stderr.split()) or f"exit code {ended.returncode}"

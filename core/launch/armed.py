@@ -1,0 +1,58 @@
+"""Which consoles may change something at this moment, for all who share a state folder: one small file per console.
+
+It decides nothing: whoever changes a thing takes that thing's own lock. Next door: `core.state.resets` writes files so
+that a crash leaves the old or the new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from core.domain.armed import Armed
+from core.domain.job_view import Identity
+from core.errors import SlotkeeperError
+from core.launch import identity as processes
+from core.state.audit import actor
+from core.state.folder import StateFolder
+from core.state.resets import ResetFiles, names
+
+KIND = "console"
+_PREFIX = "armed-"
+
+
+def note(folder: Path, reason: str, until: datetime) -> None:
+    """This process is armed from now on; what cannot be written holds nothing up."""
+    mine = processes.of(os.getpid())
+    values = {"who": actor().who, "reason": reason, "until": until.timestamp()}
+    with suppress(SlotkeeperError, OSError):
+        text = json.dumps({**values, "process": [mine.pid, mine.started, mine.session_id, mine.host]})
+        ResetFiles(StateFolder.open(folder)).save(KIND, f"{_PREFIX}{mine.pid}", text)
+
+
+def forget(folder: Path) -> None:
+    """This process only reads again."""
+    with suppress(SlotkeeperError, OSError):
+        ResetFiles(StateFolder.open(folder)).remove(KIND, f"{_PREFIX}{os.getpid()}")
+
+
+def others(folder: StateFolder, now: datetime) -> tuple[Armed, ...]:
+    """The other consoles that are armed: of this machine those that live, of another those whose time is not over."""
+    found = [(one, process) for one, process in _all(folder) if one.until > now and process.pid != os.getpid()]
+    return tuple(one for one, process in found if processes.elsewhere(process) or processes.alive(process))
+
+
+def _all(folder: StateFolder) -> Iterator[tuple[Armed, Identity]]:
+    files = ResetFiles(folder)
+    for name in names(folder.path, KIND):
+        if name.startswith(_PREFIX):
+            with suppress(SlotkeeperError, OSError, ValueError, KeyError, TypeError):
+                found = json.loads(files.load(KIND, name) or "")
+                pid, started, session, host = found["process"]
+                until = datetime.fromtimestamp(float(found["until"]), timezone.utc)
+                process = Identity(int(pid), str(started), int(session), "", str(host))
+                yield Armed(str(found["who"]), str(found["reason"]), until), process

@@ -1,0 +1,56 @@
+"""A job that has just ended may have processes for some seconds more: whoever needs it at rest waits for these.
+
+Spark takes some seconds to end behind a job that is FAILED already; nobody should have to type a remedy twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.commands.reset import at_rest
+from core.domain.job import JobEvent, JobState
+from core.domain.job_view import Identity
+from core.launch import control
+from core.launch import identity as processes
+from core.launch.launch import Limits
+from core.state.sqlite import Store
+from tests.support.jobs import FAST, Jobs
+
+JOB = "orders"
+SLOW = Limits(poll=FAST.poll, stop=60.0, grace=60.0)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    with Store.open(tmp_path / "state") as store:
+        made = Jobs(store, tmp_path)
+        yield made
+        made.end_all()
+
+
+def ended(jobs: Jobs) -> Identity:
+    """A job that says that it is FAILED, whose driver still lives."""
+    view = jobs.start(JOB, limits=SLOW)
+    assert view.driver is not None
+    jobs.store.apply(JOB, JobEvent.FAILED, "SLOT LOST")
+    return view.driver
+
+
+def test_what_needs_a_job_at_rest_waits_for_the_processes_of_its_ended_run(jobs: Jobs) -> None:
+    driver = ended(jobs)
+    ending = threading.Timer(0.3, processes.terminate, (driver,))
+    ending.start()
+    assert at_rest(jobs.store, JOB, "ods.t").ok
+    ending.join()
+    assert jobs.start(JOB).state is JobState.RUNNING
+
+
+def test_one_that_does_not_go_is_named_after_a_while(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "LAST_MOMENTS", 0.2)
+    ended(jobs)
+    found = at_rest(jobs.store, JOB, "ods.t")
+    assert not found.ok and "its process lives here; stop it first" in found.sentence

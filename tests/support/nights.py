@@ -1,0 +1,111 @@
+"""A small world in which the nights of `core.embedded.incidents` happen: a stand-in, a sink, and one supervised job.
+
+Commands are the product's, in this process; the job's driver is a process of its own with threads where Spark would be.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from console.commands import doctor
+from console.demo import JOB, SINK_USER, DemoOptions, configuration
+from core.domain.job import JobState
+from core.embedded import orders, postgres, workload
+from core.embedded.incidents.record import Answer, Incident, World
+from core.embedded.incidents.small_disk import small_disk
+from core.embedded.warehouse import Warehouse
+from core.launch import control
+from core.launch.control import Patience
+from core.launch.launch import Launch, Limits
+from core.launch.view import observe
+from core.state.sqlite import Store
+from tests.support.jobs import Jobs
+from tests.support.standin import drop_database, new_database
+from tests.support.waiting import until
+
+DRIVER = Path(__file__).with_name("local_driver.py")
+LAUNCH = Launch((sys.executable, "-P", str(DRIVER)), limits=Limits(poll=0.05, leftover=1.0))
+ROWS = 400
+SECONDS = 60.0
+_numbers = itertools.count(1)
+
+
+class _Local:
+    """In the place of `Launch` where a command starts a job."""
+
+    parse = Launch.parse
+
+    def __new__(cls) -> Launch:  # type: ignore[misc]
+        return LAUNCH
+
+
+@contextmanager
+def world(
+    incident: Incident,
+    warehouse: Warehouse,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+) -> Iterator[World]:
+    """The world of one incident, with its job RUNNING; all of it ends with the block."""
+    number = next(_numbers)
+    database, user = f"night_{number}", f"{SINK_USER}_{number}"
+    monkeypatch.setattr(control, "Launch", _Local)
+    monkeypatch.setattr(doctor, "_ask_java", lambda: {"version": "21", "home": "/j", "origin": "PATH"})
+    with ExitStack() as stack:
+        secret = _sink(stack, warehouse, database, user, folder)
+        workload.create(warehouse)
+        with closing(warehouse.connect()) as connection:
+            orders.load(connection, ROWS, seed)
+        config, state = folder / "slotkeeper.toml", folder / "disk" / "state"
+        if incident.small_disk:
+            stack.enter_context(small_disk(state.parent))
+        sink = warehouse.server.endpoint(database, user, secret)
+        options = DemoOptions(sink_options=incident.options)
+        config.write_text(configuration(warehouse.endpoint(), sink, state, options), "utf-8")
+        store = stack.enter_context(Store.open(state))
+        stack.callback(Jobs(store, folder).end_all)
+        made = World(warehouse, warehouse.server, database, user, secret, config, state, _runner(config, capsys))
+        stack.callback(made.opened.close)
+        control.start(store, JOB, str(config), LAUNCH, patience=Patience(SECONDS))
+        until(lambda: observe(store, JOB).state is JobState.RUNNING, SECONDS, "the job to be RUNNING")
+        yield made
+
+
+def _sink(stack: ExitStack, warehouse: Warehouse, database: str, user: str, folder: Path) -> Path:
+    """A database and a user of its own at the warehouse's server; the file with the user's password."""
+    server, secret = warehouse.server, folder / f"{user}.password"
+    password = postgres.write_password(secret)
+    new_database(
+        server,
+        database,
+        f"CREATE ROLE {user} LOGIN PASSWORD '{password}'",
+        f"GRANT CREATE ON DATABASE {database} TO {user}",
+        f"GRANT CREATE ON SCHEMA public TO {user}",
+    )
+
+    def gone() -> None:
+        drop_database(server, database)
+        with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP ROLE {user}")
+
+    stack.callback(gone)
+    return secret
+
+
+def _runner(config: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], Answer]:
+    def run(words: Sequence[str]) -> Answer:
+        capsys.readouterr()
+        code = main([*words] if "--config" in words else [*words, "--config", str(config)])
+        said = capsys.readouterr()
+        return Answer(code, said.out + said.err)
+
+    return run

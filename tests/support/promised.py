@@ -1,0 +1,83 @@
+"""Every JSON value that a command prints in a test is held against its schema, strictly.
+
+`printed` names the schemas that were met. Next door: `console.cli.schemas` has the schemas.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from console.cli import output
+from console.cli.schemas import SCHEMAS
+from console.cli.schemas.pages import document
+from console.commands import main as main_cli
+
+printed: set[str] = set()
+
+
+@functools.cache
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(document(name))
+
+
+def broken(name: str, value: object) -> list[str]:
+    """What is not as promised, innermost first."""
+    return [
+        f"{name}{_inner(error).json_path.removeprefix('$')}: {_inner(error).message[:300]}"
+        for error in validator(name).iter_errors(value)
+    ]
+
+
+def _inner(error: Any) -> Any:
+    """Of an error in one of several forms, the one in the form that came nearest."""
+    while error.context:
+        error = max(error.context, key=lambda one: (len(one.absolute_path), one.validator != "additionalProperties"))
+    return error
+
+
+def named(args: Sequence[str]) -> str:
+    """The schema's name of a command line, "" of one that has none.
+
+    >>> named(["slots", "peek", "t", "--jsonl", "--config", "c"]), named(["--ascii", "status", "--json"]), named(["x"])
+    ('slots peek --jsonl', 'status', '')
+    """
+    words = [word for word in main_cli.hoisted(args) if not word.startswith("-")]
+    for start in range(len(words)):
+        for count in (2, 1):
+            name = " ".join(words[start : start + count])
+            if name in SCHEMAS:
+                return f"{name} --jsonl" if "--jsonl" in args else name
+    return ""
+
+
+@pytest.fixture(autouse=True)
+def _printed_as_promised(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails the test after its end: within a command this would be one more defect of that command."""
+    faults: list[str] = []
+    running: list[str] = []
+    run, as_json = main_cli.run, output.as_json
+
+    def noted(args: Sequence[str]) -> int:
+        running.append(named(args))
+        try:
+            return run(args)
+        finally:
+            running.pop()
+
+    def checked(value: object) -> None:
+        as_json(value)
+        if running:
+            name, plain = running[-1], json.loads(output.json_text(value))
+            faults.extend(broken(name, plain) if name else [f"a command without a schema printed {plain}"])
+            printed.add(name)
+
+    monkeypatch.setattr(main_cli, "run", noted)
+    monkeypatch.setattr(output, "as_json", checked)
+    yield
+    assert not faults, "\n".join(faults)

@@ -1,0 +1,34 @@
+"""`slotkeeper demo --incident`: what is said before anything is started."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from console.__main__ import main
+from core.embedded.incidents.registry import INCIDENTS
+
+
+def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--incident", "list"]) == 0
+    said = capsys.readouterr().out
+    assert all(one.name in said and one.page in said for one in INCIDENTS)
+    assert main(["demo", "--incident", "list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["incident"] for one in found] == [one.name for one in INCIDENTS]
+    assert all(one["runbook"].startswith("docs/runbook.md#") and one["cure"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--incident", "nope"], "no incident is called 'nope'"),
+        (["--incident", "slot-expired", "--keep"], "--keep and --incident do not go together"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", *words]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,95 @@
+"""The runbook: each night has its section with the four headings, its words are those that tests type, all exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+import typer
+
+from console.commands.main import hoisted, main_command
+from core.embedded.incidents.record import ByHand, Incident
+from core.embedded.incidents.registry import INCIDENTS, named
+from core.errors import ConfigError
+from tests.architecture.checkout import ROOT
+
+HEADINGS = ["Signal", "What you see", "What to do", "What the tool refuses"]
+PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
+BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+MENTIONED = re.findall(r"`(slotkeeper [^\s`]+ [^`\n|.]+)`", BLOCK.sub("", PAGE))
+"""In a sentence: one that is only named, or several in one, is no command to type."""
+COMMANDS = sorted({
+    part.strip()
+    for text in (*"\n".join(BLOCK.findall(PAGE)).splitlines(), *MENTIONED)
+    for part in re.sub(r"^then |, and .*| N$", lambda found: " 1" if found[0] == " N" else "", text).split(" && ")
+    if part.strip().startswith("slotkeeper ")
+})  # fmt: skip
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of the page by their headings."""
+    found = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def parts(section: str) -> dict[str, str]:
+    """The parts of a night's section by their headings."""
+    found = re.split(r"^### (.+)\n", section, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def typed_in(part: str) -> list[str]:
+    """What a part says word for word, line by line."""
+    lines = "\n".join(BLOCK.findall(part)).splitlines()
+    return [*lines, *re.findall(r"`([^`\n]+)`", BLOCK.sub("", part))]
+
+
+def refused_by_parser(command: str) -> str:
+    """What the command line's parser has against a command; "" where it takes it. Nothing is carried out."""
+    group, words = main_command(), hoisted(shlex.split(command)[1:])
+    try:
+        context = group.make_context("slotkeeper", words)
+        while hasattr(context.command, "resolve_command") and (*context._protected_args, *context.args):
+            name, found, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
+            context = found.make_context(name, rest, parent=context)
+    except typer.TyperException as error:
+        return str(error.format_message())
+    return ""
+
+
+def test_the_nights_are_eighteen_and_numbered() -> None:
+    assert [one.number for one in INCIDENTS] == list(range(1, 19))
+    assert len({one.name for one in INCIDENTS} | {one.page for one in INCIDENTS}) == 36
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", one.name) for one in INCIDENTS)
+
+
+def test_a_name_that_is_none_is_refused_with_where_to_look() -> None:
+    with pytest.raises(ConfigError, match="no incident is called 'nope'") as refused:
+        named("nope")
+    assert "--incident list" in refused.value.hint
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)
+def test_each_night_has_its_section_with_the_words_that_are_typed(incident: Incident) -> None:
+    assert f"| {incident.number} | `{incident.name}` | [{incident.page}](" in PAGE
+    found = parts(sections(PAGE)[incident.page])
+    assert list(found) == HEADINGS
+    assert incident.signal.command.text in typed_in(found["Signal"])
+    assert all(f"`{rule}`" in found["Signal"] for rule in incident.signal.rules)
+    assert incident.refusal.command.text in typed_in(found["What the tool refuses"])
+    typed, said = typed_in(found["What to do"]), found["What to do"].lower()
+    for step in incident.cure:
+        assert step.text.lower() in said if isinstance(step, ByHand) else step.text in typed
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_runbook_is_one(command: str) -> None:
+    assert not refused_by_parser(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["slotkeeper jobs strat x", "slotkeeper slots drop a", "slotkeeper verify x --soon"]
+)
+def test_a_command_that_is_none_is_seen(command: str) -> None:
+    assert refused_by_parser(command)
