@@ -132,7 +132,7 @@ def test(ctx: typer.Context, as_json: OneJson = False) -> None:
 def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], datetime]:
     loaded, folder = select.state_of(ctx, state_dir)
     now = SystemClock().utc()
-    with Store.open(folder) as store:
+    with Store.existing(folder) as store:
         faults = judge(gather(store, loaded, now))
         firing, acks = AlertFile(store.folder).read().firing, AckFile(store.folder).read()
     standing = {key: one for key, one in firing.items() if not one.over}

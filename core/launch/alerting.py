@@ -23,10 +23,10 @@ from core.config.model import Loaded
 from core.domain.fault import Fault
 from core.domain.text import safe
 from core.errors import Busy, SlotkeeperError
-from core.judgement.facts import Facts
+from core.judgement.facts import Facts, Machine
 from core.judgement.judge import judge
 from core.launch import alert_sender, metrics_file
-from core.launch.seen import gather, unreadable
+from core.launch.seen import gather
 from core.state import started
 from core.state.acks import AckFile, ended
 from core.state.alerts import AlertFile
@@ -134,7 +134,8 @@ class Alerting:
         except Busy:
             raise
         except (SlotkeeperError, OSError) as error:
-            return unreadable(str(self._store.folder.path), error, now, options.limits), False
+            machine = Machine(str(self._store.folder.path), str(error))
+            return Facts(now, machine=machine, limits=options.limits), False
 
     def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
         """Which faults are told here: all, or those of our job, of this machine and its slots, and of orphans."""

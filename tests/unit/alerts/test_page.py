@@ -7,11 +7,13 @@ import json
 import re
 from pathlib import Path
 
+from console.cli.schemas.alerts import NOTIFICATION
 from core.alerts.message import Place, message
 from core.alerts.rules import Kind, Notification
 from core.config.keys_alerts import ALERTS
 from core.domain.fault import Fault, Party, Severity
 from core.domain.job import JobState
+from tests.support.promised import broken
 from tests.unit.alerts.made import T0, a_fault
 from tests.unit.alerts.test_metrics import FACTS, figures
 
@@ -69,12 +71,14 @@ def test_rows_name_parties_severities_and_keys_that_there_are() -> None:
 
 def test_the_schema_is_that_of_the_message() -> None:
     said = message(Notification(Kind.FIRED, a_fault(), T0, T0), Place("h1", "/state"))
+    assert broken(NOTIFICATION, said) == []
     keys = [key.strip("`") for row in rows("The command") for key in row[0].split(", ")]
     assert keys == list(said)
     (fault,) = [row[1] for row in rows("The command") if row[0] == "`fault`"]
     assert re.findall(r"`([a-z]+)`", fault) == list(Fault.__dataclass_fields__)
     assert re.findall(r"`([a-z]+)`", rows("The command")[1][1]) == [kind.value for kind in Kind]
     example = json.loads(PAGE.split("```json\n", 1)[1].split("```", 1)[0])
+    assert broken(NOTIFICATION, example) == []
     assert list(example) == list(said) and list(example["fault"]) == list(Fault.__dataclass_fields__)
 
 
