@@ -27,6 +27,7 @@ class JobVerb(Enum):
     RESUME = "resume"
     DRAIN = "drain"
     CANCEL = "cancel"
+    VERIFY = "verify"
 
 
 class SlotVerb(Enum):
@@ -138,7 +139,7 @@ class Typed:
 
 def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str] | None = None) -> tuple[str, ...]:
     """The words of a command on a job."""
-    words = [*origin.shared, "jobs", verb.value, "--json"]
+    words = [*origin.shared, *([] if verb is JobVerb.VERIFY else ["jobs"]), verb.value, "--json"]
     if not origin.config and origin.state_dir and verb in _WITHOUT_CONFIGURATION:
         words.append(f"--state-dir={origin.state_dir}")
     words += [f"{part.option}={text}" for part, text in (parts or {}).items()]

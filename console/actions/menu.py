@@ -21,6 +21,7 @@ from core.errors import Refused
 
 ELSEWHERE = "it may run on another machine: ask there"
 NOT_CONFIGURED = "this configuration has no such job"
+_BY_CONFIGURATION = (JobVerb.START, JobVerb.RESTART, JobVerb.DRAIN, JobVerb.VERIFY)
 _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
 
 
@@ -49,6 +50,7 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
         ("r", JobVerb.RESTART, "restart with the configuration as it is now"),
         ("p", toggle, "resume" if paused else "pause: its process lives and applies nothing"),
         ("d", JobVerb.DRAIN, "drain: wait until nothing is unread; changes nothing"),
+        ("v", JobVerb.VERIFY, "verify: compare source and target, all rows of both; changes nothing"),
         ("c", JobVerb.CANCEL, "cancel for good: can never be started again"),
     )
     found = []
@@ -66,8 +68,10 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
 def job_why(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
     """Why a verb cannot be had of a job now; nothing where it can."""
     state, lives = job.state, bool(job.alive)
-    if verb in (JobVerb.START, JobVerb.RESTART, JobVerb.DRAIN) and job.name not in configured:
+    if verb in _BY_CONFIGURATION and job.name not in configured:
         return NOT_CONFIGURED
+    if verb is JobVerb.VERIFY:
+        return "" if state is not None else "it was never started: there is nothing to compare"
     if state is None:
         return "" if verb is JobVerb.START else "it was never started"
     if job.alive is None:

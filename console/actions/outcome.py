@@ -13,6 +13,7 @@ from console.actions.commands import JobVerb
 from console.actions.preview import parsed
 from console.actions.record import Action, Said, Stage
 from console.monitor.snapshot import JobFacts, Level
+from core.domain.reset import DONE
 from core.domain.text import safe
 from core.domain.ttl import in_words
 
@@ -24,10 +25,12 @@ REQUESTED = {
     JobVerb.RESUME: "not PAUSED",
     JobVerb.DRAIN: "drained",
     JobVerb.CANCEL: "CANCELLED",
+    JobVerb.VERIFY: "compared",
 }
 REFUSED = 3
 _OURS = "slotkeeper: "
 _STILL, _NOTHING = "quarantined", "nothing was done"
+_KINDS, _NAMED = ("missing", "extra", "different", "unsettled", "quarantined"), 20
 _EXITS = {1: "failed", 2: "wrong command or configuration", 3: "refused", 4: "different", 5: "unreachable"}
 Lines = list[tuple[Level, str]]
 
@@ -57,6 +60,8 @@ def observed(found: Mapping[str, Any] | None) -> str:
         return ""
     if "entries" in found:
         return _summed(_entries(found))
+    if "verdict" in found:
+        return safe(found["verdict"], 40)
     if "outcome" in found:
         return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
     done = found.get("done")
@@ -121,10 +126,45 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
     ]
     lines += _verdicts(found)
     if found.get("reset"):
-        lines.append((Level.FINE, f"the way back: u, or `slotkeeper slots undo {safe(found['reset'], 60)}`"))
+        key = "u, or " if way_back(said) else ""
+        lines.append((Level.FINE, f"the way back: {key}`slotkeeper slots undo {safe(found['reset'], 60)}`"))
     lines += _next(action, said)
     if action.record.code == REFUSED and "clear" not in found:
         lines.append((Level.FINE, "n plans again with what is there now"))
+    return lines
+
+
+def way_back(said: Said) -> str:
+    """The backup of a reset that was done, which an undo needs; "" of anything else."""
+    found = parsed(said.out) or {}
+    return str(found["reset"]) if found.get("reset") and found.get("outcome") == DONE else ""
+
+
+def verified_lines(action: Action, said: Said, now: datetime) -> Lines:
+    """What a comparison found, table by table: the rows of both ends, and the first keys that differ."""
+    level, text = verdict(action, said, now)
+    found = parsed(said.out) or {}
+    if not action.over or "verdict" not in found:
+        return [(level, text), *_next(action, said)]
+    lines: Lines = [(_verdict_level(found["verdict"]), f"{safe(found['verdict'], 40)}   {_ended(action, now)}")]
+    for one in found.get("channels") or [found]:
+        lines += _compared(one, f"{safe(one['from'], 80)}: " if "from" in one else "")
+    return lines
+
+
+def _verdict_level(verdict: object) -> Level:
+    return {"equal": Level.FINE, "different": Level.CRITICAL}.get(str(verdict), Level.WARNING)
+
+
+def _compared(one: Mapping[str, Any], table: str) -> Lines:
+    rows = f"{one['rows_source']:,} rows at the source, {one['rows_sink']:,} at the sink"
+    lines: Lines = [(_verdict_level(one["verdict"]), f"{table}{rows}, {one['seconds']:.1f} s")]
+    for kind in _KINDS:
+        keys = one[kind]["keys"][:_NAMED]
+        named = ", ".join("(" + ", ".join(safe(value, 60) for value in key) + ")" for key in keys)
+        more = f" and {one[kind]['count'] - len(keys):,} more" if one[kind]["count"] > len(keys) else ""
+        if one[kind]["count"]:
+            lines.append((Level.WARNING, f"{table}{one[kind]['count']:,} {kind}: {named}{more}"))
     return lines
 
 

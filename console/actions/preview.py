@@ -296,14 +296,16 @@ def _checks(checks: tuple[CheckLine, ...], room: int) -> tuple[Level, str]:
 
 
 def words(plan: Preview) -> Lines:
-    """Everything in full: effects, checks with their sentences, statements."""
-    lines: Lines = [(Level.FINE, f"effect  {each}") for each in plan.effects]
+    """Everything in full: what fails, effects, the other checks with their sentences, statements."""
+    lines: Lines = [_check(one) for one in plan.failed]
+    lines += [(Level.FINE, f"effect  {each}") for each in plan.effects]
     lines.append((Level.FINE, f"undo    {plan.undo}"))
-    lines += [
-        (_LEVELS[one.ok], f"{_SAID[one.ok]:<6}  {one.name}{': ' + one.sentence if one.sentence else ''}")
-        for one in plan.checks
-    ]
+    lines += [_check(one) for one in plan.checks if one.ok is not False]
     return lines + [(Level.FINE, f"sql     {each}") for each in plan.sql or ("nothing is sent",)]
+
+
+def _check(one: CheckLine) -> tuple[Level, str]:
+    return _LEVELS[one.ok], f"{_SAID[one.ok]:<6}  {one.name}{': ' + one.sentence if one.sentence else ''}"
 
 
 def valid(plan: Preview, now: datetime) -> str:

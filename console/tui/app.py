@@ -72,7 +72,7 @@ class ConsoleApp(Navigation):
         self.job_shown = ""
         self.counts: dict[str, int] = {}
         self.history: HistoryMode | None = None
-        self._critical: set[str] | None = None
+        self.critical: set[str] | None = None
         self._stopped_at: datetime | None = None
 
     @property
@@ -153,9 +153,9 @@ class ConsoleApp(Navigation):
 
         loaded = self.services.loaded
         self.counts, critical = counts_of(self._latest, loaded.jobs if loaded else {}, self.now_real())
-        if self._critical is not None and critical - self._critical:
+        if self.critical is not None and critical - self.critical:
             self.bell()
-        self._critical = critical if self._latest.local.at is not None else None
+        self.critical = critical if self._latest.local.at is not None else None
 
     def redrawn(self) -> None:
         """Everything that is seen is drawn anew."""

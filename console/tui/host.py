@@ -42,6 +42,8 @@ class Host(Protocol):
     shown: MonitorState
     counts: dict[str, int]
     """What the first rows say of screens, by their keys."""
+    critical: set[str] | None
+    """The alerts that are critical; None before anything was read."""
     job_shown: str
     paused: bool
 

@@ -49,7 +49,7 @@ JOB_COLUMNS = (
     Column("spark", "10 MIN", 8),
     Column("sync", "IN SYNC", 7, right=True),
     Column("pid", "PID", 7, right=True, least=WIDEST),
-    Column("wrong", "WHAT IS WRONG", 20, least=130),
+    Column("wrong", "WHAT IS WRONG", 20, least=130, grows=True),
 )
 PROCESS_COLUMNS = (
     Column("mark", "", 1),
@@ -62,7 +62,7 @@ PROCESS_COLUMNS = (
     Column("events", "EVENTS", 7, right=True, least=NARROW),
     Column("up", "UP", 6, right=True),
     Column("report", "SEEN", 5, right=True),
-    Column("trouble", "TROUBLE", 16, least=WIDE),
+    Column("trouble", "TROUBLE", 16, least=WIDE, grows=True),
 )
 AUDIT_COLUMNS = (
     Column("mark", "", 1),
@@ -203,6 +203,8 @@ def what_is_wrong(job: JobFacts) -> str:
         return safe(job.wrong or "it is in trouble and does not say why", 400)
     if job.state is JobState.RUNNING:
         return "nothing; it follows its source"
+    if job.state is JobState.PENDING:
+        return "nothing; it is starting"
     return "nothing" + (f": {safe(job.wrong, 400)}" if job.wrong else "")
 
 

@@ -35,7 +35,7 @@ _STATE = Column("state", "STATE", 11)
 _COLUMNS = (
     Column("mark", "", 1),
     Column("id", "ID", 5, right=True),
-    Column("since", "HELD UTC", 11),
+    Column("since", "SINCE UTC", 11),
     Column("table", "TABLE", 14, least=WIDE),
     Column("dn", "DN", 8, least=NARROW),
     Column("position", "POSITION", 12, right=True, least=NARROW),

@@ -24,6 +24,8 @@ STALE_SECONDS = 6.0
 T = TypeVar("T")
 LEAST_ROOM = 10
 """What a flexible column has at least."""
+MOST_ROOM = 24
+"""And at most, where another column grows."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
 FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 
@@ -32,7 +34,7 @@ FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 class Column:
     """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown.
 
-    `whole` is its label where all columns have room for it.
+    `whole` is its label where all columns have room for it. One that `grows` takes what the flexible one needs not.
     """
 
     key: str
@@ -41,6 +43,7 @@ class Column:
     right: bool = False
     least: int = 0
     whole: str = ""
+    grows: bool = False
 
 
 def named_by(columns: Iterable[Column], units: Collection[str], places: Collection[str] = ()) -> list[Column]:
@@ -124,6 +127,8 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tu
     >>> wider = [Column("a", "", 4), Column("b", "", 6, least=30), Column("c", "", 8)]
     >>> [[c.key for c in columns_for(wider, 20, wide)] for wide in (False, True)]
     [['a', 'c'], ['a', 'b']]
+    >>> [c.width for c in columns_for([Column("a", "", 0), Column("b", "", 20, grows=True)], 200)]
+    [24, 174]
     """
     shown = [one for one in columns if wide or one.least <= width]
     whole = [_whole(one) for one in shown]
@@ -131,8 +136,13 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tu
     while len(shown) > 1 and _least(shown) > width:
         fixed = [one for one in shown if one.width]
         shown.remove(fixed[-1])
-    room = width - sum(one.width + 1 for one in shown)
-    return tuple(replace(one, width=max(1, room)) if one.width == 0 else one for one in shown)
+    room = max(1, width - sum(one.width + 1 for one in shown))
+    growing = next((one for one in shown if one.grows), None)
+    spare = max(0, room - MOST_ROOM) if growing else 0
+    widths = {id(one): room - spare for one in shown if one.width == 0} | {
+        id(growing): (growing or shown[0]).width + spare
+    }
+    return tuple(replace(one, width=widths.get(id(one), one.width)) for one in shown)
 
 
 def _least(columns: Iterable[Column]) -> int:

@@ -27,7 +27,7 @@ _SHORT = {
     JobState.SNAPSHOT: "COPY",
     JobState.CATCHING_UP: "CATCH",
     JobState.RUNNING: "RUN",
-    JobState.PAUSED: "PAUSE",
+    JobState.PAUSED: "PAUSED",
     JobState.STOPPED: "STOP",
     JobState.FAILED: "ERR",
     JobState.FINISHED: "END",

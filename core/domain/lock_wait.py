@@ -8,6 +8,7 @@ made of ages by the server's. Next door: `core.ports.locks` reads them, `core.do
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ from core.domain.text import many, safe, typed
 _SHORT = 80
 AGES_DIFFER = 1.0
 """Seconds by which a moment may be measured later than it was before."""
+_SHORTENED = re.compile(r".{15}-[0-9a-f]{8}")
+"""What `core.wiring.worker.session_name` makes of a job's name of more than 24 characters."""
 NEVER = "slotkeeper ends no session of others"
 
 
@@ -213,8 +216,12 @@ def _end(one: Blocker) -> str:
         gid = one.gid.replace("'", "''")
         return f"have user {_shown(one.user)}, in this database, run ROLLBACK PREPARED '{safe(gid, 200)}' or COMMIT it"
     if one.job:
-        name = typed(one.job)
-        return f"wait for job {safe(one.job, _SHORT)}, or `slotkeeper jobs pause {name}`"
+        named = typed(one.job)
+        if _SHORTENED.fullmatch(one.job):
+            return (
+                f"wait for the job whose sessions are called {named}, or pause it (`slotkeeper jobs list` has its name)"
+            )
+        return f"wait for job {safe(one.job, _SHORT)}, or `slotkeeper jobs pause {named}`"
     sql = f"SELECT pg_terminate_backend({one.pid})"
     if one.query is not None:
         sql = (

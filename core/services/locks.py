@@ -6,10 +6,11 @@ Each sink is asked in a thread and a session of its own, so that one that does n
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 from core.config.model import Loaded
 from core.config.secrets import login
@@ -23,7 +24,6 @@ from core.ports.locks import LockReader
 from core.sinks import registry as sinks
 from core.wiring.worker import session_name
 
-MOST_AT_ONCE = 8
 NO_ANSWER = "a sink of this kind tells of no locks"
 
 
@@ -62,10 +62,23 @@ class SinkLocks:
 
     def ask(self, now: float) -> list[LocksSeen]:
         """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970."""
-        if not self._servers:
-            return []
-        with ThreadPoolExecutor(min(MOST_AT_ONCE, len(self._servers)), "slotkeeper-locks") as pool:
-            return list(pool.map(lambda one: self._asked(one, now), self._servers))
+        answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
+
+        def work(number: int, one: _Server) -> None:
+            try:
+                answers.put((number, self._asked(one, now)))
+            except Exception as error:  # the top of a thread: whoever waits for it must hear of it
+                answers.put((number, error))
+
+        for number, one in enumerate(self._servers):
+            threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
+        found: dict[int, LocksSeen] = {}
+        while len(found) < len(self._servers):  # Ctrl-C is heard here, and nobody waits for the threads then
+            number, answer = answers.get()
+            if isinstance(answer, Exception):
+                raise answer
+            found[number] = answer
+        return [found[number] for number in sorted(found)]
 
     def close(self) -> None:
         """End the sessions, without waiting for what is under way in them."""

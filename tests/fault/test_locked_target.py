@@ -48,6 +48,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch
 @pytest.fixture
 def answers(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
     monkeypatch.setattr(lock_watch, "EVERY", 0.05)
+    monkeypatch.setattr(lock_watch, "LEAST", 0.0)
     made = Answers()
     watch = LockWatch(locks_at(mirror.job), SystemClock(), made.hear)
     watch.start()

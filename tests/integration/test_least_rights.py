@@ -60,6 +60,7 @@ def steer(least: Least, capfd: pytest.CaptureFixture[str]) -> None:
     table, slot = least.mirror.table, job.slot
     consent = ("--execute", "--reason", "a test", "--confirm")
     call(least, capfd, "status", "--json")
+    call(least, capfd, "locks", job.name)
     call(least, capfd, "slots", "list", "--json")
     call(least, capfd, "slots", "show", table, slot)
     call(least, capfd, "slots", "peek", table, "--json")

@@ -74,6 +74,7 @@ def test_what_a_false_server_says_is_told_without_a_secret(mode: Mode, words: tu
         (Mode.MUTE, DOCTOR),
         (Mode.HANG, VERIFY),
         (Mode.TRICKLE, LIST),
+        (Mode.MUTE, ("locks",)),
         (Mode.HANG, ("slots", "register", "ods.orders", "orders_slot")),
     ],
 )

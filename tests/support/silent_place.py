@@ -28,6 +28,7 @@ TABLE, SLOT, JOB = "ods.orders", "orders_slot", "orders_rt"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "doctor --probe": ("doctor", "--probe", "dws1"),
+    "locks": ("locks",),
     "slots list": ("slots", "list"),
     "slots show": ("slots", "show", TABLE, SLOT),
     "slots peek": ("slots", "peek", TABLE),

@@ -46,6 +46,30 @@ def test_a_job_is_restarted_with_three_keys_from_its_row(first: list[str], tmp_p
     drive(made, do)
 
 
+KEYS: dict[str, object] = {key: {"count": 0, "keys": []} for key in ("extra", "different", "unsettled", "quarantined")}
+FIGURES = {**KEYS, "rows_source": 2_952, "rows_sink": 2_950, "seconds": 1.25, "verdict": "different"}
+MISSING = {"missing": {"count": 2, "keys": [["7", "\x1b[31m"], ["8", "b"]]}}
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one table", "several"])
+def test_a_job_is_verified_from_its_menu_without_being_armed(several: bool, tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+    one = {**FIGURES, **MISSING, "job": "orders_rt", "equal": False, "job_runs": True}
+    found = {**one, "channels": [{**FIGURES, **MISSING, "from": "ods.a", "into": "m.a"}]} if several else one
+
+    async def do(pilot: Pilot[int]) -> None:
+        retained(made.app, "orders_rt")
+        await press(pilot, "a", "v")
+        assert [words(one) for one in runs.done] == [["verify", "--json", "orders_rt"]]
+        runs.end(list(runs.actions)[-1], 4, found)
+        shown = await until(pilot, made.app, "2,952 rows at the source, 2,950 at the sink, 1.2 s")
+        assert "different   at " in shown and "2 missing: (7, \\x1b[31m), (8, b)" in shown
+        assert ("ods.a: 2,952 rows" in shown) is several
+
+    drive(made, do)
+
+
 @pytest.mark.parametrize(
     ("job", "key", "verb"),
     [
@@ -226,7 +250,7 @@ def test_several_jobs_are_stopped_only_when_their_number_is_typed(tmp_path: Path
         assert isinstance(made.app.screen, JobConfirm) and not runs.orders, "y is not enough for several"
         await press(pilot, "tab", "2", "enter", "enter")
         assert "not typed as asked: number" in screen(made.app) and not runs.orders
-        await press(pilot, "tab", "tab", "backspace", "3", "enter", "enter")
+        await press(pilot, "shift+tab", "backspace", "3", "enter", "enter")
         assert sorted(words(one)[-1] for one in runs.done) == ["invoice_rt", "ledger_full", "orders_rt"]
         assert {words(one)[1] for one in runs.done} == {"stop"}
         assert "invoice_rt: requested STOPPED" in screen(made.app) and "ledger_full: req" in screen(made.app)
@@ -248,7 +272,7 @@ def test_cancelling_asks_for_a_reason_and_the_name_which_cannot_be_pasted(tmp_pa
         await typed(pilot, "stock")
         await press(pilot, "enter", "enter")
         assert "not typed as asked: name" in screen(made.app) and not runs.orders
-        await press(pilot, "shift+tab", "shift+tab", "end")
+        await press(pilot, "shift+tab", "end")
         await typed(pilot, "_rt")
         await press(pilot, "enter", "enter")
         expected = ["jobs", "cancel", "--json", "--reason=no more", "--confirm=stock_rt", "stock_rt"]

@@ -241,7 +241,7 @@ async def test_letters_act_while_the_plan_has_the_focus_and_enter_does_nothing_t
 
 
 @driven(lambda folder: made_with(folder, planned(skipping(7))))
-async def test_tab_goes_from_the_plan_through_the_fields_to_cancel_and_apply(
+async def test_tab_goes_from_the_plan_through_the_fields_to_the_button_that_they_are_typed_for(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await opened(pilot, made.app, "r", "l")
@@ -250,9 +250,9 @@ async def test_tab_goes_from_the_plan_through_the_fields_to_cancel_and_apply(
     for _ in range(7):
         where.append(made.app.screen.focused.id if made.app.screen.focused else None)
         await press(pilot, "tab")
-    expected = ["act-sheet", "act-reason", "act-name", "act-rows", "act-cancel", "act-apply", "act-sheet"]
+    expected = ["act-sheet", "act-reason", "act-name", "act-rows", "act-apply", "act-cancel", "act-sheet"]
     assert where == expected
-    await press(pilot, "tab", "tab", "tab", "enter")
+    await press(pilot, "shift+tab", "shift+tab", "enter")
     assert isinstance(made.app.screen, SlotsScreen) and not runs.done
 
 
@@ -275,6 +275,97 @@ async def test_what_was_observed_is_shown_dn_by_dn(made: Filled, runs: Planted, 
     shown = await until(pilot, made.app, "observed 88120441/88120441")
     assert "done: reset to earliest   at 02:31:14Z, 6.2 s" in shown
     assert "slotkeeper slots undo 20261121T023341-abcdef" in shown
+
+
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_the_key_that_the_result_names_plans_the_way_back(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "tab", "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    await press(pilot, "u")
+    assert isinstance(made.app.screen, SlotProgress), "nothing is done yet that could be undone"
+    done: dict[str, Any] = {
+        "reset": "B7",
+        "outcome": "done",
+        "sentence": "reset to earliest",
+        "lanes": {},
+        "start": None,
+    }
+    runs.end(list(runs.actions)[-1], 0, done)
+    await until(pilot, made.app, "the way back: u, or `slotkeeper slots undo B7`")
+    await press(pilot, "u")
+    await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
+    assert runs.orders[-1].words[1:] == ("slots", "undo", "--json", "B7") and not runs.orders[-1].listed
+
+
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_a_reset_that_was_rolled_back_offers_no_key_to_undo_it(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "tab", "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    back: dict[str, Any] = {"reset": "B7", "outcome": "rolled back", "sentence": "a lock", "lanes": {}, "start": None}
+    runs.end(list(runs.actions)[-1], 3, back)
+    shown = await until(pilot, made.app, "rolled back: a lock")
+    assert "u, or" not in shown
+    await press(pilot, "u")
+    assert isinstance(made.app.screen, SlotProgress)
+
+
+@driven(lambda folder: made_with(folder, planned(skipping(7))))
+async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothing_lands_nowhere(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app)
+    await opened(pilot, made.app, "r", "l")
+    await until(pilot, made.app, "plan 7f3a")
+    await typed(pilot, "r")
+    assert "letters act on the plan; Tab goes to the fields" in screen(made.app)
+    await press(pilot, "tab", "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter")
+    await typed(pilot, "7")
+    made.app.screen.query_one("#act-sheet").focus()
+    await press(pilot, "n")
+    await until(pilot, made.app, f"> {SLOT}")
+    assert (value(made.app, "reason"), value(made.app, "name"), value(made.app, "rows")) == ("INC-2304", SLOT, "")
+    assert len(runs.orders) == 2 and not runs.done
+
+
+FAILS = [
+    {"name": "slot is there", "ok": True, "sentence": "both points are registered on every DN"},
+    {"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"},
+]
+
+
+@driven(lambda folder: made_with(folder, planned(in_history(checks=FAILS), code=3)))
+async def test_what_fails_is_the_first_of_all_words(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "FAIL job at rest")
+    await press(pilot, "v")
+    lines = [line.strip() for line in screen(made.app).splitlines()]
+    fails, effect, holds = (
+        next(number for number, line in enumerate(lines) if line.startswith(word)) for word in ("FAIL", "effect", "ok")
+    )
+    assert fails < effect < holds
+
+
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_no_letter_is_listed_while_a_value_is_typed(made: Filled, _: object, pilot: Pilot[int]) -> None:
+    await opened(pilot, made.app, "t")
+    shown = screen(made.app)
+    assert "> time" in shown and "Esc  the other targets" in shown and " snapshot  the table" not in shown
+    await typed(pilot, "es")
+    assert made.app.screen.query_one(Input).value == "es"
+    await press(pilot, "escape")
+    assert " s  snapshot  the table" in screen(made.app)
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))
@@ -328,7 +419,7 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         await typed(pilot, SLOT)
         await press(pilot, "enter", "enter")
         assert not runs.done
-        await press(pilot, "tab", "s")
+        await press(pilot, "tab", "tab", "s")
         assert isinstance(made.app.screen, JobConfirm)
         await press(pilot, "y")
         assert runs.done[0].words[1:] == ("jobs", "stop", "--json", "--reason=INC-2304", "orders_rt")

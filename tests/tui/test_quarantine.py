@@ -49,7 +49,7 @@ async def listed(pilot: Pilot[int], made: Filled) -> TableScreen:
     """The entries, read."""
     await errors(pilot, made)
     await press(pilot, "enter")
-    await until(pilot, made.app, "HELD UTC", " 4809 ")
+    await until(pilot, made.app, "SINCE UTC", " 4809 ")
     return shown(made.app, QuarantineScreen)
 
 
@@ -445,7 +445,7 @@ def test_discarding_asks_for_a_reason_the_job_and_the_number_of_rows(tmp_path: P
         await typed(pilot, "orders_rt")
         await press(pilot, "enter", "4", "enter", "enter")
         assert "not typed as asked: rows" in screen(made.app) and not runs.orders
-        await press(pilot, "shift+tab", "shift+tab", "backspace", "1", "enter", "enter")
+        await press(pilot, "shift+tab", "backspace", "1", "enter", "enter")
         expected = ("--reason=no more", "--confirm=orders_rt", "--rows=1", "orders_rt", "42")
         assert words(runs) == [("errors", "discard", "--json", "--execute", *expected)]
         runs.end(next(iter(runs.actions)), 3, None, "slotkeeper: 2 entries would be given up\n  --rows 2\n")

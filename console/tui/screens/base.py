@@ -35,6 +35,9 @@ SMALLEST = (60, 15)
 FULL = (80, 24)
 TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
 Lines = Iterable[tuple[Level, str]]
+ALERTS = "6"
+HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "pause": "play", "history": "leaves history", "palette": ""}
+"""The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
 
 
 class Frame(Screen[None]):
@@ -282,16 +285,18 @@ class Frame(Screen[None]):
             some = app.counts.get(number, 0)
             words = f"{number} {label} {min(some, 99)}" if some else f"{number} {label}"
             words = f"[{words}]" if mine else f" {words} "
-            text.append(words, style=self.style("here") if mine else "")
+            role = "here" if mine else "crit" if some and number == ALERTS and app.critical else ""
+            text.append(words, style=self.style(role) if role else "")
             text.append(gap if int(number) < 7 and self._width >= WIDE else "")
         return text
 
     def _keys(self) -> Text:
         text = Text(" ", no_wrap=True, end="")
         every = {each.binding.id: each.binding for each in bindings_of(self)}
-        for binding in (every[name] for name in self.keys_shown if name in every):
-            key = shown_key(binding)
-            if cell_len(text.plain) + len(key) + 1 + len(binding.description) > self._width:
+        said = HISTORY_KEYS if self.console.in_history else dict.fromkeys(self.keys_shown, "")
+        for binding in (every[name] for name in said if name in every):
+            key, does = shown_key(binding), said[str(binding.id)] or binding.description
+            if cell_len(text.plain) + len(key) + 1 + len(does) > self._width:
                 break
-            text.append(key, style=self.style("accent")).append(f" {binding.description}  ")
+            text.append(key, style=self.style("accent")).append(f" {does}  ")
         return text

@@ -198,7 +198,7 @@ class JobScreen(TableScreen):
         for one in detail.errors[:2]:
             words = safe(f"{one.side} {one.code} {one.message}", 300)
             lines.append((Level.WARNING, f"{clock(one.last_at)}  {one.count}x  {words}"))
-        room = max(2, self.panel_height - len(lines))
+        room = max(2, self.panel_rows - len(lines))
         lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
         return f"Errors {len(detail.errors)} and the end of the log", lines
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
@@ -20,6 +21,8 @@ from console.tui.widgets.live_table import LiveTable
 from console.views.rows import Column, Row, columns_for, kept
 from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
 from core.domain.text import safe
+
+USUAL_ROWS = 30
 
 
 class TableScreen(Frame):
@@ -93,6 +96,11 @@ class TableScreen(Frame):
     # How it is drawn
 
     @property
+    def panel_rows(self) -> int:
+        """The height of the panel: half of what a terminal has beyond a usual one is its."""
+        return self.panel_height + max(0, (self.app.size.height - USUAL_ROWS) // 2)
+
+    @property
     def table(self) -> LiveTable:
         """The table."""
         return self.query_one(LiveTable)
@@ -120,16 +128,26 @@ class TableScreen(Frame):
         yield Line("title")
         yield LiveTable(self.console.ascii_only, id="table")
         yield Line("subtitle")
-        yield Panel("panel", self.panel_height)
+        yield Panel("panel", self.panel_rows)
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
 
     def on_mount(self) -> None:
         """The cursor does not blink: blinking is traffic."""
         self.query_one(Input).cursor_blink = False
         self.query_one(Input).display = False
-        self.query_one("#panel").styles.height = self.panel_height
+        self._size_panel()
         self.table.focus()
         super().on_mount()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """There is room for more or fewer lines."""
+        self._size_panel()
+        super().on_resize(event)
+
+    def _size_panel(self) -> None:
+        panel = self.query_one("#panel", Panel)
+        panel.room = self.panel_rows
+        panel.styles.height = self.panel_rows
 
     def draw(self) -> None:
         """Strip, table, panel."""

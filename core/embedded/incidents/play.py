@@ -11,13 +11,14 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from core.embedded.incidents.record import START, VERIFY, Answer, AtSink, Command, Incident, Step, World
+from core.embedded.incidents.record import JOB, START, VERIFY, Answer, AtSink, Command, Incident, Step, World
 from core.errors import Refused, Unreachable
 
 SHOWN_WITHIN = 60.0
 """Seconds within which an incident has to show; most of them need less than five."""
-RUNS_WITHIN = 240.0
-"""Seconds that a start and the copy after it may take, where Spark starts on a busy machine."""
+READ_WITHIN = 240.0
+"""Seconds that a start, and the copy and the changes after it, may take, where Spark starts on a busy machine."""
+DRAIN = ("jobs", "drain", JOB, "--wait", "10s")
 POLL = 0.2
 _PLAN = re.compile(r"--plan (\S+)")
 _ROWS = re.compile(r"--rows (\d+)")
@@ -88,7 +89,7 @@ def _step(world: World, step: Step, before: Answer) -> Answer | None:
         step.act(world)
         return None
     if step is VERIFY:
-        _wait_running(world)
+        _wait_read(world)
     answer = run(world, filled(step, before.text))
     if answer.code not in step.ends and not (step is START and _STILL_WANTED in answer.text):
         raise Refused(f"{step.text} ended with {answer.code}: {answer.text}")
@@ -109,12 +110,12 @@ def filled(command: Command, printed: str) -> Command:
     return Command(text, command.ends)
 
 
-def _wait_running(world: World) -> None:
-    """Until the job says that it is RUNNING: a copy may still be going on."""
-    end = time.monotonic() + RUNS_WITHIN
-    while '"RUNNING"' not in (answer := world.run(("status", "--json"))).text:
-        if '"FAILED"' in answer.text or time.monotonic() > end:
-            raise Refused(f"the job does not run: {answer.text}")
+def _wait_read(world: World) -> None:
+    """Until the job has read everything: a copy may still be going on, or a driver be about to start."""
+    end = time.monotonic() + READ_WITHIN
+    while (left := world.run(DRAIN)).code:
+        if '"FAILED"' in world.run(("status", "--json")).text or time.monotonic() > end:
+            raise Refused(f"the job does not come to read everything: {left.text}")
         time.sleep(POLL)
 
 

@@ -18,6 +18,9 @@ from core.ports.locks import LockReader
 
 EVERY = 2.0
 """Seconds between two questions: with the two that an answer may take it is below the five promised."""
+LEAST = 1.0
+"""Seconds that a wait has lasted before it is told: steps that wait for each other for a moment are at work. A server
+where somebody waits for less is asked again after so long, so that a wait is told two seconds after it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,18 @@ class LockWatch:
 
     def _ask_on(self, server: LocksAt, answer: _Answer) -> None:
         while not self._done.is_set():
+            waits, untold, pause = answer.waits, "", EVERY
             try:
-                waits, untold = tuple(server.reader.read(self._clock.utc().timestamp())), ""
+                now = self._clock.utc().timestamp()
+                seen = server.reader.read(now)
+                waits = tuple(one for one in seen if now - one.since >= LEAST)
+                pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
             except SlotkeeperError as error:
-                waits, untold = answer.waits, str(error)
+                untold = str(error)
             with self._lock:
                 answer.waits, answer.untold = waits, untold
                 self._said_anew()
-            self._done.wait(EVERY)
+            self._done.wait(pause)
 
     def _said_anew(self) -> None:
         waits = tuple(wait for _, answer in self._servers for wait in answer.waits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,14 @@ def test_a_wait_is_told_again_and_again_and_its_end_once(server: Server) -> None
     until(lambda: server.heard[-1] == ((), ""), 20, "its end to be told")
     server.once_more()
     assert server.heard.count(((), "")) == 1
+
+
+def test_a_wait_of_a_moment_is_not_told_and_one_that_lasts_is(server: Server) -> None:
+    server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() + 3600),)
+    server.once_more()
+    assert not server.heard
+    server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() - lock_watch.LEAST),)
+    until(lambda: server.heard, 20, "it to be told")
 
 
 def test_a_server_that_does_not_answer_has_told_no_end(server: Server) -> None:

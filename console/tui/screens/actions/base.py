@@ -128,8 +128,9 @@ class ActScreen(Frame, ModalScreen[None]):
         self.console.copy_to_clipboard(shell_text(list(words)))
 
     def panes(self) -> list[Widget]:
-        """Lines, fields in the order of typing, Cancel, Apply."""
-        return [*self.query(Sheet), *self.query(Input), *self.query(".act-press")]
+        """Lines, fields in the order of typing, then what they are typed for and Cancel; Cancel first without any."""
+        fields, buttons = list(self.query(Input)), list(self.query(".act-press"))
+        return [*self.query(Sheet), *fields, *(reversed(buttons) if fields else buttons)]
 
     def on_descendant_focus(self) -> None:
         """Other keys act now."""
@@ -140,6 +141,7 @@ class ActScreen(Frame, ModalScreen[None]):
         self.say("act-title", self.rule(words))
 
 
+LETTERS = "letters act on the plan; Tab goes to the fields"
 NO_PASTE = "type it: what is pasted was not read"
 _LABEL = 34
 
@@ -259,6 +261,11 @@ class FieldsScreen(ActScreen):
     def on_input_changed(self) -> None:
         """Perhaps all is typed now."""
         self.enable()
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that means nothing here is said to have landed nowhere: somebody types a name."""
+        if event.is_printable and self.query(Typing) and not isinstance(self.focused, Typing):
+            self.console.say(LETTERS, Level.WARNING)
 
     def on_typing_refused(self) -> None:
         """It was pasted."""

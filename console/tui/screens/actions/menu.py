@@ -40,6 +40,7 @@ _ASKS = {
     "time": "a time with its offset, as 2026-01-31T08:30:00+01:00 or with Z",
     "backup": "the backup's id",
 }
+_OTHERS = "Esc  the other targets, each with its letter: a place, a backup, a snapshot"
 
 
 class TargetForm(ActScreen):
@@ -81,9 +82,12 @@ class TargetForm(ActScreen):
         self.headline(f"RESET SLOT   {safe(self.place.text, 120)}   to")
         lines: list[Text] = [self.text("")]
         for key, (name, means) in _TARGETS.items():
-            mark = ">" if name == (self.wanted or "earliest") else " "
-            level = Level.WARNING if name == "latest" else Level.FINE
-            lines += self.wrapped([(level, f"{mark} {key}  {name:<9} {means}")])
+            if name == self.wanted:  # a value is typed: no letter acts, so none is listed
+                lines += self.wrapped([(Level.FINE, f"> {name:<9} {means}"), (Level.REST, f"  {_OTHERS}")])
+            elif not self.wanted:
+                mark = ">" if name == "earliest" else " "
+                level = Level.WARNING if name == "latest" else Level.FINE
+                lines += self.wrapped([(level, f"{mark} {key}  {name:<9} {means}")])
         self.sheet.fill("targets", lines)
         self.say("act-head", self.text(f" {_ASKS.get(self.wanted, '')}"))
 
@@ -186,7 +190,13 @@ class JobMenu(Menu):
     """What can be done to a job, or to several that are marked; the names are those of the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
-        ("s", "stop"), ("g", "start"), ("r", "restart"), ("p", "pause or resume"), ("d", "drain"), ("c", "cancel")
+        ("s", "stop"),
+        ("g", "start"),
+        ("r", "restart"),
+        ("p", "pause or resume"),
+        ("d", "drain"),
+        ("v", "verify"),
+        ("c", "cancel"),
     )
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -211,13 +221,13 @@ class JobMenu(Menu):
         return f"job {safe(self.names[0], 60)}   {state}" if self.names else "no job"
 
     def taken(self, entry: Entry) -> None:
-        """A confirmation; draining changes nothing and begins at once."""
+        """A confirmation; draining and comparing change nothing and begin at once."""
         verb = JobVerb(entry.what)
-        if verb is not JobVerb.DRAIN:
+        if verb not in (JobVerb.DRAIN, JobVerb.VERIFY):
             self.app.switch_screen(JobConfirm(verb, self.names))
             return
         words = job_words(self.origin, verb, self.names[0])
-        id = self.set_going(Order(words, f"drain job {self.names[0]}", self.names[0]))
+        id = self.set_going(Order(words, f"{verb.value} job {self.names[0]}", self.names[0]))
         if id is not None:
             self.app.switch_screen(JobProgress(verb, [id]))
 

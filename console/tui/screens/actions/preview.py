@@ -6,7 +6,7 @@ has the focus, which it has first. Next door: `console.actions.preview` reads th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -51,9 +51,10 @@ class SlotPreview(FieldsScreen):
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "pane", "act-words", "act-again", "act-existing", "act-copy")
 
-    def __init__(self, doing: Doing) -> None:
+    def __init__(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
         super().__init__()
         self.doing = doing
+        self._typed = dict(typed or {})
         self.plan: Preview | None = None
         self.fault = ""
         self._asked = ""
@@ -139,7 +140,8 @@ class SlotPreview(FieldsScreen):
         for old in self.query(Fields):
             old.remove()
         does = f"{self.doing.verb.value.capitalize()} on {len(plan.lanes) or 'all'} DN"
-        fields = Fields(plan.wants, does, self.console.ascii_only, {Part.REASON: armed.reason} if armed else {})
+        given = ({Part.REASON: armed.reason} if armed else {}) | self._typed
+        fields = Fields(plan.wants, does, self.console.ascii_only, given)
         self.mount(fields, after="#act-tail")
         self.call_after_refresh(self.redraw)
 
@@ -222,7 +224,12 @@ class SlotPreview(FieldsScreen):
     def action_again(self) -> None:
         """Another plan, of what is there now."""
         if self._timer is None or self.plan is not None or self.fault:
-            self.app.switch_screen(SlotPreview(self.doing))
+            self.app.switch_screen(SlotPreview(self.doing, self._kept()))
+
+    def _kept(self) -> dict[Part, str]:
+        """What was typed and stays true of another plan: the numbers are to be read again."""
+        typed = {part: text for fields in self.query(Fields) for part, text in fields.typed.items()} or self._typed
+        return {part: text for part, text in typed.items() if part is not Part.ROWS}
 
     @property
     def _snapshot(self) -> bool:
@@ -234,7 +241,7 @@ class SlotPreview(FieldsScreen):
             return
         place = ON_EXISTING.index(self.doing.target.value) + 1
         target = replace(self.doing.target, value=ON_EXISTING[place % len(ON_EXISTING)])
-        self.app.switch_screen(SlotPreview(replace(self.doing, target=target)))
+        self.app.switch_screen(SlotPreview(replace(self.doing, target=target), self._kept()))
 
     def action_stop(self) -> None:
         """The step before: the job that has the slot is stopped; then it is planned again."""

@@ -7,6 +7,7 @@ by whichever console. Next door: `console.actions.outcome` has the words, `conso
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from textual.timer import Timer
 
 from console.actions import outcome
 from console.actions.commands import Doing, JobVerb, SlotVerb, shell_text
-from console.actions.outcome import job_lines, outcome_lines, slot_lines, took, verdict
+from console.actions.outcome import job_lines, outcome_lines, slot_lines, took, verdict, verified_lines
 from console.actions.record import Action, Said
 from console.monitor.snapshot import Level
 from console.tui.screens.actions.base import ActScreen
@@ -100,6 +101,8 @@ class JobProgress(Progress):
 
     def lines(self) -> outcome.Lines:
         """Requested and observed, job by job."""
+        if self.verb is JobVerb.VERIFY:
+            return self.gathered(verified_lines)
         now, lines = self.console.now_real(), []
         for one in self.actions:
             job = self.console.shown.job(one.record.key)
@@ -118,8 +121,11 @@ class EntryProgress(Progress):
 class SlotProgress(Progress):
     """A slot command."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "again", "plan again", id="act-again")]
-    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-again")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "again", "plan again", id="act-again"),
+        Binding("u", "undo", "undo", id="act-undo-this", tooltip="this reset: its way back is planned first"),
+    ]
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-undo-this", "act-again")
 
     def __init__(self, doing: Doing, id: str) -> None:
         super().__init__([id])
@@ -133,7 +139,18 @@ class SlotProgress(Progress):
         """Planning again is for what was planned and has ended."""
         if action == "again":
             return self.over and self.doing.verb is not SlotVerb.PREFLIGHT
+        if action == "undo":
+            return bool(self._reset)
         return super().check_action(action, parameters)
+
+    @property
+    def _reset(self) -> str:
+        """The reset that was done, by its backup; "" where there is none to undo."""
+        return outcome.way_back(self.runs.said(self.ids[0])) if self.over else ""
+
+    def action_undo(self) -> None:
+        """Plan the way back."""
+        self.console.plan_again(replace(self.doing, verb=SlotVerb.UNDO, backup=self._reset, target=None, ending=False))
 
     def action_again(self) -> None:
         """Another plan, of what is there now."""

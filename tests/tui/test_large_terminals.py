@@ -1,0 +1,59 @@
+"""A large terminal is used: what is wrong is not cut beside an empty column, and a panel has the rows that are free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from console.tui.widgets.line import Panel
+from core.domain.job import JobState
+from tests.tui.filled import Filled, console, driven, press, screen
+from tests.tui.planted import until
+from tests.tui.test_history_mode import recorded
+
+LARGE = (200, 60)
+CAUSE = "sink mart: the database system is shutting down, 4 of 4 DNs wait"
+
+
+def failing(folder: Path) -> Filled:
+    made = console(folder, ascii_only=True)
+    made.store.set_state("orders_rt", JobState.FAILED, CAUSE)
+    return made
+
+
+@driven(failing, size=LARGE)
+async def test_what_is_wrong_is_read_in_full_on_a_wide_terminal(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "r")
+    shown = await until(pilot, made.app, CAUSE)
+    rows = [line for line in shown.splitlines() if line.startswith("x orders_rt")]
+    assert rows and all(CAUSE in line for line in rows)
+
+
+@pytest.mark.parametrize(("size", "rows"), [((80, 24), 7), ((100, 30), 7), (LARGE, 22)], ids=str)
+def test_a_panel_has_half_of_what_a_tall_terminal_has_beyond_a_usual_one(
+    size: tuple[int, int], rows: int, tmp_path: Path
+) -> None:
+    @driven(console, size=size)
+    async def opened(made: Filled, pilot: Pilot[int]) -> None:
+        await press(pilot, "r")
+        panel = made.app.screen.query_one("#panel", Panel)
+        assert (panel.room, panel.size.height) == (rows, rows)
+        await pilot.resize_terminal(100, 40)
+        await pilot.pause()
+        assert (panel.room, panel.size.height) == (12, 12)
+
+    opened(tmp_path)
+
+
+@driven(recorded, size=(80, 24))
+async def test_history_names_its_own_keys(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "R")
+    await until(pilot, made.app, "HISTORY")
+    await press(pilot, "less_than_sign")
+    foot = screen(made.app).rstrip().splitlines()[-1]
+    assert all(word in foot for word in ("< earlier", "> later", "p play", "R leaves history")), foot
+    assert "actions" not in foot
+    await press(pilot, "R")
+    await until(pilot, made.app, "a actions")

@@ -1,0 +1,90 @@
+"""How a night is played: what does not go as its record says is an error, and a plan's id and numbers are handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.embedded.incidents import play
+from core.embedded.incidents.record import COPY_ANEW, Answer, Command, World
+from core.embedded.incidents.registry import named
+from core.errors import Refused, Unreachable
+
+NIGHT = named("slot-expired")
+PLAN = "how: slotkeeper slots reset ods.orders orders_rt \\\n  --execute --plan p1 --confirm orders_rt --rows 7"
+
+
+class Shell:
+    """Answers commands by their first words, and keeps what was typed."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = answers
+        self.typed: list[str] = []
+
+    def __call__(self, words: Sequence[str]) -> Answer:
+        self.typed.append(" ".join(words))
+        return self.answers.get(words[0] if words[0] != "jobs" else words[1], Answer(0, ""))
+
+
+def world(shell: Shell) -> World:
+    absent: Any = None
+    return World(absent, absent, "mart", "mart", Path("p"), Path("c"), Path("s"), shell)
+
+
+def made(where: World) -> play.Made:
+    return play.Made(where.began, "done")
+
+
+def test_it_shows_by_exit_code_and_words() -> None:
+    where = world(Shell(status=Answer(2, '"text": "SLOT  LOST: dn_1"')))
+    assert play.shown(where, NIGHT, made(where)).said == "SLOT LOST"
+
+
+@pytest.mark.parametrize("answer", [Answer(0, "SLOT LOST"), Answer(2, "something else")], ids=["exit code", "words"])
+def test_what_does_not_show_in_time_is_an_error(answer: Answer) -> None:
+    where = world(Shell(status=answer))
+    with pytest.raises(Unreachable, match="slot-expired: not shown within 0 s"):
+        play.shown(where, NIGHT, made(where), 0)
+
+
+@pytest.mark.parametrize("answer", [Answer(0, "SLOT LOST"), Answer(1, "another reason")], ids=["exit code", "words"])
+def test_what_is_not_refused_as_written_is_an_error(answer: Answer) -> None:
+    with pytest.raises(Refused, match="slotkeeper jobs start orders_rt ended with"):
+        play.refused(world(Shell(start=answer)), NIGHT)
+
+
+def test_the_plans_id_and_number_are_handed_on_and_a_copy_is_waited_for() -> None:
+    shell = Shell(slots=Answer(0, PLAN))
+    play.cure(world(shell), NIGHT)
+    assert shell.typed == [
+        "slots reset ods.orders orders_rt --to snapshot --on-existing replace",
+        "slots reset ods.orders orders_rt --execute --plan p1 --reason why --confirm orders_rt --rows 7",
+        "jobs start orders_rt",
+        "jobs drain orders_rt --wait 10s",
+        "verify orders_rt",
+    ]
+
+
+def test_a_step_that_ends_otherwise_is_an_error() -> None:
+    shell = Shell(slots=Answer(0, PLAN), verify=Answer(4, "missing"))
+    with pytest.raises(Refused, match="verify orders_rt ended with 4: missing"):
+        play.cure(world(shell), NIGHT)
+    failed = Shell(slots=Answer(0, PLAN), drain=Answer(3, "is FAILED"), status=Answer(2, '"state": "FAILED"'))
+    with pytest.raises(Refused, match="the job does not come to read everything: is FAILED"):
+        play.cure(world(failed), NIGHT)
+
+
+def test_a_start_that_takes_longer_than_its_patience_is_waited_for() -> None:
+    late = Answer(1, "it is still wanted; `slotkeeper jobs show orders_rt` tells when it is reached")
+    shell = Shell(slots=Answer(0, PLAN), start=late)
+    play.cure(world(shell), replace(NIGHT, cure=COPY_ANEW))
+    assert shell.typed[-1] == "verify orders_rt"
+
+
+def test_a_number_that_the_plan_does_not_ask_for_is_left_out() -> None:
+    asked = Command("slotkeeper slots drop ods.orders s --execute --reason why --rows N")
+    assert not play.filled(asked, "nothing to type").text.endswith("N")
