@@ -36,6 +36,8 @@ from core.state.sqlite import Store
 Say = Callable[[str, str], None]
 """Told the key of an event and its words: what the log of a job is to say."""
 _AS = {True: "[alerts] is as it was", False: "nothing is told, [alerts] cannot be read"}
+_LAST_SECONDS = 1.0
+"""So long an evaluation that cannot be left to the next one waits for its turn."""
 _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 
 
@@ -96,14 +98,14 @@ class Alerting:
             return
         self._due = time.monotonic() + every
         try:
-            self._evaluate()
+            self._evaluate(_LAST_SECONDS if now else 0.0)
             self._once("alerts not evaluated", "")
         except Exception as error:  # whoever watches a job goes on with that, whatever this is
             self._once(
                 "alerts not evaluated", f"alerts could not be evaluated: {safe(error, 300) or type(error).__name__}"
             )
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, patience: float) -> None:
         alert_sender.reap()
         self._options = self._options.renewed(os.environ, self._kept)
         options = self._options.options
@@ -113,7 +115,7 @@ class Alerting:
         now = datetime.fromtimestamp(self._store.now(), timezone.utc)
         facts, readable = self._facts(options, now)
         faults = judge(facts)
-        lock = self._file.try_lock()
+        lock = self._file.try_lock(patience)
         if lock is not None:  # else another evaluates, or notes what became of a notification
             try:
                 self._tell(faults, self._judged(facts) if readable else _of_the_store, options, now)

@@ -8,6 +8,7 @@ leaves the old or the new.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -44,9 +45,12 @@ class AlertFile:
         """Put it in the place of what was remembered, under the lock; StateError where it cannot be written."""
         self._files.save(KIND, NAME, text_of(state))
 
-    def try_lock(self) -> FolderLock | None:
-        """The lock under which it is read and saved; None while another has it."""
-        return self._folder.try_lock(KIND, LOCK)
+    def try_lock(self, seconds: float = 0.0) -> FolderLock | None:
+        """The lock under which it is read and saved; None where another has it for so long."""
+        end = time.monotonic() + seconds
+        while (lock := self._folder.try_lock(KIND, LOCK)) is None and time.monotonic() < end:
+            time.sleep(0.02)
+        return lock
 
     @contextmanager
     def locked(self) -> Iterator[None]:
