@@ -43,6 +43,8 @@ class Party(Enum):
 
 _COUNTED = ("rows_quarantined",)
 """Rules of which somebody who has seen three has not seen four."""
+FEW = 40
+"""Characters of an effect that has room beside its cause in a terminal of 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 
@@ -91,7 +93,7 @@ class Fault:
         return hashlib.sha256(self.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
     def said(self, now: datetime) -> str:
-        """In one line: who, what, for how long, what waits.
+        """In one line: who, what, for how long, and what waits where a few words say it; `effect` has the rest.
 
         >>> from datetime import timedelta, timezone
         >>> now = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -100,7 +102,8 @@ class Fault:
         'sink mart: connection refused, 40 s, 4 of 4 DNs wait'
         """
         lasts = None if self.since is None else elapsed(self.since, now)
-        parts = (self.cause, "" if lasts is None else in_brief(lasts), self.effect)
+        waits = self.effect if len(self.effect) <= FEW else ""
+        parts = (self.cause, "" if lasts is None else in_brief(lasts), waits)
         return f"{self.name}: {', '.join(part for part in parts if part)}"
 
 

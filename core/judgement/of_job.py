@@ -135,7 +135,7 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     yield from crashed
     if view.driver is not None and not view.driver_alive and not crashed:
         cause = view.reason or "its driver has ended, and its supervisor sees to it"
-        yield _of_process("driver_gone", seen, Severity.WARNING, cause, f"RESTARTING: {_stands(view)}")
+        yield _of_process("driver_gone", seen, Severity.WARNING, f"RESTARTING: {cause}", _stands(view))
     if not view.reported:
         return
     if view.driver_alive or view.driver is None:
@@ -164,9 +164,9 @@ def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     restarting = not view.driver_alive or not view.reported
     times = f"{len(lately)} {'crash' if len(lately) == 1 else 'crashes'} in {in_brief(facts.limits.crashes)}"
     last = f", the last: {safe(seen.crash, 200)}" if seen.crash else ""
-    effect = f"RESTARTING: {_stands(view)}" if restarting else "it runs again; five within ten minutes end the job"
+    effect = _stands(view) if restarting else "it runs again; five crashes within ten minutes end the job"
     yield Fault(
-        "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, f"{times}{last}", effect,
+        "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, f"{'RESTARTING, ' * restarting}{times}{last}", effect,
         f"`slotkeeper jobs logs {typed(view.name)}` says what came before it", max(lately), view.name,
         value=str(len(lately)), limit="0",
     )  # fmt: skip
@@ -246,8 +246,8 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     when = "" if seen.view.state.has_process else " when it ended"
     severity = Severity.CRITICAL if nearly_full(number, limit) else Severity.WARNING
     yield Fault(
-        "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}",
-        f"it lacks them{stops}",
+        "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}, which it lacks",
+        f"the target stays without them{stops}",
         f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip

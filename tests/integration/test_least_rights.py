@@ -56,6 +56,7 @@ def follow(mirror: Mirror, seed: int) -> None:
 
 def steer(least: Least, capfd: pytest.CaptureFixture[str]) -> None:
     """Every command that goes to a server: looking, verbs on slots, a reset and its way back, a comparison."""
+    call(least, capfd, "jobs", "list", "--json")  # from here on there is a state file
     job = least.mirror.job
     table, slot = least.mirror.table, job.slot
     consent = ("--execute", "--reason", "a test", "--confirm")

@@ -83,11 +83,11 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         shown(made.app, TableScreen).table.move_to("orders_rt")
         await pilot.pause()
         text = screen(made.app)
-        assert "wrong  3 rows in quarantine, which the target lacks" in text
+        assert "wrong  the target: 3 rows in quarantine, which it lacks" in text
         assert "do     read the rows: E or `slotkeeper errors list orders_rt`" in text
         assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
     await press(pilot, "enter")
-    assert "wrong  3 rows in quarantine" in screen(made.app)
+    assert "wrong  the target: 3 rows in quarantine" in screen(made.app)
     assert quarantines.asked == []
 
 

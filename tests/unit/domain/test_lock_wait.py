@@ -8,6 +8,7 @@ import pytest
 
 from core.domain.lock_wait import Blocker, LockWait, cause, continued, locked, ordered, to_do
 
+LONG = Blocker(7, "etl", "slotkeeper/a_job_of_a_long-0123abcd/3")
 EVE = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders", transaction="3/4")
 BOB = Blocker(12, "bob", "dbt", "active", 60.0, "ALTER TABLE mart.orders ADD c int", waits=True, transaction="4/9")
 WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0, "MERGE", (EVE,))
@@ -43,7 +44,7 @@ def test_who_is_in_front_is_said_as_far_as_it_is_shown(blockers: tuple[Blocker, 
         ((Blocker(7, "", "", "active"),), "let the server's own process end", "have user"),
         ((Blocker(None, "eve", gid="o'k"),), "ROLLBACK PREPARED 'o''k'", "terminate"),
         ((Blocker(7, "etl", "slotkeeper/prices/3"),), "`slotkeeper jobs pause prices`", "terminate"),
-        ((Blocker(7, "etl", "slotkeeper/a_job_of_a_long-0123abcd/3"),), "(`slotkeeper jobs list` has its name)", "pause a_"),
+        ((LONG,), "(`slotkeeper jobs list` has its name)", "pause a_"),
         ((EVE, replace(EVE, pid=9)), "SELECT pg_terminate_backend(9)", "hidden"),
         ((BOB,), "SELECT pg_terminate_backend(12)", "hidden"),
         ((), "find the transaction by pg_locks", "terminate"),

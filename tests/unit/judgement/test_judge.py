@@ -74,7 +74,7 @@ def test_a_driver_that_was_killed_is_told_as_restarting_and_for_ten_minutes_afte
     crashes = (ago(8), ago(300), ago(700))
     restarting = replace(VIEW, driver_alive=False, state=JobState.PENDING)
     (one,) = told(restarting, crashes=crashes, crash="killed by SIGKILL")
-    assert one.said(NOW).startswith("the driver: 2 crashes in 10 min, the last: killed by SIGKILL, 8 s, RESTARTING")
+    assert one.said(NOW).startswith("the driver: RESTARTING, 2 crashes in 10 min, the last: killed by SIGKILL, 8 s")
     (later,) = told(crashes=crashes, crash="killed by SIGKILL")
     assert later.effect.startswith("it runs again") and later.party is Party.PROCESS
     assert told(crashes=(ago(600),)) == ()
@@ -83,12 +83,12 @@ def test_a_driver_that_was_killed_is_told_as_restarting_and_for_ten_minutes_afte
 def test_a_new_start_does_not_end_what_was_wrong_before_it_has_reported() -> None:
     before = replace(VIEW, reported=False)
     (one,) = told(before, crashes=(ago(3),))
-    assert "RESTARTING" in one.effect
+    assert one.cause.startswith("RESTARTING")
 
 
 def test_a_pause_says_who_asked_for_it_and_why() -> None:
     (one,) = told(replace(VIEW, state=JobState.PAUSED), asked_by="eva uid 1000", asked_why="index build")
-    assert one.said(NOW).startswith("paused by eva uid 1000: reason: index build, 60 min, applies nothing, and the TTL")
+    assert one.said(NOW).startswith("paused by eva uid 1000: reason: index build, 60 min")
     assert (one.party, one.do) == (
         Party.PERSON, "`slotkeeper jobs resume orders` lets it apply again from where it is",
     )  # fmt: skip
