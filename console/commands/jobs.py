@@ -235,8 +235,11 @@ _steering(control.resume, lambda view: view.state.has_process, "Let a paused job
 def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, state_dir: StateDir = None) -> None:
     """Start every job that is wanted running and has no process; safe to repeat, for a service after a reboot.
 
+    Then what is wrong with any job is told by the command of [alerts], as supervisors do where they live.
+
     Paused, stopped, failed and cancelled jobs stay as they are. 1: a job that is wanted could not be started.
     """
+    from core.launch.alerting import Alerting
     from core.launch.ensure import Ensured, ensure, restarted
 
     loaded, folder = _place(ctx, state_dir)
@@ -249,6 +252,8 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
             return noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
 
         found = ensure(store, start_again)
+        if loaded is not None:
+            Alerting(store, lambda event, text: diagnostics.note(text), loaded=loaded).tick(0.0)
     if as_json:
         output.as_json([{"job": one.job, "outcome": one.what, "state": one.state, "why": one.why} for one in found])
     else:

@@ -46,6 +46,7 @@ COMMANDS: dict[str, Entry] = {
     "slots": Entry("console.commands.slots", "show slots and what they retain, and change them"),
     "locks": Entry("console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False),
     "errors": Entry("console.commands.errors", "rows that a target refused: list, replay, discard"),
+    "alerts": Entry("console.commands.alerts", "what is wrong and who was told: list, acknowledge, silence, test"),
     "audit": Entry("console.commands.audit", "who changed what, when and why"),
     "verify": Entry("console.commands.verify", "compare source and target of a job", group=False),
     "status": Entry("console.commands.status", "one answer for monitoring", group=False),

@@ -21,8 +21,8 @@ from console.monitor.health import LEVELS, facts
 from console.monitor.snapshot import JobFacts, Level
 from console.monitor.store_reader import complete
 from console.views.rows import rank
+from core.alerts.message import fault_values
 from core.clock import SystemClock
-from core.domain.fault import Fault
 from core.domain.verified import in_a_phrase
 from core.judgement.judge import judge
 from core.launch.seen import gather
@@ -57,7 +57,7 @@ def status(
     found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
     overall = worst([*(one.level for one in found), *(LEVELS[one.severity] for one in faults)])
     if as_json:
-        values = [_fault_values(one) for one in faults]
+        values = [fault_values(one) for one in faults]
         output.as_json({"severity": _word(overall), "jobs": list(map(_values, found)), "faults": values})
     else:
         for fault in faults:
@@ -97,25 +97,6 @@ def _values(one: JobFacts) -> dict[str, object]:
         "verified": one.verified,
         "quarantined": one.quarantined,
         "only_quarantined": one.only_quarantined,
-    }
-
-
-def _fault_values(one: Fault) -> dict[str, object]:
-    """A fault as `--json` has it; what it does not say is null."""
-    return {
-        "rule": one.rule,
-        "party": one.party.value,
-        "name": one.name,
-        "severity": one.severity.value,
-        "cause": one.cause,
-        "effect": one.effect,
-        "do": one.do,
-        "since": one.since,
-        "job": one.job or None,
-        "table": one.table or None,
-        "thing": one.thing or None,
-        "value": one.value or None,
-        "limit": one.limit or None,
     }
 
 

@@ -28,6 +28,7 @@ from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.judgement.facts import Facts
 from core.judgement.judge import judge
+from core.judgement.limits import LIMITS, Limits
 from core.launch.seen import job_seen
 from core.launch.view import observe
 from core.state.sqlite import Store
@@ -50,7 +51,8 @@ def watch(
         select.refuse_refused(loaded, store, job)
         view = observe(store, job)
         try:
-            view = follow(store, job, select.ascii_only(ctx), lambda one: False)
+            limits = loaded.alerts.limits if loaded is not None else LIMITS
+            view = follow(store, job, select.ascii_only(ctx), lambda one: False, limits)
         except KeyboardInterrupt:
             diagnostics.note(f"left; job {job} goes on as it was")
             return
@@ -58,9 +60,11 @@ def watch(
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def follow(store: Store, job: str, ascii_only: bool, leave: Callable[[JobView], bool]) -> JobView:
+def follow(
+    store: Store, job: str, ascii_only: bool, leave: Callable[[JobView], bool], limits: Limits = LIMITS
+) -> JobView:
     """Draw the job until it has no process, or `leave` says so; the last look at it."""
-    lines = _Lines(store, job, ascii_only)
+    lines = _Lines(store, job, ascii_only, limits)
     drawn = sys.stdout.isatty()
     console = Console(markup=False, highlight=False, emoji=False)
     live = Live(console=console, auto_refresh=False, transient=False) if drawn else None
@@ -81,17 +85,18 @@ def follow(store: Store, job: str, ascii_only: bool, leave: Callable[[JobView], 
 class _Lines:
     """The lines of one job."""
 
-    def __init__(self, store: Store, job: str, ascii_only: bool) -> None:
+    def __init__(self, store: Store, job: str, ascii_only: bool, limits: Limits) -> None:
         self._store = store
         self._job = job
         self._ascii = ascii_only
+        self._limits = limits
         self._clock = SystemClock()
 
     def of(self, view: JobView) -> list[tuple[Level, str]]:
         """What is known now."""
         now = self._clock.utc()
-        seen = job_seen(self._store, view, {}, None, None, (), now)
-        found = facts(view, judge(Facts(now, (seen,))), now)
+        seen = job_seen(self._store, view, {}, None, None, (), now, self._limits)
+        found = facts(view, judge(Facts(now, (seen,), limits=self._limits)), now)
         return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:

@@ -32,7 +32,7 @@ from core.launch.log import last_lines
 from core.launch.seen import gather
 from core.redaction import masked
 from core.state import slots_seen
-from core.state.acks import AckFile
+from core.state.acks import AckFile, Acks, ended
 from core.state.audit import Audit
 from core.state.faults import StateError
 from core.state.metrics import Metrics
@@ -53,6 +53,7 @@ class Reader:
         self._clock = clock
         self._store: Store | None = None
         self._throughput = Throughput()
+        self._firing: set[str] = set()
         self._sights: SimpleQueue[list[SlotSeen]] = SimpleQueue()
 
     def remember(self, found: list[SlotSeen]) -> None:
@@ -75,6 +76,17 @@ class Reader:
             while not self._sights.empty():
                 slots_seen.put(store, self._sights.get())
 
+    def _end_acks(self, file: AckFile, faults: Iterable[Fault], now: datetime) -> Acks:
+        """What people have said; of what has ended since the last time it holds no more (no supervisor may live)."""
+        acks, before = file.read(), self._firing
+        self._firing = {one.key for one in faults}
+        if not ended(acks, before - self._firing):
+            return acks
+        try:
+            return file.end(before - self._firing, now)
+        except SlotkeeperError:  # a folder that may only be read
+            return acks
+
     def close(self) -> None:
         """Give the state store back."""
         if self._store is not None:
@@ -86,6 +98,7 @@ class Reader:
         self._throughput.follow(Metrics(store), now)
         seen = gather(store, self.loaded, now, self._throughput.lags(now))
         views, faults = [one.view for one in seen.jobs], judge(seen)
+        acks = self._end_acks(AckFile(store.folder), faults, now)
         known = {view.name for view in views}
         jobs = complete([facts(view, faults, now) for view in views], self.loaded, last(store), faults)
         jobs = [self._throughput.with_rates(one, now) for one in jobs]
@@ -100,7 +113,7 @@ class Reader:
             audit.damaged,
             tuple(one for name in sorted(known) for one in store.errors(name)),
             tuple(marks(store.folder.path)),
-            AckFile(store.folder).read(),
+            acks,
             next((_detail(store, view, now) for view in views if view.name == job), None),
             tuple(name for name in sorted(known) if store.folder.is_locked(name, START_LOCK)),
             armed=armed.others(store.folder, now),

@@ -18,7 +18,7 @@ from console.views.quarantine import number_of, quarantine_of
 from console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for
 from console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
 from console.views.slots import all_slots
-from core.domain.ack import Ack, is_quiet
+from core.domain.ack import Ack, ack_in, is_quiet
 from core.domain.fault import Fault
 from core.domain.spec import JobSpec
 from core.domain.table import started_alone
@@ -48,10 +48,11 @@ class Alert:
     """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name), ("quarantined", job)
     or ("slot", key).
 
-    `since` is part of its identity: where the condition ends and comes back it is a new alert, which no old
-    acknowledgement silences.
+    `key` tells it from every other alert, `ack_keys` are those of what may acknowledge it (`Fault.ack_keys`).
     """
 
+    key: str
+    ack_keys: tuple[str, ...]
     rule: str
     thing: str
     level: Level
@@ -63,11 +64,13 @@ class Alert:
     options: tuple[Option, ...]
     goes_to: tuple[str, str]
 
-    @property
-    def key(self) -> str:
-        """What tells it from every other alert."""
-        began = "?" if self.since is None else f"{self.since.timestamp():.0f}"
-        return f"{self.rule}\x1f{self.thing}\x1f{began}"
+    def ack(self, acks: Mapping[str, Ack]) -> Ack | None:
+        """What somebody has said of it."""
+        return ack_in(acks, self.ack_keys)
+
+    def is_quiet(self, acks: Mapping[str, Ack], now: datetime) -> bool:
+        """Whether it needs nobody now."""
+        return is_quiet(self.ack(acks), now, self.since)
 
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
@@ -81,20 +84,20 @@ def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
 
 def alert_rows(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
     """The alerts as rows, those that need nobody now last."""
-    keyed = [(is_quiet(acks.get(one.key), now), one) for one in found]
-    return [_row(one, acks.get(one.key), now) for _, one in sorted(keyed, key=lambda item: item[0])]
+    keyed = [(one.is_quiet(acks, now), one) for one in found]
+    return [_row(one, acks, now) for _, one in sorted(keyed, key=lambda item: item[0])]
 
 
 def firing(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Alert]:
     """Those that nobody has acknowledged or silenced."""
-    return [one for one in found if not is_quiet(acks.get(one.key), now)]
+    return [one for one in found if not one.is_quiet(acks, now)]
 
 
 def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> str:
     """The title: how many fire, are acknowledged, are silent."""
     every = list(found)
-    quiet = [acks[one.key] for one in every if is_quiet(acks.get(one.key), now)]
-    silent = sum(ack.until is not None for ack in quiet)
+    quiet = [one.ack(acks) for one in every if one.is_quiet(acks, now)]
+    silent = sum(ack is not None and ack.until is not None for ack in quiet)
     return f"{len(every) - len(quiet)} firing, {len(quiet) - silent} acknowledged, {silent} silent"
 
 
@@ -115,8 +118,8 @@ def alert_lines(one: Alert) -> list[tuple[Level, str]]:
     ]
 
 
-def _row(one: Alert, ack: Ack | None, now: datetime) -> Row:
-    quiet = is_quiet(ack, now)
+def _row(one: Alert, acks: Mapping[str, Ack], now: datetime) -> Row:
+    ack, quiet = one.ack(acks), one.is_quiet(acks, now)
     said = "-"
     if ack is not None and quiet:
         said = safe(ack.by, 40) if ack.until is None else f"silent {in_words((ack.until - now).total_seconds())}"
@@ -153,8 +156,8 @@ def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
 def _alert(one: Fault, monitor: MonitorState) -> Alert:
     job = monitor.job(one.job) if one.job else None
     return Alert(
-        one.rule, _thing(one), LEVELS[one.severity], one.value or "-", one.limit or "-", one.since,
-        safe(_means(one), 400), one.effect, _options(one, job), _goes_to(one, monitor),
+        one.key, one.ack_keys, one.rule, _thing(one), LEVELS[one.severity], one.value or "-", one.limit or "-",
+        one.since, safe(_means(one), 400), one.effect, _options(one, job), _goes_to(one, monitor),
     )  # fmt: skip
 
 
@@ -164,7 +167,7 @@ def _means(one: Fault) -> str:
 
 
 def _thing(one: Fault) -> str:
-    """What it is about, in few words; what was acknowledged at three rows in quarantine is news at four."""
+    """What it is about, in few words."""
     if one.rule.startswith("slot_"):
         return safe(f"{one.table}/{one.thing}", 120)
     parts = (one.job, one.table or one.thing)
@@ -215,8 +218,9 @@ def _named(one: Fault, job: JobFacts | None, text: str) -> str:
 
 def _unseen(table: TableSeen) -> Alert:
     name = f"{safe(table.source, 40)} {safe(table.table, 80)}"
+    key = f"slots_unseen\x1f{name}"
     known = remedy_for("", table.fault)
     return Alert(
-        "slots_unseen", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
+        key, (key,), "slots_unseen", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
         "when slots of this table expire is not seen here", known.options, ("slot", ""),
     )  # fmt: skip

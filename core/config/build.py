@@ -36,8 +36,6 @@ _MEMORY = re.compile(r"(\d+)([mg])b?")
 def check_top(reading: Reading) -> None:
     """Refuse tables that nobody reads."""
     for name in reading.tree:
-        if name == "alerts":
-            raise reading.error((name,), "[alerts] is known but not supported yet", "remove the table")
         if name not in NAMED and name not in PLAIN:
             raise unknown_key(reading, (), name, (*NAMED, *PLAIN))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from core.config import keys
 from core.config.keys import REQUIRED, Key, Section
+from core.config.keys_alerts import ALERTS
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.values import show_duration
@@ -24,13 +25,15 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[logging]", keys.LOGGING),
     ("[state]", keys.STATE),
     ("[console]", keys.CONSOLE),
+    ("[alerts]", ALERTS),
 )
 """Every table of a configuration, in the order of the page and of `config.example.toml`."""
 
 _INTRODUCTION = """\
 # Parameters
 
-Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`) and compared with it by a test.
+Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`, `keys_alerts.py`) and compared with it by
+a test.
 
 - Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
 - Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.

@@ -14,11 +14,13 @@ import platformdirs
 import tomli
 
 from core import ownership
+from core.alerts.options import AlertOptions
 from core.config import build, handover, keys, secrets, tls
 from core.config.check import Reading, Table, beside, read_section
+from core.config.keys_alerts import read_alerts
 from core.config.lines import find_lines
 from core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
-from core.config.overlay import apply_environment, apply_options, secret_variables
+from core.config.overlay import PREFIX, apply_environment, apply_options, secret_variables
 from core.domain.spec import JobSpec
 from core.domain.text import safe
 from core.errors import ConfigError
@@ -88,8 +90,22 @@ def load_usable(
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
     _note_state_dir(reading, state_dir)
-    settings = tuple(reading.settings)
-    return Loaded(file, sources, sinks, jobs, state_dir, settings, tuple(_warnings(sources, sinks, jobs)), refused)
+    alerts = read_alerts(reading)
+    settings, warnings = tuple(reading.settings), tuple(_warnings(sources, sinks, jobs))
+    return Loaded(file, sources, sinks, jobs, state_dir, settings, warnings, refused, alerts)
+
+
+def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:
+    """`[alerts]` alone: what is wrong elsewhere in the file keeps no supervisor from telling it. Raises ConfigError.
+
+    `text` stands for the file's own.
+    """
+    text = text_of(file) if text is None else text
+    tree = _tree(file, text)
+    handover.name(secret_variables(tree))
+    reading = Reading(file, {"alerts": tree.get("alerts", {})}, find_lines(text))
+    apply_environment(reading, {name: env[name] for name in env if name.startswith(f"{PREFIX}ALERTS__")})
+    return read_alerts(reading)
 
 
 def _warnings(

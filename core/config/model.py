@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from core.alerts.options import AlertOptions
 from core.domain.endpoint import Endpoint
 from core.domain.spec import JobSpec
 from core.errors import ConfigError
@@ -90,6 +91,7 @@ class Loaded:
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...] = ()
     refused: Mapping[str, ConfigError] = field(default_factory=dict)
+    alerts: AlertOptions = field(default_factory=AlertOptions)
 
     def whole(self) -> Loaded:
         """Itself where every job can be used; else raises the first refused one's error.

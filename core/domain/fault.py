@@ -6,6 +6,7 @@ makes them from what is known, `core.domain.report` is what a driver tells.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,6 +41,8 @@ class Party(Enum):
     """Somebody who asked for it."""
 
 
+_COUNTED = ("rows_quarantined",)
+"""Rules of which somebody who has seen three has not seen four."""
 FEW = 40
 """Characters of an effect that has room beside its cause in a terminal of 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
@@ -74,6 +77,21 @@ class Fault:
         """What tells it from every other fault that holds now; the same as long as it lasts."""
         return "\x1f".join((self.rule, self.job, self.table, self.thing))
 
+    @property
+    def ack_keys(self) -> tuple[str, ...]:
+        """The keys of what may acknowledge it, wherever that was said: the first is for saying so now.
+
+        Who has seen a warning has not seen it critical, and who has seen three has not seen four.
+        """
+        number = self.value if self.rule in _COUNTED else ""
+        as_bad = reversed(_ORDER[: _ORDER.index(self.severity) + 1])
+        return tuple("\x1f".join((self.key, number, one.value)) for one in as_bad)
+
+    @property
+    def id(self) -> str:
+        """Its key as one short word that can be typed."""
+        return hashlib.sha256(self.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
     def said(self, now: datetime) -> str:
         """In one line: who, what, for how long, and what waits where a few words say it; `effect` has the rest.
 
@@ -103,6 +121,11 @@ def in_brief(seconds: float) -> str:
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """The worst first, then those that last longest."""
     return tuple(sorted(faults, key=_place))
+
+
+def is_worse(one: Severity, other: Severity) -> bool:
+    """Whether the first matters more."""
+    return _ORDER.index(one) < _ORDER.index(other)
 
 
 def worst(faults: Iterable[Fault]) -> Severity | None:

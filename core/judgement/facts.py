@@ -55,7 +55,8 @@ class SlotSeen:
 class Machine:
     """This machine: `fault` is why the state store cannot be read, `full` which disk of the state folder is full.
 
-    `free` is in bytes; `damaged` counts lines of the audit that cannot be read.
+    `free` is in bytes; `damaged` counts lines of the audit that cannot be read. `command_fails` is why nobody is
+    told by the command of `[alerts]`.
     """
 
     folder: str = ""
@@ -63,6 +64,8 @@ class Machine:
     full: str = ""
     free: int | None = None
     damaged: int = 0
+    command_fails: str = ""
+    command_fails_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,7 +250,7 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
         "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}, which it lacks",
         f"the target stays without them{stops}",
         f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them",
-        None, seen.view.name, thing=str(number), value=str(number), limit="0" if limit is None else str(limit),
+        None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip
 
 

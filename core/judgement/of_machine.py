@@ -28,6 +28,13 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
             "copy the audit file away; `slotkeeper audit verify` names the lines", value=str(machine.damaged),
             limit="0",
         )  # fmt: skip
+    if machine.command_fails:
+        yield Fault(
+            "alert_command_fails", Party.MACHINE, HERE, Severity.WARNING,
+            f"the command of [alerts] fails: {safe(machine.command_fails, 300)}",
+            "nobody is told by it what is wrong; it is tried again",
+            "`slotkeeper alerts test` runs it once and says what it answered", machine.command_fails_since,
+        )  # fmt: skip
     for reset in facts.resets:
         table, slot = safe(reset.table, 80), safe(reset.slot, 80)
         yield Fault(

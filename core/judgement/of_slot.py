@@ -35,7 +35,7 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
     start = f"`slotkeeper jobs start {typed(seen.job)}` names it SLOT LOST, or makes it where the job never ran"
     yield Fault(
         "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "it does not exist at the source",
-        "changes of the table are not kept for this job", start, seen.at, seen.job, seen.table, seen.slot, "ABSENT",
+        "changes of the table are not kept for this job", start, None, seen.job, seen.table, seen.slot, "ABSENT",
     )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class Limits:
     log_bytes: int = 10 * 1024 * 1024
     log_files: int = 3
     frame_every: float = 5.0
+    alerts_every: float = 5.0
     frames_kept: float = KEPT_SECONDS
     frames_most: int = KEPT_FRAMES
 

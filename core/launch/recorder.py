@@ -1,7 +1,8 @@
 """Takes a frame of a job every few seconds while a supervisor watches it, and one whenever its state changes.
 
-It also follows what was latest when, so that a lag can be told in seconds. It never raises: a record that cannot be
-written is missed, and the job goes on. Next door: `core.launch.supervisor` calls it, `core.state.metrics` keeps.
+It also follows what was latest when, so that a lag can be told in seconds, and has what is wrong told. It never raises:
+a record that cannot be written is missed, and the job goes on. Next door: `core.launch.supervisor` calls it,
+`core.launch.alerting` tells, `core.state.metrics` keeps.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from core.domain.lag import Curve
 from core.domain.report import JobReport
 from core.errors import SlotkeeperError
 from core.launch import log
+from core.launch.alerting import Alerting
 from core.launch.launch import Limits
 from core.launch.view import observe
 from core.state.frames import Frame
@@ -28,11 +30,12 @@ _CURVE_STEP = 300.0
 class Recorder:
     """The frames of one job, taken by the one process that supervises it."""
 
-    def __init__(self, store: Store, job: str, limits: Limits) -> None:
+    def __init__(self, store: Store, job: str, limits: Limits, alerting: Alerting | None = None) -> None:
         self._store = store
         self._metrics = Metrics(store)
         self._job = job
         self._limits = limits
+        self._alerting = alerting
         self._base: Base | None = None
         self._due = 0.0
         self._taken = 0
@@ -41,7 +44,7 @@ class Recorder:
         self._failed = False
 
     def tick(self, now: bool = False) -> None:
-        """Take a frame where one is due, or at once; cheap where none is."""
+        """Take a frame and judge what is to be told where that is due, or at once; cheap where it is not."""
         try:
             state = self._store.state(self._job)
             if now or state is not self._state or time.monotonic() >= self._due:
@@ -52,6 +55,8 @@ class Recorder:
             if not self._failed:
                 self._failed = True
                 log.say(self._store.folder, self._job, f"no frame could be recorded: {error}")
+        if self._alerting is not None:
+            self._alerting.tick(self._limits.alerts_every, now)
 
     def _take(self) -> None:
         at = datetime.fromtimestamp(self._store.now(), timezone.utc)

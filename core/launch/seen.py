@@ -22,6 +22,7 @@ from core.judgement.facts import Facts, JobSeen, Machine
 from core.judgement.limits import LIMITS, Limits
 from core.launch.view import observe_all
 from core.state import slots_seen
+from core.state.alerts import AlertFile
 from core.state.audit import Audit
 from core.state.audit import Read as AuditRead
 from core.state.disk import free_bytes, full
@@ -41,19 +42,31 @@ Lags = Mapping[str, Mapping[str, float | None]]
 
 
 def gather(
-    store: Store, loaded: Loaded | None, now: datetime, lags: Lags | None = None, limits: Limits = LIMITS
+    store: Store, loaded: Loaded | None, now: datetime, lags: Lags | None = None, limits: Limits | None = None
 ) -> Facts:
     """What the state store and this machine say; `lags` by job where they are known already.
+
+    It is judged by `limits`, else by those of the configuration.
 
     Raises errors of `core.state`.
     """
     views = observe_all(store)
+    limits = limits or (loaded.alerts.limits if loaded is not None else LIMITS)
     audit = Audit(store.folder).read(_LINES)
     jobs = loaded.jobs if loaded is not None else {}
     found = {frame.view.name: lags_of(frame, now) for frame in Metrics(store).frames(now)} if lags is None else lags
     compared = last(store)
     seen = tuple(
-        job_seen(store, view, found.get(view.name, {}), jobs.get(view.name), compared.get(view.name), audit.lines, now)
+        job_seen(
+            store,
+            view,
+            found.get(view.name, {}),
+            jobs.get(view.name),
+            compared.get(view.name),
+            audit.lines,
+            now,
+            limits,
+        )
         for view in views
     )
     refused = {**unreadable(loaded), **loaded.refused} if loaded is not None else {}
@@ -76,9 +89,10 @@ def job_seen(
     verified: Verified | None,
     audit: Iterable[AuditLine],
     now: datetime,
+    limits: Limits = LIMITS,
 ) -> JobSeen:
     """One job with what its events and the audit say of it."""
-    since = now - timedelta(seconds=LIMITS.crashes)
+    since = now - timedelta(seconds=limits.crashes)
     crashes = [one for one in store.events(view.name, _EVENTS) if one.event == "driver crashed" and one.at >= since]
     options = job.sink_options if job is not None else None
     seen = JobSeen(
@@ -110,8 +124,11 @@ def lags_of(frame: Frame, now: datetime) -> dict[str, float | None]:
 
 
 def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
-    """The disk of a state folder, and what of its audit cannot be read."""
+    """The disk of a state folder, what of its audit cannot be read, and whether the alerts' command fails."""
+    failure = AlertFile(folder).read().failure
+    fails, since = ("", None) if failure is None else (failure.cause, failure.since)
     try:
-        return Machine(str(folder.path), "", full(folder.path), free_bytes(folder.path), audit.damaged)
+        free = free_bytes(folder.path)
+        return Machine(str(folder.path), "", full(folder.path), free, audit.damaged, fails, since)
     except OSError as error:
         return Machine(str(folder.path), f"{folder.path}: {error.strerror or error}", damaged=audit.damaged)

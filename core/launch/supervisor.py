@@ -28,6 +28,7 @@ from core.domain.text import safe
 from core.errors import Busy, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
+from core.launch.alerting import Alerting
 from core.launch.last_words import LINES, last_words
 from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from core.launch.recorder import Recorder
@@ -112,7 +113,7 @@ class Supervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._driver: Identity | None = None
         self._crashes = CrashHistory()
-        self._recorder = Recorder(store, job, launch.limits)
+        self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config, run=run))
         self._log_checked = 0.0
         self._log_fault = False
         self._wanted = WantedState.RUN
@@ -294,6 +295,13 @@ class Supervisor:
         with contextlib.suppress(SlotkeeperError):  # a full disk must not end who watches: the log may have room
             self._store.record_event(self._job, event, text)
         log.say(self._store.folder, self._job, text)
+
+    def _say(self, event: str, text: str) -> None:
+        """What the alerts have to say: an event where it has a key, else a line of the log."""
+        if event:
+            self._tell(event, text)
+        else:
+            log.say(self._store.folder, self._job, text)
 
     def _bound_log(self) -> None:
         if time.monotonic() - self._log_checked > _LOG_CHECK_SECONDS:

@@ -7,7 +7,7 @@ Next door: `core.domain.ack` is the value; `core.state.resets` writes files so t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta, timezone
 
 from core.domain.ack import Ack
@@ -45,6 +45,10 @@ class AckFile:
         """Take one away; what there is afterwards."""
         return self._change(lambda found: {name: ack for name, ack in found.items() if name != key}, now)
 
+    def end(self, keys: Collection[str], now: datetime) -> Acks:
+        """Take away the acknowledgements of what has ended; a silence stays until its time."""
+        return self._change(lambda found: _without(found, keys), now)
+
     def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
         with self._folder.locked(KIND, NAME, _LOCK_SECONDS):
             found = {key: ack for key, ack in change(self.read()).items() if (ack.until or ack.at) > now - KEPT}
@@ -53,8 +57,23 @@ class AckFile:
             return found
 
 
+def ended(acks: Acks, keys: Collection[str]) -> bool:
+    """Whether there is an acknowledgement among these whose alert, one of `keys`, has ended."""
+    return len(_without(acks, keys)) < len(acks)
+
+
+def _without(acks: Acks, keys: Collection[str]) -> Acks:
+    return {key: ack for key, ack in acks.items() if ack.until is not None or not _is_of(key, keys)}
+
+
+def _is_of(key: str, keys: Collection[str]) -> bool:
+    """Whether an acknowledgement's key begins with one of these faults' (`Fault.ack_keys`)."""
+    return key.rsplit("\x1f", 2)[0] in keys
+
+
 def _values(ack: Ack) -> dict[str, str | None]:
-    return {"by": ack.by, "at": _text(ack.at), "until": _text(ack.until) if ack.until else None}
+    until = _text(ack.until) if ack.until else None
+    return {"by": ack.by, "at": _text(ack.at), "until": until, "reason": ack.reason}
 
 
 def _text(at: datetime) -> str:
@@ -64,5 +83,8 @@ def _text(at: datetime) -> str:
 def _parsed(value: dict[str, str | None]) -> Ack:
     until = value["until"]
     return Ack(
-        str(value["by"]), datetime.fromisoformat(str(value["at"])), datetime.fromisoformat(until) if until else None
+        str(value["by"]),
+        datetime.fromisoformat(str(value["at"])),
+        datetime.fromisoformat(until) if until else None,
+        str(value.get("reason") or ""),
     )

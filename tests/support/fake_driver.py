@@ -1,9 +1,10 @@
 """A FAKE Spark driver for tests: keeps the driver's contract with its supervisor and does no work at all.
 
-Its `--config` is a JSON file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
+Its `--config` is a JSON or TOML file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
 "child": true, "resolve": VARIABLE, "tables": [names], "fails": [names of tables that fail until they are started
-anew]}. It appends its pid to `<config>.started` at each start, its child's to
-`<config>.children`, and a digest of what it resolved to `<config>.resolved`.
+anew], "lanes": [names], "holds": a file that holds the first lane back while it is there}. It appends its pid to
+`<config>.started` at each start, its child's to `<config>.children`, and a digest of what it resolved to
+`<config>.resolved`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -23,7 +25,7 @@ from types import FrameType
 from core.config import handover, secrets
 from core.domain.endpoint import SecretRef
 from core.domain.job import JobState, WantedState
-from core.domain.report import JobReport
+from core.domain.report import JobReport, LaneReport
 from core.domain.table import AS_THE_JOB, TableReport, said_of
 from core.errors import Busy, SlotkeeperError
 from core.launch.identity import of
@@ -83,6 +85,29 @@ class Tables:
         return tuple(self.now.values())
 
 
+class Lanes:
+    """Lanes that follow a source which writes all the time; the first stands still while a file is there."""
+
+    def __init__(self, names: list[str], holds: str) -> None:
+        self._names = names
+        self._holds = Path(holds)
+        self._at = dict.fromkeys(names, 0)
+
+    def now(self) -> tuple[LaneReport, ...]:
+        """Where they are by now."""
+        latest = int(time.time() * 100)
+        for name in self._names:
+            if not (self._holds.is_file() and name == self._names[0]):
+                self._at[name] = latest
+        return tuple(
+            LaneReport(
+                name, number, "running", "idle", str(self._at[name]), str(latest), None, 0, 0.0, polled_age=0.0,
+                at=self._at[name], latest_at=latest, behind=latest - self._at[name],
+            )
+            for number, name in enumerate(self._names)
+        )  # fmt: skip
+
+
 def _leave(store: Store, run: str, code: int) -> None:
     with suppress(Busy, StateError):
         store.note_exit(run, code)
@@ -95,7 +120,8 @@ def main() -> None:
         parser.add_argument(name, required=True)
     parser.add_argument("--take-over", action="store_true")
     given = parser.parse_args()
-    behaviour = json.loads(Path(given.config).read_text(encoding="utf-8"))
+    text = Path(given.config).read_text(encoding="utf-8")
+    behaviour = json.loads(text) if text.startswith("{") else tomllib.loads(text)
     deaf = behaviour["do"] == "deaf"
     signal.signal(signal.SIGTERM, signal.SIG_IGN if deaf else _ask)
     store = Store.open(Path(given.state_dir))
@@ -113,6 +139,7 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour["do"] == "exit":
         _leave(store, given.run, behaviour["code"])
+    lanes = Lanes(behaviour.get("lanes", []), behaviour.get("holds", ""))
     several = Tables(behaviour.get("tables", []), behaviour.get("fails", []))
     while True:
         wanted = store.wanted(given.job)
@@ -120,7 +147,7 @@ def main() -> None:
             with suppress(Busy, StateError):  # as the real one does on a full disk
                 told = several.look(store, given.job)
                 state = _STATES[wanted].value
-                store.put_report(JobReport(given.job, given.run, state, said_of(told), tables=told))
+                store.put_report(JobReport(given.job, given.run, state, said_of(told), lanes=lanes.now(), tables=told))
         if asked:
             _leave(store, given.run, 12)
         with suppress(SlotkeeperError):

@@ -33,17 +33,19 @@ class Jobs:
     store: Store
     folder: Path
 
-    def config(self, job: str, do: str = "run", **more: object) -> Path:
-        """The file that says how the job's fake driver behaves from its next start on."""
+    def config(self, job: str, do: str = "run", alerts: str = "", **more: object) -> Path:
+        """The file that says how the job's fake driver behaves from its next start on; with `[alerts]`, as TOML."""
         path = self.folder / f"{job}.json"
-        path.write_text(json.dumps({"do": do, **more}), encoding="utf-8")
+        said = {"do": do, **more}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
+        text = "\n".join([*lines, "[alerts]", alerts, ""]) if alerts else json.dumps(said)
+        path.write_text(text, encoding="utf-8")
         return path
 
-    def start(self, job: str, do: str = "run", limits: Limits = FAST, **more: object) -> JobView:
+    def start(self, job: str, do: str = "run", limits: Limits = FAST, alerts: str = "", **more: object) -> JobView:
         """Start a job and wait until its fake driver has reported or ended."""
-        return control.start(
-            self.store, job, str(self.config(job, do, **more)), replace(FAKE, limits=limits), patience=Patience(SOON)
-        )
+        config = str(self.config(job, do, alerts, **more))
+        return control.start(self.store, job, config, replace(FAKE, limits=limits), patience=Patience(SOON))
 
     def view_of_job(self, job: str) -> JobView:
         return observe(self.store, job)

@@ -7,7 +7,7 @@ command with `--json`: describe what it prints in the file of its group, and mak
 
 from __future__ import annotations
 
-from console.cli.schemas import jobs, locks, looking, resets, rows, slots
+from console.cli.schemas import alerts, jobs, locks, looking, resets, rows, slots
 from console.cli.schemas.pieces import Schema
 
 SCHEMAS: dict[str, Schema] = {
@@ -17,5 +17,7 @@ SCHEMAS: dict[str, Schema] = {
     **resets.SCHEMAS,
     **rows.SCHEMAS,
     **looking.SCHEMAS,
+    **alerts.SCHEMAS,
 }
-"""By what is typed: "jobs list", and "slots peek --jsonl" where one command has two; the log by its file's name."""
+"""By what is typed: "jobs list", and "slots peek --jsonl" where one command has two; the log by its file's name,
+and a notification as "alert"."""

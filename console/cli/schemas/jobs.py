@@ -261,7 +261,7 @@ _CHANNEL = thing(
 )
 
 _OF_NOTHING = "it is of nothing of that kind"
-_FAULT = thing(
+FAULT = thing(
     "something that is wrong now",
     {
         "rule": text("a key of a fixed list (docs/alerts.md)"),
@@ -303,7 +303,7 @@ _STATUS = thing(
                 },
             ),
         ),
-        "faults": listed("what is wrong, the worst first", _FAULT),
+        "faults": listed("what is wrong, the worst first", FAULT),
     },
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.cli.schemas import SCHEMAS
+from console.cli.schemas.alerts import NOTIFICATION
 from console.cli.schemas.looking import LOG
 from console.cli.schemas.pieces import DIALECT
 
@@ -54,6 +55,8 @@ def file_of(name: str) -> str:
 def _typed(name: str) -> str:
     if name == LOG:
         return f"a line of {LOG}"
+    if name == NOTIFICATION:
+        return "the command of [alerts] gets it"
     return f"slotkeeper {name}" + ("" if "--" in name else " --json")
 
 

@@ -63,8 +63,10 @@ class AlertsScreen(AckTable):
             self.console.say("this is about no single job or slot", Level.REST)
 
     def ack_of(self, key: str) -> str:
-        """The alert's own key: it changes where the condition ends and comes back."""
-        return key
+        """What it is acknowledged by already, else what it would be: it ends where the condition does."""
+        one, acks = self._alert(key), self._acks()
+        keys = () if one is None else one.ack_keys
+        return next((each for each in keys if each in acks), next(iter(keys), ""))
 
     def action_snooze(self) -> None:
         """Silent for an hour."""

@@ -18,7 +18,7 @@ SPELLING = [
     _case("too deep", "a = " + "[" * 20_000, "nested too deeply"),
     _case("unknown table", VALID + "[surces.x]\n", "config.toml:38", "unknown key surces", "sources"),
     _case("unknown key at the top", 'jbos = "x"\n' + VALID, "config.toml:1", "unknown key jbos", "jobs"),
-    _case("alerts", VALID + "[alerts]\n", "[alerts] is known but not supported yet"),
+    _case("alerts no table", 'alerts = "page"\n' + VALID, "alerts must be a table"),
     _case("sources no table", "sources = 5\n", "sources must be a table"),
     _case("a list of sources", "[[sources]]\nx = 1\n", "sources must be a table"),
     _case("source no table", "[sources]\ndws1 = 1\n", "config.toml:2", "sources.dws1 must be a table"),

@@ -139,7 +139,7 @@ def test_a_table_that_cannot_be_looked_at_is_unknown_and_not_fine() -> None:
 def test_an_acknowledged_alert_counts_no_more_and_comes_back_when_it_is_another_one() -> None:
     found = alerts(monitor(tables=(seen(23.2), replace(seen(14), table="ods.stock"))), NOW)
     first = found[0]
-    acks = {first.key: Ack("li.wei", NOW)}
+    acks = {first.ack_keys[0]: Ack("li.wei", NOW)}
     assert firing(found, acks, NOW) == found[1:]
     assert figures(found, acks, NOW) == "1 firing, 1 acknowledged, 0 silent"
     assert [row.cells["ack"] for row in alert_rows(found, acks, NOW)] == ["-", "li.wei"]
@@ -149,7 +149,7 @@ def test_an_acknowledged_alert_counts_no_more_and_comes_back_when_it_is_another_
 
 def test_a_silence_ends_by_itself() -> None:
     found = alerts(monitor(tables=(seen(23.2),)), NOW)
-    acks = {found[0].key: Ack("li.wei", NOW, NOW + timedelta(hours=1))}
+    acks = {found[0].ack_keys[0]: Ack("li.wei", NOW, NOW + timedelta(hours=1))}
     assert figures(found, acks, NOW) == "0 firing, 0 acknowledged, 1 silent"
     assert firing(found, acks, NOW + timedelta(hours=1)) == found
 

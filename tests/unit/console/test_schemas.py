@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from console.cli.schemas import SCHEMAS
+from console.cli.schemas.alerts import NOTIFICATION
 from console.cli.schemas.looking import LOG
 from console.cli.schemas.pages import document, pages
 from console.commands import demo
@@ -41,7 +42,7 @@ def test_every_command_that_prints_json_has_a_schema_and_no_other_has() -> None:
     with_json = {name for name, options in commands() if "--json" in options}
     with_lines = {f"{name} --jsonl" for name, options in commands() if "--jsonl" in options}
     assert len(with_json) > 20 and with_lines
-    assert set(SCHEMAS) == with_json | with_lines | {LOG}
+    assert set(SCHEMAS) == with_json | with_lines | {LOG, NOTIFICATION}
 
 
 def test_the_pages_are_what_the_schemas_say() -> None:

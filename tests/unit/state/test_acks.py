@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from core.domain.ack import Ack, is_quiet
-from core.state.acks import KEPT, KIND, NAME, AckFile
+from core.domain.ack import Ack, ack_in, is_quiet
+from core.domain.fault import Fault, Party, Severity
+from core.state.acks import KEPT, KIND, NAME, AckFile, ended
 from core.state.folder import StateFolder
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -43,3 +45,31 @@ def test_a_silence_is_over_at_its_time() -> None:
     ack = Ack("a", NOW, NOW + timedelta(minutes=1))
     assert is_quiet(ack, NOW) and not is_quiet(ack, NOW + timedelta(minutes=1)) and not is_quiet(None, NOW)
     assert is_quiet(Ack("a", NOW), NOW + timedelta(days=3))
+
+
+def test_of_what_has_ended_an_acknowledgement_goes_and_a_silence_stays(tmp_path: Path) -> None:
+    found, fault = file(tmp_path), Fault("lag", Party.DN, "dn_1", Severity.WARNING, "late", job="orders")
+    other = Fault("lag", Party.DN, "dn_1", Severity.WARNING, "late", job="stock")
+    for one in (fault, other):
+        found.put(one.ack_keys[0], Ack("a", NOW))
+    silent = Fault("slot_ttl", Party.SLOT, "s1", Severity.WARNING, "14 h left", job="orders")
+    found.put(silent.ack_keys[0], Ack("a", NOW, NOW + timedelta(hours=2)))
+    keys = {fault.key, silent.key}
+    assert ended(found.read(), keys) and not ended(found.read(), {silent.key})
+    assert found.end(keys, NOW).keys() == {other.ack_keys[0], silent.ack_keys[0]}
+
+
+def test_who_has_seen_a_warning_has_not_seen_it_critical_and_the_other_way_round_he_has() -> None:
+    warning = Fault("lag", Party.DN, "dn_1", Severity.WARNING, "late")
+    critical = replace(warning, severity=Severity.CRITICAL)
+    seen, ack = {warning.ack_keys[0]: Ack("a", NOW)}, Ack("b", NOW)
+    assert ack_in(seen, critical.ack_keys) is None
+    assert ack_in({critical.ack_keys[0]: ack}, warning.ack_keys) == ack
+    three = Fault("rows_quarantined", Party.TABLE, "the target", Severity.WARNING, "3 rows", value="3")
+    assert ack_in({three.ack_keys[0]: ack}, replace(three, value="4").ack_keys) is None
+    assert ack_in({warning.ack_keys[0]: ack}, replace(warning, value="41 s").ack_keys) == ack
+
+
+def test_what_began_after_it_was_acknowledged_is_another_one() -> None:
+    assert is_quiet(Ack("a", NOW), NOW, NOW - timedelta(seconds=1))
+    assert not is_quiet(Ack("a", NOW), NOW, NOW + timedelta(seconds=1))

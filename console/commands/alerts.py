@@ -1,0 +1,201 @@
+"""`slotkeeper alerts list|ack|unack|silence|test`: what is told without a console, and what people say of it.
+
+What is said here counts on the console's Alerts screen too, and the other way round. Next door:
+`core.launch.alerting` evaluates, `core.state.acks` keeps what people say; docs/alerts.md lists the rules.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from console.cli import context, diagnostics, output, select
+from console.cli.select import OneJson, StateDir
+from core.alerts.message import fault_values
+from core.alerts.rules import Firing, a_test
+from core.clock import SystemClock
+from core.config import values
+from core.domain.ack import Ack, ack_in, is_quiet
+from core.domain.elapsed import elapsed
+from core.domain.fault import Fault, in_brief
+from core.domain.text import many, safe
+from core.errors import ConfigError, Refused
+from core.judgement.judge import judge
+from core.launch.alert_sender import Sender
+from core.launch.seen import gather
+from core.state.acks import AckFile, Acks
+from core.state.alerts import AlertFile
+from core.state.folder import StateFolder
+from core.state.sqlite import Store
+
+app = typer.Typer(help="What is wrong and who was told: list, acknowledge, silence, test.", no_args_is_help=True)
+
+Which = Annotated[str, typer.Argument(metavar="KEY|NUMBER", help="an alert, as `alerts list` names it")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with it")]
+
+
+def _seconds(text: str) -> float:
+    """A typed duration, four weeks at most."""
+    try:
+        return int(str(values.duration(1_000, 4 * values.WEEK)(text))) / 1000
+    except values.BadValue as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A fault that holds, by its number in the list; `firing` is what is remembered of it."""
+
+    number: int
+    fault: Fault
+    firing: Firing | None
+    ack: Ack | None
+
+
+@app.callback()
+def alerts() -> None:
+    """What is wrong and who was told: list, acknowledge, silence, test."""
+
+
+@app.command("list")
+def list_alerts(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = None) -> None:
+    """What holds now, the worst first, and what was told and said of it; no server is asked."""
+    found, now = _found(ctx, state_dir)
+    if as_json:
+        output.as_json({"alerts": [_values(one, now) for one in found]})
+        return
+    if not found:
+        output.line("nothing is wrong")
+        return
+    columns = ["number", "key", "severity", "rule", "about", "for", "told", "said"]
+    output.table(columns, [_row(one, now) for one in found], select.ascii_only(ctx))
+
+
+@app.command()
+def ack(ctx: typer.Context, which: Which, reason: Why = "", state_dir: StateDir = None) -> None:
+    """Somebody is on it: it is told no more until it ends or grows worse."""
+    now = SystemClock().utc()
+    one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, None, reason)))
+    output.line(f"acknowledged until it ends or grows worse: {_named(one.fault)}", select.ascii_only(ctx))
+
+
+@app.command()
+def unack(ctx: typer.Context, which: Which, state_dir: StateDir = None) -> None:
+    """Take back what was said of it, an acknowledgement or a silence: it is told again."""
+    now = SystemClock().utc()
+
+    def take_back(file: AckFile, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            file.remove(key, now)
+
+    one = _change(ctx, which, state_dir, take_back)
+    output.line(f"taken back: {_named(one.fault)}", select.ascii_only(ctx))
+
+
+@app.command()
+def silence(
+    ctx: typer.Context,
+    which: Which,
+    seconds: Annotated[float, typer.Option("--for", metavar="TIME", help='so long, as in "2h"', parser=_seconds)],
+    reason: Why = "",
+    state_dir: StateDir = None,
+) -> None:
+    """Silent for a time, also where it ends and comes back meanwhile; one that holds then is told again."""
+    now = SystemClock().utc()
+    until = now + timedelta(seconds=seconds)
+    one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, until, reason)))
+    output.line(f"silent until {output.second(until)}: {_named(one.fault)}", select.ascii_only(ctx))
+
+
+@app.command()
+def test(ctx: typer.Context, as_json: OneJson = False) -> None:
+    """Run the command of [alerts] with one notification that is labelled as a test; 1: it did not take it."""
+    loaded = context.of(ctx).load()
+    if not loaded.alerts.command:
+        raise ConfigError(f"{loaded.path}: [alerts] names no command", "set command in [alerts]; see docs/alerts.md")
+    sender = Sender(StateFolder.open(loaded.state_dir), loaded.alerts.command, loaded.alerts.command_timeout)
+    answer = sender.send(a_test(SystemClock().utc()))
+    if as_json:
+        output.as_json({"exit_code": answer.code, "fault": answer.fault or None, "written": answer.written})
+    elif not answer.fault:
+        output.line(f"the command took it{': ' + answer.written if answer.written else ''}", select.ascii_only(ctx))
+    if answer.fault:
+        diagnostics.warn(f"the command did not take it: {answer.said}")
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], datetime]:
+    loaded, folder = select.state_of(ctx, state_dir)
+    now = SystemClock().utc()
+    with Store.existing(folder) as store:
+        faults = judge(gather(store, loaded, now))
+        firing, acks = AlertFile(store.folder).read().firing, AckFile(store.folder).read()
+    standing = {key: one for key, one in firing.items() if not one.over}
+    return [Shown(n, one, standing.get(one.key), _ack(one, acks, now)) for n, one in enumerate(faults, 1)], now
+
+
+def _ack(fault: Fault, acks: Acks, now: datetime) -> Ack | None:
+    """What holds of what was said of it."""
+    found = ack_in(acks, fault.ack_keys)
+    return found if is_quiet(found, now, fault.since) else None
+
+
+def _change(
+    ctx: typer.Context, which: str, state_dir: StateDir, change: Callable[[AckFile, tuple[str, ...]], object]
+) -> Shown:
+    """Change what is said of the alert that is meant; raises Refused where there is none."""
+    found, _ = _found(ctx, state_dir)
+    one = next((each for each in found if which in (str(each.number), each.fault.id)), None)
+    if one is None:
+        known = f"it has {many(len(found), 'alert')}: `slotkeeper alerts list`" if found else "nothing is wrong now"
+        raise Refused(f"there is no alert {which!r}", known)
+    change(AckFile(StateFolder.open(select.state_of(ctx, state_dir)[1])), one.fault.ack_keys)
+    return one
+
+
+def _said(now: datetime, until: datetime | None, reason: str) -> Ack:
+    return Ack(getpass.getuser(), now, until, safe(reason, 200))
+
+
+def _named(fault: Fault) -> str:
+    return f"{fault.id} {fault.rule} {_about(fault)}".rstrip()
+
+
+def _about(fault: Fault) -> str:
+    parts = (fault.job, fault.table, fault.thing if fault.thing != fault.table else "")
+    return " ".join(part for part in parts if part) or fault.name
+
+
+def _since(one: Shown) -> datetime | None:
+    return one.fault.since or (one.firing.began if one.firing else None)
+
+
+def _row(one: Shown, now: datetime) -> list[object]:
+    since = _since(one)
+    lasts = None if since is None else elapsed(since, now)
+    sent = one.firing.sent_at if one.firing else None
+    said = None
+    if one.ack is not None:
+        until = "" if one.ack.until is None else f"silent until {output.second(one.ack.until)}, "
+        said = f"{until}{one.ack.by}{': ' + one.ack.reason if one.ack.reason else ''}"
+    for_ = None if lasts is None else in_brief(lasts)
+    fault = one.fault
+    return [one.number, fault.id, fault.severity.value, fault.rule, _about(fault), for_, output.second(sent), said]
+
+
+def _values(one: Shown, now: datetime) -> dict[str, object]:
+    ack = one.ack
+    return {
+        "number": one.number,
+        "key": one.fault.id,
+        "text": one.fault.said(now),
+        "fault": fault_values(one.fault),
+        "began": _since(one),
+        "sent_at": one.firing.sent_at if one.firing else None,
+        "ack": None if ack is None else {"by": ack.by, "at": ack.at, "until": ack.until, "reason": ack.reason or None},
+    }

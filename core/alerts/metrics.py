@@ -1,0 +1,137 @@
+"""The figures as OpenMetrics text, of what was judged: faults, jobs, lanes, slots. Pure.
+
+Gauges alone, without times: so one text is read by OpenMetrics 1.0
+(https://prometheus.io/docs/specs/om/open_metrics_spec/) and by node_exporter's textfile collector, which reads the
+older format and refuses times. docs/alerts.md lists them. Next door: `core.launch.metrics_file` writes the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.domain.elapsed import elapsed
+from core.domain.fault import Fault
+from core.domain.job import JobState
+from core.domain.text import safe
+from core.judgement.facts import Facts, JobSeen, SlotSeen
+
+MOST = 5_000
+"""Samples of one metric at most: a job of a thousand DNs has a thousand lanes."""
+_LONGEST = 120
+Labels = tuple[tuple[str, str], ...]
+Samples = Iterable[tuple[Labels, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: its name without the prefix, what it means, and its samples; None is no sample."""
+
+    name: str
+    help: str
+    samples: Samples
+
+
+def exposition(facts: Facts, faults: Iterable[Fault]) -> str:
+    """The whole text, which ends with `# EOF`."""
+    lines = [line for one in _metrics(facts, list(faults)) for line in _lines(one)]
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
+    counted = Counter((one.rule, one.job, one.severity.value) for one in faults)
+    names = ("rule", "job", "severity")
+    yield Metric("faults", "Faults that hold now.", [(_labels(names, key), n) for key, n in sorted(counted.items())])
+    yield Metric("evaluation_timestamp_seconds", "When this was judged.", [((), facts.now.timestamp())])
+    yield Metric("state_folder_free_bytes", "Room on the state folder's disk.", [((), facts.machine.free)])
+    yield Metric("job_state", "1 for the state that a job is in.", _states(facts))
+    jobs = [(_labels(("job",), (one.view.name,)), one) for one in facts.jobs]
+    yield Metric("job_up", "1 where a process of the job lives here.", [(key, one.view.lives) for key, one in jobs])
+    yield Metric(
+        "report_age_seconds", "How long ago its driver reported.", [(key, _age(one, facts)) for key, one in jobs]
+    )
+    yield Metric("driver_crashes", "Crashes of its driver within `crashes` of [alerts].", [
+        (key, sum(_is_late(at, facts) for at in one.crashes)) for key, one in jobs
+    ])  # fmt: skip
+    yield Metric("quarantined_rows", "Rows that its target lacks.", [
+        (key, None if one.view.report is None else one.view.report.quarantined) for key, one in jobs
+    ])  # fmt: skip
+    yield from _lanes(facts)
+    slots = ("source", "table", "slot", "job")
+    left = [(_labels(slots, (one.source, one.table, one.slot, one.job)), _left(one, facts)) for one in facts.slots]
+    yield Metric("slot_left_seconds", "What is left of a slot's TTL if nobody registers.", left)
+
+
+def _states(facts: Facts) -> Samples:
+    for one in facts.jobs:
+        for state in JobState:
+            yield _labels(("job", "state"), (one.view.name, state.value)), one.view.state is state
+
+
+def _lanes(facts: Facts) -> Iterator[Metric]:
+    lags = [
+        (_labels(("job", "lane"), (one.view.name, lane)), lag)
+        for one in facts.jobs
+        if one.view.state.has_process
+        for lane, lag in one.lags.items()
+    ]
+    yield Metric("lane_lag_seconds", "How far a lane is behind its source; absent where nobody can tell.", lags)
+    behind = [
+        (_labels(("job", "lane"), (one.view.name, lane.name)), lane.known_behind)
+        for one in facts.jobs
+        if one.view.report is not None and one.view.reported and one.view.state.has_process
+        for lane in one.view.report.lanes
+    ]
+    yield Metric("lane_behind_commits", "Commits between a lane and its latest, in the unit of its source.", behind)
+
+
+def _is_late(at: datetime, facts: Facts) -> bool:
+    past = elapsed(at, facts.now)
+    return past is not None and past < facts.limits.crashes
+
+
+def _age(one: JobSeen, facts: Facts) -> float | None:
+    at = one.view.reported_at
+    return None if at is None else elapsed(at, facts.now)
+
+
+def _left(one: SlotSeen, facts: Facts) -> float | None:
+    return None if one.expires_at is None else max(0.0, (one.expires_at - facts.now).total_seconds())
+
+
+# -- text ------------------------------------------------------------------------------------------------------------
+
+
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
+    return tuple(zip(names, (safe(one, _LONGEST) for one in values), strict=True))
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    """A metric without a sample is left out; of samples with one set of labels the last stays."""
+    samples = {labels: value for labels, value in metric.samples if value is not None}
+    if not samples:
+        return
+    name = f"slotkeeper_{metric.name}"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} {_escaped(metric.help)}"
+    for labels, value in list(samples.items())[:MOST]:
+        shown = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels)
+        yield f"{name}{{{shown}}} {_number(value)}" if shown else f"{name} {_number(value)}"
+
+
+def _escaped(text: str) -> str:
+    r"""
+    >>> print(_escaped('a"b' + chr(92) + chr(10)))
+    a\"b\\\n
+    """
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    """
+    >>> _number(True), _number(3), _number(0.25), _number(1.7e9)
+    ('1', '3', '0.25', '1700000000')
+    """
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

@@ -1,0 +1,140 @@
+"""When a fault is told, told again, and told to be over: from faults and what is remembered to notifications. Pure.
+
+Next door: `core.judgement` says what is wrong, `core.alerts.options` are the values of `[alerts]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from enum import Enum
+
+from core.domain.ack import Ack, ack_in, is_quiet
+from core.domain.elapsed import elapsed
+from core.domain.fault import Fault, Party, Severity, is_worse
+
+
+class Kind(Enum):
+    """What a notification says of its fault; the values are those of its JSON."""
+
+    FIRED = "fired"
+    AGAIN = "again"
+    CLEARED = "cleared"
+    TEST = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A fault as it was judged last; `began` is when it was judged first.
+
+    `sent_at` and `sent_as` (how bad it was said to be) are of its last telling, None where nobody was told. `over`: it
+    has ended; it is remembered until the gap has passed, so that one which comes back is not told sooner.
+    """
+
+    fault: Fault
+    began: datetime
+    sent_at: datetime | None = None
+    sent_as: Severity | None = None
+    over: bool = False
+
+
+Remembered = Mapping[str, Firing]
+"""By `Fault.key`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What is told of one fault at one moment; `new`: nothing of it was told before, or it was over since."""
+
+    kind: Kind
+    fault: Fault
+    began: datetime
+    at: datetime
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is remembered from now on, what is to be told, and the keys of what has ended."""
+
+    firing: Remembered
+    notifications: tuple[Notification, ...] = ()
+    ended: frozenset[str] = frozenset()
+
+
+def _all(fault: Fault) -> bool:
+    return True
+
+
+def evaluate(
+    faults: Iterable[Fault],
+    before: Remembered,
+    acks: Mapping[str, Ack],
+    gap: float,
+    now: datetime,
+    judged: Callable[[Fault], bool] = _all,
+) -> Evaluation:
+    """One evaluation, `gap` in seconds.
+
+    A fault is told when it begins, at once when it grows worse, and again each time the gap has passed; one that
+    somebody acknowledged or silenced is not. One that was told is told to be cleared, once, when a judgement lacks it.
+    One that comes back sooner than the gap after its last telling is told when the gap has passed. `judged` says which
+    faults this judgement could have found: others are neither told nor ended.
+    """
+    found = {one.key: one for one in faults if judged(one)}
+    firing = dict(before)
+    notes: list[Notification] = []
+    for key, fault in found.items():
+        firing[key], kind = _seen(fault, before.get(key), ack_in(acks, fault.ack_keys), gap, now)
+        if kind is not None:
+            new = key not in before or before[key].sent_as is None
+            notes.append(Notification(kind, fault, firing[key].began, now, new))
+    gone = {key: one for key, one in before.items() if key not in found and judged(one.fault)}
+    for key, one in gone.items():
+        firing[key] = replace(one, sent_as=None, over=True)
+    notes += [Notification(Kind.CLEARED, one.fault, one.began, now) for one in gone.values() if one.sent_as is not None]
+    firing = {key: one for key, one in firing.items() if not one.over or _recent(one, gap, now)}
+    return Evaluation(firing, tuple(notes), frozenset(key for key, one in gone.items() if not one.over))
+
+
+def _seen(
+    fault: Fault, before: Firing | None, ack: Ack | None, gap: float, now: datetime
+) -> tuple[Firing, Kind | None]:
+    """A fault that holds: what is remembered of it, and whether it is told."""
+    if before is None or before.over:
+        kept = Firing(fault, fault.since or now, None if before is None else before.sent_at)
+    else:
+        kept = replace(before, fault=fault)
+    if kept.sent_at is not None and elapsed(kept.sent_at, now) is None:
+        kept = replace(kept, sent_at=now)  # a clock that was set back: the gap begins anew
+    if is_quiet(ack, now, fault.since) or not _due(kept, fault, gap, now):
+        return kept, None
+    new = kept.sent_as is None or is_worse(fault.severity, kept.sent_as)
+    return replace(kept, sent_at=now, sent_as=fault.severity), Kind.FIRED if new else Kind.AGAIN
+
+
+def _due(kept: Firing, fault: Fault, gap: float, now: datetime) -> bool:
+    if kept.sent_as is not None and is_worse(fault.severity, kept.sent_as):
+        return True
+    return not _recent(kept, gap, now)
+
+
+def _recent(one: Firing, gap: float, now: datetime) -> bool:
+    """Whether it was told within the gap."""
+    past = None if one.sent_at is None else elapsed(one.sent_at, now)
+    return past is not None and past < gap
+
+
+def standing(firing: Remembered) -> Iterator[Firing]:
+    """Those that hold."""
+    return (one for one in firing.values() if not one.over)
+
+
+def a_test(now: datetime) -> Notification:
+    """A notification that is labelled as a test, of no fault."""
+    fault = Fault(
+        "test", Party.PERSON, "a test", Severity.WARNING, "somebody asked for a test notification", "nothing is wrong",
+        "nothing: this is a TEST",
+    )  # fmt: skip
+    return Notification(Kind.TEST, fault, now, now.astimezone(timezone.utc))

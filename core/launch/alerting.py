@@ -1,0 +1,221 @@
+"""Evaluates what is to be told, every few seconds: by each supervisor for its job, and by `jobs ensure` for all.
+
+It never raises and waits for nobody: what it cannot do it says once in the job's log, and tries again. Who evaluates
+shares what is remembered with all others of the state folder, so that nothing is told twice.
+Next door: `core.alerts.rules` decides, `core.launch.alert_sender` tells, `core.launch.metrics_file` writes the figures.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from core.alerts.options import AlertOptions
+from core.alerts.outbox import AlertState, may_try, queued
+from core.alerts.rules import Evaluation, Firing, Kind, evaluate
+from core.config.load import load_alerts
+from core.config.model import Loaded
+from core.domain.fault import Fault
+from core.domain.text import safe
+from core.errors import Busy, SlotkeeperError
+from core.judgement.facts import Facts, Machine
+from core.judgement.judge import judge
+from core.launch import alert_sender, metrics_file
+from core.launch.seen import gather
+from core.state import started
+from core.state.acks import AckFile, ended
+from core.state.alerts import AlertFile
+from core.state.faults import StateError
+from core.state.sqlite import Store
+
+Say = Callable[[str, str], None]
+"""Told the key of an event and its words: what the log of a job is to say."""
+_AS = {True: "[alerts] is as it was", False: "nothing is told, [alerts] cannot be read"}
+_LAST_SECONDS = 1.0
+"""So long an evaluation that cannot be left to the next one waits for its turn."""
+_REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that hold now, read anew where the file has changed; one that is broken leaves the last good ones.
+
+    They are `known` once they have been read.
+    """
+
+    file: Path | None
+    options: AlertOptions
+    known: bool = False
+    stamp: tuple[int, int] = (0, 0)
+    fault: str = ""
+
+    def renewed(self, env: Mapping[str, str], kept: Callable[[], str | None]) -> Options:
+        """The same, or with what the file says by now; at first also with the text that was `kept` for the run."""
+        if self.file is None:
+            return self
+        try:
+            found = self.file.stat()
+            stamp = (found.st_mtime_ns, found.st_ino)
+            if stamp == self.stamp:
+                return self
+            return Options(self.file, load_alerts(self.file, env), True, stamp)
+        except (SlotkeeperError, OSError) as error:
+            said = replace(self, stamp=(0, 0), fault=safe(error, 300))
+            text = None if self.known else kept()
+            with suppress(SlotkeeperError):
+                return said if text is None else replace(said, options=load_alerts(self.file, env, text), known=True)
+            return said
+
+
+class Alerting:
+    """One process's evaluations."""
+
+    def __init__(
+        self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
+    ) -> None:
+        """`job` is the one whose `run` is supervised here, "" for all; `config` its file, `loaded` what it says."""
+        self._run = run
+        self._store = store
+        self._say = say
+        self._job = job
+        self._loaded = loaded
+        self._options = Options(
+            Path(config) if config else None, loaded.alerts if loaded else AlertOptions(), bool(loaded)
+        )
+        self._file = AlertFile(store.folder)
+        self._due = 0.0
+        self._unsaved: AlertState | None = None
+        self._said: dict[str, str] = {}
+
+    def tick(self, every: float, now: bool = False) -> None:
+        """Evaluate where that is due, or at once; nothing that goes wrong in it is anybody else's concern."""
+        if not now and time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + every
+        try:
+            self._evaluate(_LAST_SECONDS if now else 0.0)
+            self._once("alerts not evaluated", "")
+        except Exception as error:  # whoever watches a job goes on with that, whatever this is
+            self._once(
+                "alerts not evaluated", f"alerts could not be evaluated: {safe(error, 300) or type(error).__name__}"
+            )
+
+    def _evaluate(self, patience: float) -> None:
+        alert_sender.reap()
+        self._options = self._options.renewed(os.environ, self._kept)
+        options = self._options.options
+        self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
+        if not self._options.known:
+            return  # what was told to nobody must not count as told
+        now = datetime.fromtimestamp(self._store.now(), timezone.utc)
+        facts, readable = self._facts(options, now)
+        faults = judge(facts)
+        lock = self._file.try_lock(patience)
+        if lock is not None:  # else another evaluates, or notes what became of a notification
+            try:
+                self._tell(faults, self._judged(facts) if readable else _of_the_store, options, now)
+            finally:
+                lock.release()
+        if options.metrics_file is not None and readable:
+            fault = metrics_file.write(options.metrics_file, facts, faults)
+            self._once("metrics file", fault)
+
+    def _kept(self) -> str | None:
+        """The configuration that our run was started with."""
+        return started.kept(self._store.folder, self._run) if self._run else None
+
+    def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:
+        """What there is to judge, and whether the state store could be read."""
+        try:
+            return gather(self._store, self._loaded, now, limits=options.limits), True
+        except Busy:
+            raise
+        except (SlotkeeperError, OSError) as error:
+            machine = Machine(str(self._store.folder.path), str(error))
+            return Facts(now, machine=machine, limits=options.limits), False
+
+    def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
+        """Which faults are told here: all, or those of our job, of this machine and its slots, and of orphans."""
+        if not self._job:
+            return _all
+        others = {one.view.name for one in facts.jobs if one.view.supervisor_alive} - {self._job}
+        return lambda one: one.rule != _REFUSED and (one.rule.startswith("slot_") or one.job not in others)
+
+    def _tell(
+        self, faults: tuple[Fault, ...], judged: Callable[[Fault], bool], options: AlertOptions, now: datetime
+    ) -> None:
+        before = self._unsaved or self._file.read()
+        acks = AckFile(self._store.folder).read()
+        found = evaluate(faults, before.firing, acks, options.limits.gap, now, judged)
+        outbox = queued(before.outbox, found.notifications) if options.command else ()
+        failure = before.failure if options.command else None
+        state = AlertState(found.firing, outbox, failure)
+        self._log(found)
+        kept = _same(before, state) or self._saved(state)
+        self._end_acks(acks, found, now)
+        self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
+        if outbox and not kept:
+            self._send(options, state)
+        elif outbox and may_try(failure, now) and not self._file.is_sending():
+            alert_sender.spawn(self._store.folder, options)
+
+    def _saved(self, state: AlertState) -> bool:
+        """Keep what is remembered; in this process's memory where the disk takes nothing."""
+        try:
+            self._file.save(state)
+        except StateError as error:
+            self._unsaved = state
+            self._once("alerts not remembered", f"what was told is not remembered: {error.message}")
+            return False
+        self._unsaved = None
+        self._once("alerts not remembered", "")
+        return True
+
+    def _send(self, options: AlertOptions, state: AlertState) -> None:
+        """Give what waits to a sender at once: it could not be kept for one."""
+        alert_sender.spawn(self._store.folder, options, state.outbox)
+        self._unsaved = replace(state, outbox=())
+
+    def _end_acks(self, acks: Mapping[str, object], found: Evaluation, now: datetime) -> None:
+        if ended(AckFile(self._store.folder).read() if acks else {}, found.ended):
+            try:
+                AckFile(self._store.folder).end(found.ended, now)
+            except (StateError, Busy) as error:
+                self._once("acknowledgement", f"an acknowledgement of what has ended stays: {error.message}")
+
+    def _log(self, found: Evaluation) -> None:
+        for one in found.notifications:
+            words = "is over" if one.kind is Kind.CLEARED else one.fault.said(one.at)
+            self._say("", f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {words}")
+
+    def _once(self, what: str, text: str, is_event: bool = False) -> None:
+        """Say something when it begins to be so; `text` is "" while it is not."""
+        before, self._said[what] = self._said.get(what, ""), text
+        if text and not before:
+            self._say(what if is_event else "", text)
+
+
+def _all(fault: Fault) -> bool:
+    return True
+
+
+def _of_the_store(fault: Fault) -> bool:
+    return fault.rule == _UNREADABLE
+
+
+def _same(before: AlertState, after: AlertState) -> bool:
+    """Whether nothing that matters has changed: how long a fault lasts by now is no reason to write."""
+    return _kept(before) == _kept(after)
+
+
+def _kept(state: AlertState) -> tuple[object, ...]:
+    return {key: _mark(one) for key, one in state.firing.items()}, state.outbox, state.failure
+
+
+def _mark(one: Firing) -> tuple[object, ...]:
+    return one.began, one.sent_at, one.sent_as, one.over, one.fault.severity

@@ -1,0 +1,143 @@
+"""What is remembered of alerts, in one small file of the state folder that its supervisors share under a lock.
+
+A damaged file counts as none: an alert too many is better than one too few.
+Next door: `core.alerts` decides, `core.launch.alerting` evaluates; `core.state.resets` writes files so that a crash
+leaves the old or the new.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Any
+
+from core.alerts.outbox import AlertState, Failure, Waiting
+from core.alerts.rules import Firing, Kind, Notification
+from core.domain.fault import Fault, Party, Severity
+from core.state.faults import StateError
+from core.state.folder import FolderLock, StateFolder
+from core.state.resets import ResetFiles
+
+KIND, NAME = "alerts", "state"
+LOCK, SENDER_LOCK = "evaluation", "sender"
+_LOCK_SECONDS = 5.0
+
+
+class AlertFile:
+    """The remembered alerts of one state folder."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+        self._files = ResetFiles(folder)
+
+    def read(self) -> AlertState:
+        """What is remembered; nothing where the file cannot be read."""
+        try:
+            return state_of(self._files.load(KIND, NAME) or "{}")
+        except StateError:
+            return AlertState()
+
+    def save(self, state: AlertState) -> None:
+        """Put it in the place of what was remembered, under the lock; StateError where it cannot be written."""
+        self._files.save(KIND, NAME, text_of(state))
+
+    def try_lock(self, seconds: float = 0.0) -> FolderLock | None:
+        """The lock under which it is read and saved; None where another has it for so long."""
+        end = time.monotonic() + seconds
+        while (lock := self._folder.try_lock(KIND, LOCK)) is None and time.monotonic() < end:
+            time.sleep(0.02)
+        return lock
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The same, waited for: what is done under it takes milliseconds. Raises Busy."""
+        with self._folder.locked(KIND, LOCK, _LOCK_SECONDS):
+            yield
+
+    def try_sender(self) -> FolderLock | None:
+        """The lock of who gives notifications to the command; None while another does."""
+        return self._folder.try_lock(KIND, SENDER_LOCK)
+
+    def is_sending(self) -> bool:
+        """Whether somebody gives notifications to the command now."""
+        return self._folder.is_locked(KIND, SENDER_LOCK)
+
+
+def text_of(state: AlertState) -> str:
+    """The state as text."""
+    firing = [_values(asdict(one) | {"fault": _fault_values(one.fault)}) for one in state.firing.values()]
+    outbox = [{"begun": one.begun} | notification_values(one.notification) for one in state.outbox]
+    failure = None if state.failure is None else _values(asdict(state.failure))
+    return json.dumps({"firing": firing, "outbox": outbox, "failure": failure})
+
+
+def state_of(text: str) -> AlertState:
+    """The state again; an empty one where the text is none of ours."""
+    try:
+        found = json.loads(text)
+        firing = [_firing(one) for one in found.get("firing", ())]
+        outbox = tuple(Waiting(notification_of(one), bool(one["begun"])) for one in found.get("outbox", ()))
+        failure = found.get("failure")
+        return AlertState(
+            {one.fault.key: one for one in firing},
+            outbox,
+            None
+            if failure is None
+            else Failure(
+                _moment(failure["since"]), _moment(failure["at"]), int(failure["tries"]), str(failure["cause"])
+            ),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return AlertState()
+
+
+def notification_values(one: Notification) -> dict[str, Any]:
+    """A notification as JSON values that `notification_of` reads."""
+    return _values(asdict(one) | {"fault": _fault_values(one.fault)})
+
+
+def notification_of(found: dict[str, Any]) -> Notification:
+    """It again; raises ValueError, KeyError or TypeError for anything else."""
+    kind, began, at = Kind(found["kind"]), _moment(found["began"]), _moment(found["at"])
+    return Notification(kind, _fault(found["fault"]), began, at, bool(found["new"]))
+
+
+def _firing(found: dict[str, Any]) -> Firing:
+    sent_as = found["sent_as"]
+    return Firing(
+        _fault(found["fault"]),
+        _moment(found["began"]),
+        None if found["sent_at"] is None else _moment(found["sent_at"]),
+        None if sent_as is None else Severity(sent_as),
+        bool(found["over"]),
+    )
+
+
+def _fault_values(fault: Fault) -> dict[str, Any]:
+    return _values({name: getattr(fault, name) for name in Fault.__dataclass_fields__})
+
+
+def _fault(found: dict[str, Any]) -> Fault:
+    since = None if found["since"] is None else _moment(found["since"])
+    return Fault(**{**found, "party": Party(found["party"]), "severity": Severity(found["severity"]), "since": since})
+
+
+def _values(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: _value(value) for name, value in found.items()}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    return value.value if isinstance(value, Party | Severity | Kind) else value
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError("a moment has its offset from UTC")
+    return found
