@@ -90,7 +90,7 @@ def _ended(seen: JobSeen) -> Fault:
         return _of_process("job_dead", seen, Severity.CRITICAL, cause, _stands(view))
     name = next((one for one in TroubleName if one.value == view.trouble), None)
     party = _PARTIES[name] if name is not None and name in _PARTIES else Party.PROCESS
-    called = view.trouble or "FAILED"
+    called = view.trouble or f"job {safe(view.name, 60)}"
     do = view.safe or f"`slotkeeper jobs start {typed(view.name)}` goes on where the sink's progress rows stand"
     return Fault(
         "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),

@@ -171,4 +171,4 @@ def test_what_is_worse_than_not_known_stays_worse(place: Place, capsys: pytest.C
     place.write(VALID, password="none")
     assert main(place.words()) == 2
     said = capsys.readouterr()
-    assert "CRITICAL  orders_rt  FAILED: FAILED: gone" in said.out and "job orders_rt: password_file" in said.err
+    assert "CRITICAL  orders_rt  FAILED: gone" in said.out and "job orders_rt: password_file" in said.err

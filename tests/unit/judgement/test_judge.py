@@ -102,7 +102,7 @@ def test_a_job_that_failed_names_whose_fault_it_was(trouble: str, party: Party) 
     ended = replace(VIEW, state=JobState.FAILED, trouble=trouble, reason=f"{trouble}: dn_1: why".removeprefix(": "))
     (one,) = told(replace(ended, supervisor_alive=False, driver_alive=False))
     assert (one.rule, one.party, one.severity) == ("job_failed", party, Severity.CRITICAL)
-    assert one.said(NOW).count(trouble or "FAILED") == 1, "a trouble is named once"
+    assert one.said(NOW).count(trouble or "job orders") == 1, "a trouble is named once"
 
 
 def test_unknown_is_never_fine() -> None:
