@@ -47,7 +47,7 @@ def _restore(world: World) -> str:
     world.begins()
     with closing(world.warehouse.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
-        cursor.execute(f"DELETE FROM {TABLE} WHERE order_no >= {LATE_FIRST}")
+        cursor.execute(f"DELETE FROM {TABLE} WHERE order_no BETWEEN {LATE_FIRST} AND {LATE_FIRST + FEW}")
         cursor.execute("DELETE FROM dws.slot WHERE slot_name = %s", (SLOT,))
     return f"the source was restored from a backup: {FEW} rows less, and no points of the slot"
 

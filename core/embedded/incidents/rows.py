@@ -26,18 +26,21 @@ from core.embedded.orders import TABLE
 LIMIT = 5
 """Rows that may be in quarantine in the nights of bad rows."""
 _KEEP = {"on_bad_row": "quarantine", "quarantine_limit": LIMIT}
-_NOT_NEW = f"ALTER TABLE {TARGET} ADD CONSTRAINT not_late CHECK (order_no < {LATE_FIRST}) NOT VALID"
+_NOT_LATE = (
+    f"ALTER TABLE {TARGET} ADD CONSTRAINT not_late"
+    f" CHECK (order_no NOT BETWEEN {LATE_FIRST} AND {LATE_FIRST + FEW}) NOT VALID"
+)
 
 
 def _one_bad_row(world: World) -> str:
-    world.at_sink(_NOT_NEW)
+    world.at_sink(_NOT_LATE)
     world.begins()
     write(world, 1)
     return f"a CHECK constraint was added to {TARGET}, and one row came that it refuses"
 
 
 def _many_bad_rows(world: World) -> str:
-    world.at_sink(_NOT_NEW)
+    world.at_sink(_NOT_LATE)
     world.begins()
     write(world, FEW)
     return f"a CHECK constraint was added to {TARGET}, and {FEW} rows came that it refuses: more than {LIMIT}"
