@@ -17,16 +17,7 @@ from core.embedded.incidents.registry import INCIDENTS
 from core.embedded.warehouse import Warehouse
 from tests.support.nights import world
 
-OFTEN = (
-    "dead-slot",
-    "ddl-reset",
-    "poison-row",
-    "vacuum-blocked",
-    "driver-killed",
-    "clock-skew",
-    "half-open-line",
-    "disk-full",
-)
+OFTEN = ("dead-slot", "poison-row", "clock-skew", "disk-full")
 """The quicker ones, of each group at least one; the others are played by the chaos run."""
 NIGHTS = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pytest.mark.chaos,)) for one in INCIDENTS]
 
