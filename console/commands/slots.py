@@ -84,7 +84,7 @@ def list_slots(
             found.append(slot_commands.poll(loaded, its_source, its_table))
         except SlotkeeperError as error:
             failed.append((f"{its_source} {its_table}", error))
-    left = _left_behind(loaded, source, table, found)
+    left = _left_behind(loaded, source, table, found) if found or not failed else []
     if as_json:
         errors = [{"place": place, "error": str(reason)} for place, reason in failed]
         output.as_json(

@@ -50,6 +50,9 @@ from core.state.folder import StateFolder
 from core.wiring import worker
 from core.wiring.driver import end_job_sessions
 
+FOLLOWED_LIMIT_MS = 2_000
+"""What a sink has for saying which tables its progress rows are of: that is told beside something else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Polled:
@@ -83,13 +86,18 @@ def poll(loaded: Loaded, source: str, table: str) -> Polled:
 def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[str, str], dict[str, str]]:
     """The jobs that had a table which they have no more, by their slots, by (source, table) that no job reads.
 
-    By the progress rows of its former job; nothing of a sink that does not answer.
+    By the progress rows of its former job; nothing of a sink that does not answer at once, which is asked no more.
     """
-    read = set(tables(loaded))
+    read, silent = set(tables(loaded)), set[str]()
     found: dict[tuple[str, str], dict[str, str]] = {}
     for job in (one for one in loaded.jobs.values() if one.binlog.binlog):
-        with suppress(SlotkeeperError), closing(open_store(job)) as session:
-            for name, its_source, its_table, slot in session.followed():
+        if job.store_at[0].place in silent:
+            continue
+        silent.add(job.store_at[0].place)
+        with suppress(SlotkeeperError), closing(open_store(job, FOLLOWED_LIMIT_MS)) as session:
+            rows = session.followed()
+            silent.remove(job.store_at[0].place)
+            for name, its_source, its_table, slot in rows:
                 ours = (name, its_source, slot) == (job.name, job.source.name, job.slot)
                 place = (its_source, its_table)
                 if ours and place not in read and source in ("", its_source) and table in ("", its_table):

@@ -12,6 +12,7 @@ import pytest
 from console.__main__ import main
 from console.commands import jobs as command
 from core.domain.job import JobState
+from core.judgement.limits import Limits
 from core.launch import view
 from core.state.audit import FILE, Audit
 from tests.support.jobs import Jobs
@@ -138,6 +139,6 @@ def test_a_driver_that_lives_and_no_longer_reports_is_shown_as_that(
     jobs.start("orders")
     assert call(jobs, "show", "orders") == 0
     assert "has not reported" not in capsys.readouterr().out
-    monkeypatch.setattr(command, "STALE_SECONDS", -60.0)
+    monkeypatch.setattr(command, "LIMITS", Limits(silent_warning=-60.0))
     assert call(jobs, "show", "orders") == 0
     assert "its driver lives and has not reported for" in capsys.readouterr().out

@@ -36,6 +36,8 @@ _SHOWN_BLOCKER: dict[str, Schema] = {
     "prepared": maybe(text("the name of a prepared transaction"), "it is a session"),
     "job": maybe(text("the job that its name says"), "it says none"),
     "since": maybe(moment("when its transaction began"), _HIDDEN),
+    "node": maybe(text("the node whose lock it is"), "the server told none"),
+    "query_id": _BLOCKER["query"],
 }
 _SHOWN: dict[str, Schema] = {
     name: _WAIT[name] for name in ("pid", "session", "thing", "mode", "statement", "waits")

@@ -248,6 +248,10 @@ SCHEMAS: dict[str, Schema] = {
     "slots list": thing(
         "the slots of tables",
         {
+            "taken_out": listed(
+                "slots of tables that a job had and has no more, as long as the source keeps them",
+                thing("a slot", {"source": _SOURCE, "table": _TABLE, "slot": text("its name"), "job": text("the job")}),
+            ),
             "tables": listed(
                 "each table that answered",
                 thing(
