@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         diagnostics.note("interrupted")
         return INTERRUPTED
     except Exception as error:  # the top of a front end
-        code = int(diagnostics.report(error, _log()))
+        code = int(_unwritten() or diagnostics.report(error, _log()))
     return UNJUDGED if judges(args) else code
 
 
@@ -62,8 +62,19 @@ def _log() -> Path:
     return default_state_dir(os.environ) / "console.log"
 
 
+def _unwritten() -> int:
+    """The exit code where what was to be printed cannot be written, as onto a full disk; 0 where it can."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _let_go_of_stdout()
+        diagnostics.warn(f"what was to be printed cannot be written: {error.strerror or error}")
+        return int(diagnostics.ExitCode.FAILED)
+    return 0
+
+
 def _let_go_of_stdout() -> None:
-    """Whoever read stdout has gone: what is still buffered must not raise again when the interpreter ends."""
+    """Whoever read stdout has gone, or its disk is full: what is still buffered must not raise again when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
