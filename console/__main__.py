@@ -74,7 +74,7 @@ def _unwritten() -> int:
 
 
 def _let_go_of_stdout() -> None:
-    """Whoever read stdout has gone, or its disk is full: what is still buffered must not raise again when the interpreter ends."""
+    """Its reader has gone, or its disk is full: what is still buffered must not raise again at the interpreter's end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
