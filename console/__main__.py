@@ -74,7 +74,7 @@ def _unwritten() -> int:
 
 
 def _let_go_of_stdout() -> None:
-    """Its reader has gone, or its disk is full: what is still buffered must not raise again at the interpreter's end."""
+    """Its reader has gone, or its disk is full: what is still buffered must not raise when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
