@@ -149,6 +149,9 @@ class DwsSource:
     def _seen(self) -> TableIdentity:
         rows = self.session.rows("identity", {"table": self.table})
         if all(row[4] < 0 for row in rows):
+            # a table that is made again meanwhile has its name looked up as of now, and its key as of the statement
+            rows = self.session.rows("identity", {"table": self.table})
+        if all(row[4] < 0 for row in rows):
             refuse([eligibility.no_key(self.table)], "source")
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
             refuse([eligibility.deferrable(self.table)], "source")
