@@ -1,0 +1,102 @@
+"""Questions over MySQL's protocol, to a server that speaks it: a session that is opened at the first, with limits.
+
+Next door: `core.sinks.doris` asks a Doris; errors name the side `where` it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pymysql
+from pymysql.constants import CR, ER
+from pymysql.cursors import SSCursor
+
+from core.domain.endpoint import Login
+from core.domain.text import safe
+from core.drivers import deadline
+from core.errors import AccessRefused, Refused, SlotkeeperError, Unclassified, Unreachable
+
+_GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
+_LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
+READ_SECONDS = 60
+
+
+class MysqlQueries:
+    """One session; calls one at a time, `sever` from any thread."""
+
+    def __init__(self, login: Login, where: str, read_seconds: float = READ_SECONDS) -> None:
+        self._login = login
+        self._where = where
+        self._seconds = read_seconds
+        self._line: Any = None
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """A statement's rows; a session that has broken is opened anew at the next."""
+        try:
+            line = self._opened()
+            with deadline.limited(line._sock.fileno(), self._seconds), line.cursor() as cursor:
+                cursor.execute(statement, tuple(values) if values else None)
+                return list(cursor.fetchall())
+        except (pymysql.MySQLError, OSError) as error:
+            raise self._failed(error) from error
+
+    def streamed(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """The same, a row at a time as they come; the session takes no other statement meanwhile."""
+        try:
+            line = self._opened()
+            with deadline.limited(line._sock.fileno(), self._seconds), line.cursor(SSCursor) as cursor:
+                cursor.execute(statement, tuple(values) if values else None)
+                yield from cursor.fetchall_unbuffered()
+        except (pymysql.MySQLError, OSError) as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> SlotkeeperError:
+        found = translated(error, self._where)
+        if isinstance(found, Unreachable):
+            self.close()
+        return found
+
+    def _opened(self) -> Any:
+        if self._line is None:
+            endpoint = self._login.endpoint
+            self._line = pymysql.connect(
+                host=endpoint.host,
+                port=endpoint.port,
+                user=endpoint.user,
+                password=self._login.password,
+                connect_timeout=max(1, endpoint.connect_timeout_ms // 1000),
+                read_timeout=max(1, endpoint.connect_timeout_ms // 1000),
+                charset="utf8mb4",
+                program_name=self._login.name,
+                local_infile=False,
+                autocommit=True,
+            )
+            self._line._read_timeout = None  # of the login; the deadline of each call is over all of its answer
+        return self._line
+
+    def sever(self) -> None:
+        """Cut the session off without waiting."""
+        line = self._line
+        if line is not None and line._sock is not None:
+            deadline.shut(line._sock.fileno())
+
+    def close(self) -> None:
+        """End the session without a word that somebody would have to take; safe to call twice."""
+        line, self._line = self._line, None
+        if line is not None:
+            line._force_close()
+
+
+def translated(error: Exception, where: str) -> SlotkeeperError:
+    """One of our errors for what the driver raises; its text is the server's own, bounded, and holds no row."""
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = safe(str(error.args[1] if len(error.args) > 1 else type(error).__name__), 300)
+    if number in _GONE or isinstance(error, OSError | pymysql.err.InterfaceError):
+        return Unreachable(text, where=where, code=str(number or ""))
+    if number in _LOGIN:
+        return AccessRefused(text, "check user, password and rights", where=where, code=str(number))
+    low = text.lower()
+    if "unknown database" in low or "unknown table" in low or "does not exist" in low:
+        return Refused(text, "the database or the table was dropped, or never made", where=where)
+    return Unclassified(text, where=where, code=str(number or ""))

@@ -1,0 +1,363 @@
+"""Bytes of a replication stream as events, version 4 of the format: pure, and no row is decoded here.
+
+Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
+Doxygen pages (libbinlogevents). An event that is not known and not marked as ignorable is refused by its number, and
+so is every form that would hide rows (compressed events, transaction payloads). Next door: `table_map.py` reads a
+table's description, `rows.py` compiles the decoder of its rows.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
+
+HEADER = struct.Struct("<IBIIIH")
+HEADER_BYTES = HEADER.size
+CHECKSUM_BYTES = 4
+ARTIFICIAL = 0x20
+"""Header flag: made by the server for this stream, not in the file."""
+IGNORABLE = 0x80
+STATEMENT_END = 0x01
+NO_TABLE = 0xFFFFFF
+"""The table id of a rows event that only ends a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`time` in seconds since 1970, `size` in bytes with header and checksum, `end` the low 32 bits of where it ends
+    in its file (0 for an artificial event)."""
+
+    time: int
+    code: int
+    server_id: int
+    size: int
+    end: int
+    flags: int
+
+    @property
+    def is_artificial(self) -> bool:
+        """Whether the server made it for this stream: it moves no offset."""
+        return bool(self.flags & ARTIFICIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of which nothing more is needed."""
+
+    header: Header
+
+
+@dataclass(frozen=True, slots=True)
+class Rotate(Event):
+    """What follows lies in `file` from `offset` on."""
+
+    file: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FormatDescription(Event):
+    """The first event of a file: which server wrote it, and whether its events end in a CRC32."""
+
+    server_version: str
+    checksum: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Event):
+    """A statement as it was written; BEGIN, COMMIT and XA among them."""
+
+    schema: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Event):
+    """The commit of a transaction (XID_EVENT)."""
+
+
+@dataclass(frozen=True, slots=True)
+class XaPrepared(Event):
+    """The rows of a transaction that is prepared and may still be rolled back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MariaGtid(Event):
+    """The begin of a MariaDB event group; `standalone` is one that has no commit of its own (DDL)."""
+
+    domain: int
+    server: int
+    sequence: int
+    standalone: bool
+    ddl: bool
+    prepared_xa: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlGtid(Event):
+    """The begin of a MySQL transaction; `source` is None for an anonymous one."""
+
+    source: UUID | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class MariaGtidList(Event):
+    """The last GTID of each domain before this file: (domain, server, sequence)."""
+
+    last: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(Event):
+    """Nothing has happened: the stream has reached `end` of the header in `file`."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped(Event):
+    """The description of a table for the rows events that follow."""
+
+    table: TableMap
+
+
+class Action(Enum):
+    """What a rows event did to its rows."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Event):
+    """Rows of one table, undecoded: `body[begin:stop]`. `before` and `after` are the bitmaps of the columns present."""
+
+    action: Action
+    table_id: int
+    ends_statement: bool
+    width: int
+    before: bytes
+    after: bytes
+    body: bytes
+    begin: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incident(Event):
+    """The server lost events: it says so itself, in `message`."""
+
+    message: str
+
+
+class Parser:
+    """Events of one stream, in their order: what the format description says holds for those behind it."""
+
+    def __init__(self) -> None:
+        self._checksum = False
+
+    def parse(self, packet: bytes, at: int = 0) -> Event:
+        """The event that begins at `at` and ends with the packet.
+
+        Raises Damaged where a checksum or a length is wrong, Unsupported for what is refused by name.
+        """
+        if len(packet) - at < HEADER_BYTES:
+            raise Damaged(f"an event has {len(packet) - at} bytes, less than its header of {HEADER_BYTES}")
+        header = Header(*HEADER.unpack_from(packet, at))
+        if header.size != len(packet) - at:
+            raise Damaged(f"event type {header.code} says that it has {header.size} bytes, and has {len(packet) - at}")
+        stop = self._without_checksum(header, packet, at)
+        read = _READ.get(header.code)
+        if read is None:
+            return _other(header)
+        try:
+            event = read(header, packet, at + HEADER_BYTES, stop)
+        except BinlogError:
+            raise
+        except (struct.error, IndexError, ValueError) as error:
+            raise Damaged(f"event type {header.code} of {header.size} bytes cannot be read") from error
+        if isinstance(event, FormatDescription):
+            self._checksum = event.checksum
+        return event
+
+    def _without_checksum(self, header: Header, packet: bytes, at: int) -> int:
+        """Where the event ends without its checksum, which is checked."""
+        stop = len(packet)
+        if header.code == 15:
+            stop -= CHECKSUM_BYTES
+            if not packet[stop - 1]:
+                return stop  # its place is there without checksums too
+            checked = True
+        elif header.is_artificial or header.code in (27, 41):
+            # made while another file's checksums hold, or none: only its own bytes tell
+            return stop - CHECKSUM_BYTES if _matches(packet, at) else stop
+        else:
+            checked = self._checksum
+        if not checked:
+            return stop
+        if not _matches(packet, at):
+            raise Damaged(
+                f"the checksum of an event of type {header.code} that ends at {header.end} is wrong",
+                "the binlog is damaged, or the line is: read it again; if it stays, take a new snapshot",
+            )
+        return len(packet) - CHECKSUM_BYTES
+
+
+def _matches(packet: bytes, at: int) -> bool:
+    stop = len(packet) - CHECKSUM_BYTES
+    return zlib.crc32(memoryview(packet)[at:stop]) == int.from_bytes(packet[stop:], "little")
+
+
+def _rotate(header: Header, body: bytes, at: int, stop: int) -> Event:
+    return Rotate(header, body[at + 8 : stop].decode(), int.from_bytes(body[at : at + 8], "little"))
+
+
+def _format_description(header: Header, body: bytes, at: int, stop: int) -> Event:
+    version, name = struct.unpack_from("<H50s", body, at)
+    if version != 4:
+        raise Unsupported(f"the binlog has format version {version}, only 4 is read", "servers before 5.0 are too old")
+    server = name.rstrip(b"\0").decode()
+    if body[at + 56] != HEADER_BYTES:
+        raise Damaged(f"event headers of {body[at + 56]} bytes, not {HEADER_BYTES}")
+    algorithm = body[stop - 1]
+    if algorithm not in (0, 1):
+        raise Unsupported(f"binlog checksum algorithm {algorithm} is not known (0 is none, 1 CRC32)")
+    return FormatDescription(header, server, algorithm == 1)
+
+
+def _query(header: Header, body: bytes, at: int, stop: int) -> Event:
+    schema_bytes, _, status_bytes = struct.unpack_from("<BHH", body, at + 8)
+    start = at + 13 + status_bytes
+    schema = body[start : start + schema_bytes].decode("utf-8", "replace")
+    return Query(header, schema, body[start + schema_bytes + 1 : stop].decode("utf-8", "replace"))
+
+
+def _commit(header: Header, body: bytes, at: int, stop: int) -> Event:
+    return Commit(header)
+
+
+def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
+    # one phase: prepared and committed in one (MySQL, XA_prepare_event)
+    return Commit(header) if body[at] else XaPrepared(header)
+
+
+def _mapped(header: Header, body: bytes, at: int, stop: int) -> Event:
+    return Mapped(header, parse_table_map(body, at, stop))
+
+
+def _rows(header: Header, body: bytes, at: int, stop: int) -> Event:
+    action, version = _ROWS[header.code]
+    table = int.from_bytes(body[at : at + 6], "little")
+    flags = int.from_bytes(body[at + 6 : at + 8], "little")
+    at += 8
+    if version == 2:
+        at += int.from_bytes(body[at : at + 2], "little")  # extra: partitions and replication channels
+    width, at = length_encoded(body, at)
+    size = (width + 7) // 8
+    before = after = body[at : at + size]
+    at += size
+    if action is Action.UPDATE:
+        after = body[at : at + size]
+        at += size
+    if at > stop:
+        raise Damaged(f"a rows event of {header.size} bytes is shorter than its own description")
+    ends = bool(flags & STATEMENT_END)
+    return Rows(header, action, table, ends, width, before, after, body, at, stop)
+
+
+def _maria_gtid(header: Header, body: bytes, at: int, stop: int) -> Event:
+    sequence, domain, flags = struct.unpack_from("<QIB", body, at)
+    kinds = bool(flags & 1), bool(flags & 32), bool(flags & 64)
+    return MariaGtid(header, domain, header.server_id, sequence, *kinds)
+
+
+def _maria_gtid_list(header: Header, body: bytes, at: int, stop: int) -> Event:
+    count = int.from_bytes(body[at : at + 4], "little") & 0x0FFFFFFF
+    found = tuple(struct.unpack_from("<IIQ", body, at + 4 + 16 * number) for number in range(count))
+    return MariaGtidList(header, found)
+
+
+def _mysql_gtid(header: Header, body: bytes, at: int, stop: int) -> Event:
+    if header.code == 34:
+        return MysqlGtid(header, None, 0)
+    number = int.from_bytes(body[at + 17 : at + 25], "little", signed=True)
+    return MysqlGtid(header, UUID(bytes=body[at + 1 : at + 17]), number)
+
+
+def _heartbeat(header: Header, body: bytes, at: int, stop: int) -> Event:
+    return Heartbeat(header, body[at:stop].decode() if header.code == 27 else "")
+
+
+def _incident(header: Header, body: bytes, at: int, stop: int) -> Event:
+    return Incident(header, body[at + 3 : at + 3 + body[at + 2]].decode("utf-8", "replace"))
+
+
+_ROWS = {
+    23: (Action.INSERT, 1),
+    24: (Action.UPDATE, 1),
+    25: (Action.DELETE, 1),
+    30: (Action.INSERT, 2),
+    31: (Action.UPDATE, 2),
+    32: (Action.DELETE, 2),
+}
+_READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
+    2: _query,
+    4: _rotate,
+    15: _format_description,
+    16: _commit,
+    19: _mapped,
+    26: _incident,
+    27: _heartbeat,
+    33: _mysql_gtid,
+    34: _mysql_gtid,
+    38: _xa_prepared,
+    41: _heartbeat,
+    162: _maria_gtid,
+    163: _maria_gtid_list,
+    **dict.fromkeys(_ROWS, _rows),
+}
+_PASSED_OVER = frozenset({3, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 164})
+"""STOP, INTVAR, RAND, USER_VAR (of statements), IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT,
+VIEW_CHANGE, ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none has a row."""
+_COMPRESSED = "turn log_bin_compress off at the source, and take a new snapshot"
+_REFUSED = {
+    39: (
+        "partial JSON updates (PARTIAL_UPDATE_ROWS_EVENT) are not read",
+        "set binlog_row_value_options = '' at the source, and take a new snapshot",
+    ),
+    40: (
+        "a compressed transaction (TRANSACTION_PAYLOAD_EVENT) is not read",
+        "set binlog_transaction_compression = OFF at the source, and take a new snapshot",
+    ),
+    42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not read", "use GTIDs without tags at the source"),
+    165: ("a compressed statement (QUERY_COMPRESSED_EVENT) is not read", _COMPRESSED),
+    **{code: (f"compressed rows (event type {code}) are not read", _COMPRESSED) for code in range(166, 172)},
+    **{code: (f"row events from before version 5.1 (type {code}) are not read", "") for code in (20, 21, 22)},
+    **{
+        code: (
+            f"LOAD DATA as a statement (event type {code}) is not read",
+            "set binlog_format = ROW at the source, and take a new snapshot",
+        )
+        for code in (6, 7, 8, 9, 10, 11, 12, 17, 18)
+    },
+}
+
+
+def _other(header: Header) -> Event:
+    if header.code in _REFUSED:
+        raise Unsupported(*_REFUSED[header.code])
+    if header.code in _PASSED_OVER or header.flags & IGNORABLE:
+        return Event(header)
+    raise Unsupported(
+        f"event type {header.code} is not known, so it may hold rows",
+        "the server is newer than what is supported: see docs/mysql.md",
+    )

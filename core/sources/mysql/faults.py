@@ -1,0 +1,93 @@
+"""How an error of MySQL or MariaDB counts: the server's number first, its words where one number means many things.
+
+Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the words of 1236 are those
+of sql/rpl_source.cc and sql/sql_repl.cc. Next door: `core.retry` decides from the kind.
+"""
+
+from __future__ import annotations
+
+from core.domain.text import safe
+from core.drivers import my
+from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unclassified, Unreachable
+from core.sources.mysql.errors import BinlogError, Damaged
+
+REPLICA_RIGHTS = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
+"""What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""
+_LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1184, 1203, 1205})
+_LOST |= {1927, 2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055, 3032, 4031}
+_LOGIN = frozenset({1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151})
+_RIGHTS = frozenset({1142, 1143, 1227, 1370})
+_BUSY = frozenset({1205, 1213, 1226, 1637, 3024, 1969})
+_PURGED = (
+    "could not find first log file name",
+    "could not find gtid state requested",
+    "cannot replicate because the master purged",
+    "cannot replicate because the source purged",
+    "has purged binary logs containing gtids",
+    "purged required binary logs",
+)
+_NO_SUCH_PLACE = (
+    "impossible position",
+    "exceeded max_allowed_packet",
+    "truncated in the middle",
+    "bogus data in log event",
+    "which is not in the master's binlog",
+    "slave has more gtids than the master",
+    "replica has more gtids than the source",
+)
+_OTHER_READER = ("same server_uuid/server_id", "same server_id", "same server_uuid")
+
+
+def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
+    """As `classify`, of a session that has logged in: MariaDB says "access denied" for a replica's right too."""
+    if my.code_of(error) == _DENIED:
+        message = f"source {place}: {safe(my.said(error), 300)}"
+        return AccessRefused(message, REPLICA_RIGHTS.format(user=user), str(_DENIED), "source")
+    return classify(error, place, user)
+
+
+_DENIED = 1045
+
+
+def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
+    """The error of ours for a driver's; `place` is the endpoint in words, `user` the login as a GRANT names it."""
+    code, text = my.code_of(error), safe(my.said(error), 300)
+    message, number = f"source {place}: {text}", str(code or "")
+    if isinstance(error, my.NoAnswer):
+        return Unreachable(f"source {place} {text}", "", "08000", "source").after_limit()
+    if code in (1236, 4052) or any(words in text.lower() for words in _OTHER_READER):
+        return _of_dump(message, text.lower(), number)
+    if code in _RIGHTS:
+        return AccessRefused(message, REPLICA_RIGHTS.format(user=user), number, "source")
+    if code in _LOGIN:
+        return AccessRefused(message, "check user, password and host of the login at the server", number, "source")
+    if code in (1146, 1049, 1051):
+        return Trouble(message, "the table is gone or renamed", number, "source", name=TroubleName.SCHEMA_CHANGED)
+    if code == 1381:
+        return Refused(message, "set log_bin, and binlog_format = ROW, and restart the server", number, "source")
+    if code in _BUSY:
+        return Busy(message, "", number, "source").after_limit(code in (3024, 1969))
+    kind = Unreachable if code in _LOST else Unclassified
+    return kind(message, "", number, "source")
+
+
+def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
+    """Error 1236, which a server gives for whatever ends a dump."""
+    if any(words in text for words in _OTHER_READER):
+        hint = "give each reader a server_id of its own: two of one id end each other"
+        return Refused(f"{message} (another replica reads with this server_id)", hint, number, "source")
+    if any(words in text for words in _PURGED):
+        hint = "the binlog behind the stored position was purged: take a new snapshot, and keep binlogs for longer"
+        return Trouble(message, hint, number, "source", name=TroubleName.SLOT_LOST)
+    if any(words in text for words in _NO_SUCH_PLACE):
+        hint = "the server has no such place: it was restored, reset or replaced; take a new snapshot"
+        return Trouble(message, hint, number, "source", name=TroubleName.SOURCE_OLDER)
+    return Unclassified(message, "", number, "source")
+
+
+def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:
+    """The error of ours for bytes that cannot be read; `where` is the last transaction's end before them."""
+    message = f"source {place}, binlog behind {where}: {error.message}"
+    if isinstance(error, Damaged) and not error.cure:
+        return Refused(message, "report it with the server's version; a new snapshot goes round it", "", "source")
+    return Refused(message, error.cure, "", "source")

@@ -1,0 +1,118 @@
+"""Positions of a binlog: a file and an offset at a transaction's end, and the GTIDs that are done there. Pure.
+
+Files are ordered by the number at their name's end, which goes beyond 999999 (MySQL, "The Binary Log"); offsets are
+counted by us, because an event's own end has 32 bits. Next door: `transactions.py` makes them, `gtid.py` has GTIDs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from core.domain.position import Order, Position
+from core.errors import Defect
+from core.sources.mysql.gtid import Gtids, order_of, parse_gtids
+
+FIRST_OFFSET = 4
+"""Where the first event of a file begins."""
+_TEXT = re.compile(r"(?P<file>[^/]+\.\d+)/(?P<offset>\d+)(?:/(?P<gtids>.+))?")
+_OFFSET_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlPosition(Position):
+    """Everything before `offset` of `file` has been applied; it is where a transaction has ended, or a file begins.
+
+    `gtids` are what was done until there, None where that is not known: then only the server whose file it is has
+    the place.
+    """
+
+    file: str
+    offset: int
+    gtids: Gtids | None = None
+
+    @property
+    def text(self) -> str:
+        """`file/offset`, and the GTIDs behind another slash where they are known.
+
+        >>> MysqlPosition("mysql-bin.000003", 1234).text
+        'mysql-bin.000003/1234'
+        """
+        gtids = "" if self.gtids is None else self.gtids.text
+        return f"{self.file}/{self.offset}/{gtids}".rstrip("/")
+
+    @property
+    def shown(self) -> str:
+        """The file's number and the offset.
+
+        >>> MysqlPosition("mysql-bin.000003", 1234).shown
+        '3:1234'
+        """
+        return f"{self.number}:{self.offset}"
+
+    @property
+    def number(self) -> int:
+        """The number of the file."""
+        return int(self.file.rpartition(".")[2])
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """File and offset as one number, and 0: rows of a transaction are behind its begin."""
+        return self.number << _OFFSET_BITS | self.offset, 0
+
+    @property
+    def from_here(self) -> MysqlPosition:
+        """Itself: what lies behind it is read."""
+        return self
+
+    @property
+    def place(self) -> MysqlPosition:
+        """Itself."""
+        return self
+
+    def order(self, other: Position) -> Order:
+        """By GTIDs where both have them, else by file and offset; UNKNOWN for files of two names.
+
+        >>> one, two = parse_position("b.999999/900"), parse_position("b.1000000/4")
+        >>> one.order(two), two.order(parse_position("other.000001/4"))
+        (<Order.BEFORE: -1>, <Order.UNKNOWN: None>)
+        """
+        two = ours(other)
+        if self.gtids is not None and two.gtids is not None:
+            found = order_of(self.gtids, two.gtids)
+            if found is not Order.SAME or not self._same_files(two):
+                return found
+        if not self._same_files(two):
+            return Order.UNKNOWN
+        mine, its = (self.number, self.offset), (two.number, two.offset)
+        return Order.SAME if mine == its else Order.BEFORE if mine < its else Order.AFTER
+
+    def _same_files(self, other: MysqlPosition) -> bool:
+        return self.file.rpartition(".")[0] == other.file.rpartition(".")[0]
+
+    def ahead_of(self, other: Position) -> int | None:
+        """Bytes beyond it in the same file; None across files, whose sizes are not known here."""
+        two = ours(other)
+        return max(0, self.offset - two.offset) if self.file == two.file else None
+
+
+def ours(position: Position) -> MysqlPosition:
+    """The same position; raises Defect for one of another dialect."""
+    if not isinstance(position, MysqlPosition):
+        raise Defect(f"a position of another kind: {position.text}")
+    return position
+
+
+def parse_position(text: str) -> MysqlPosition:
+    """The position of a stored or typed text; raises ValueError where it is none.
+
+    >>> parse_position("mysql-bin.000003/1234/3-77-200").gtids.text
+    '3-77-200'
+    """
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("no position of a binlog: file/offset, or file/offset/GTIDs")
+    offset = int(found["offset"])
+    if not FIRST_OFFSET <= offset < 1 << _OFFSET_BITS:
+        raise ValueError(f"a binlog's first event begins at offset {FIRST_OFFSET}")
+    return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""))

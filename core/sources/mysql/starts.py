@@ -1,0 +1,140 @@
+"""Where a job without a position begins: the oldest place, the newest, a moment, GTIDs, or a consistent copy's place.
+
+Each is a transaction's end. Next door: `position.py` has positions, `stream.py` reads from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from core.drivers import my
+from core.errors import Refused
+from core.sources.mysql.errors import Damaged
+from core.sources.mysql.events import FormatDescription, Parser, Rotate
+from core.sources.mysql.gtid import Gtids, MariaState, parse_gtids
+from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from core.sources.mysql.requirements import ServerFacts, newest
+
+_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogFile:
+    """A file that the server still has; `bytes` may grow for the last."""
+
+    name: str
+    bytes: int
+
+
+def binlog_files(session: my.Session) -> list[BinlogFile]:
+    """The files from the oldest on; needs REPLICATION CLIENT (MariaDB: BINLOG MONITOR). Raises DriverError."""
+    return [BinlogFile(str(row[0]), int(row[1])) for row in session.rows("SHOW BINARY LOGS")]
+
+
+def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) -> Gtids | None:
+    """The GTIDs that are done at a transaction's end of a file; None where the server cannot tell (MySQL)."""
+    if not facts.is_mariadb or offset >= 1 << 32:
+        return None
+    row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))
+    return parse_gtids(str(row[0])) if row is not None and row[0] else None
+
+
+def latest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
+    """Where the binlog ends now. Raises DriverError."""
+    file, offset = newest(session)
+    return MysqlPosition(file, offset, gtids_at(session, facts, file, offset))
+
+
+def earliest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
+    """Where the oldest file begins. Raises DriverError."""
+    first = binlog_files(session)[0].name
+    return MysqlPosition(first, FIRST_OFFSET, gtids_at(session, facts, first, FIRST_OFFSET))
+
+
+def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
+    """The place behind GTIDs that a person has typed; it is read by GTID. Raises Refused where the text is none, or
+    leaves out a MariaDB domain, which would be read from its oldest transaction on without a word."""
+    try:
+        gtids = parse_gtids(text)
+    except ValueError as error:
+        raise Refused(f"{text!r}: {error}", "write them as the server shows them") from None
+    file, offset = newest(session)
+    if isinstance(gtids, MariaState):
+        now = gtids_at(session, facts, file, offset)
+        missing = sorted(set(now.last) - set(gtids.last)) if isinstance(now, MariaState) else []
+        if missing:
+            named = ", ".join(map(str, missing))
+            raise Refused(
+                f"{text!r} leaves out domain {named}, which would be read from its oldest transaction on",
+                f"name every domain; domain-server-0 is the oldest; the server is at {now.text if now else 'none'}",
+            )
+    return MysqlPosition(file, offset, gtids)
+
+
+def file_of_moment(files: Sequence[BinlogFile], began: Callable[[str], int], moment: int) -> BinlogFile | None:
+    """The last file that began at or before a moment in seconds since 1970; None where the oldest began later.
+
+    `began` tells when a file began; it is asked for some of the files only.
+    """
+    low, high = 0, len(files)
+    while low < high:
+        middle = (low + high) // 2
+        if began(files[middle].name) <= moment:
+            low = middle + 1
+        else:
+            high = middle
+    return files[low - 1] if low else None
+
+
+def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str) -> int:
+    """When a file began, in seconds since 1970 by the source's clock. Raises DriverError, BinlogError."""
+    session = connect()
+    try:
+        my.register(session, replica, int(_SECONDS))
+        dump = my.dump_file(session, replica, file, FIRST_OFFSET, blocking=False)
+        parser = Parser()
+        while (packet := dump.packet(_SECONDS)) is not None:
+            event = parser.parse(packet, 1)
+            if isinstance(event, FormatDescription):
+                return event.header.time
+            if not isinstance(event, Rotate):
+                break
+        raise Damaged(f"{file} does not begin with its own description")
+    finally:
+        session.close()
+
+
+def at_moment(
+    session: my.Session,
+    facts: ServerFacts,
+    connect: Callable[[], my.Session],
+    replica: my.Replica,
+    moment: int,
+) -> MysqlPosition:
+    """The begin of the file in which a moment lies: what is older than the moment in it is read again, never left out.
+
+    Raises Refused where the oldest file began later: what was before it is gone.
+    """
+    files = binlog_files(session)
+    found = file_of_moment(files, lambda name: file_began(connect, replica, name), moment)
+    if found is None:
+        hint = "take a snapshot, or begin at the oldest place: earliest"
+        raise Refused("the oldest binlog that the server still has began after that moment", hint, "", "source")
+    return MysqlPosition(found.name, FIRST_OFFSET, gtids_at(session, facts, found.name, FIRST_OFFSET))
+
+
+def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
+    """Begin a consistent snapshot in this session, and the place in the binlog at which it stands. MariaDB only.
+
+    MariaDB, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT": no lock is taken, and the place is exact for
+    tables of engines with transactions. Raises DriverError, Refused for a server that does not tell the place.
+    """
+    session.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    status = {str(name).lower(): str(value) for name, value in session.rows("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+    file, offset = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
+    if not file or not offset:
+        session.rows("ROLLBACK")
+        raise Refused("this server does not tell where in its binlog a snapshot stands", "MariaDB does", "", "source")
+    return MysqlPosition(file, int(offset), gtids_at(session, facts, file, int(offset)))

@@ -1,0 +1,159 @@
+"""One stream of a binlog as a replica reads it: from a transaction's end on, as rows, statements and ends.
+
+A stream that breaks is not mended here: whoever reads begins another at the last end that it has stored, and what it
+has not stored comes again. Next door: `core.drivers.my` has the packets, `transactions.py` says what counts,
+`faults.py` how an error counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from core.drivers import my
+from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from core.sources.mysql import faults
+from core.sources.mysql.errors import BinlogError
+from core.sources.mysql.events import Parser
+from core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
+from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from core.sources.mysql.statements import Statement
+from core.sources.mysql.transactions import Alive, End, Item, Table, TableRows, Transactions
+
+HEARTBEATS = 4
+"""A stream without a word for so many heartbeats is lost."""
+WRITE_SECONDS = 600
+"""For how long a server keeps the line of a reader that is busy."""
+_LARGEST_OFFSET = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a stream is read: who reads, which tables' rows are given, and by what its begin is named."""
+
+    replica: my.Replica
+    tables: Collection[Table]
+    by_gtid: bool = False
+
+
+class Stream:
+    """A stream under way; every call raises an error of `core.errors`."""
+
+    def __init__(
+        self, connect: Callable[[], my.Session], place: str, user: str, start: MysqlPosition, reading: Reading
+    ) -> None:
+        self._place = place
+        self._user = user
+        self._reading = reading
+        self._start = start
+        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid)
+        self._connect = connect
+        self._dump: my.Dump | None = None
+        self._parser = Parser()
+
+    @property
+    def last(self) -> MysqlPosition:
+        """The end of the last transaction that was read."""
+        return self._transactions.last
+
+    def items(self, blocking: bool) -> Iterator[Item]:
+        """What comes; ends where the binlog ends unless it is `blocking`: then heartbeats come as `Alive`."""
+        try:
+            dump = self._dump = self._begin(blocking)
+            limit = self._reading.replica.heartbeat * HEARTBEATS
+            while (packet := dump.packet(limit)) is not None:
+                item = self._transactions.take(self._parser.parse(packet, 1))
+                if item is not None and not self._is_before(item):
+                    yield item
+        except my.DriverError as error:
+            raise faults.classify(error, self._place, self._user) from error
+        except BinlogError as error:
+            raise faults.of_binlog(error, self._place, self.last.text) from error
+        finally:
+            self.close()
+
+    def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
+        """Exactly (start, up_to], both ends of transactions. Refused where there is no such end, or the binlog ends
+        before it."""
+        if not self._start < up_to:
+            return
+        for item in self.items(blocking=False):
+            if isinstance(item, Alive):
+                continue
+            yield item
+            if not is_end(item) or self.last < up_to:
+                continue
+            if up_to < self.last:
+                raise self._refused(f"{up_to.text} is not the end of a transaction")
+            return
+        if self.last < up_to:
+            raise self._refused(f"the binlog ends at {self.last.text}, before {up_to.text}")
+
+    def close(self) -> None:
+        """End the stream; safe to call twice."""
+        dump, self._dump = self._dump, None
+        if dump is not None:
+            dump.close()
+
+    def _refused(self, what: str) -> SlotkeeperError:
+        hint = "positions are stored at ends of transactions only: this one is of another server, or was typed"
+        return Refused(f"source {self._place}: {what}", hint, "", "source")
+
+    def _begin(self, blocking: bool) -> my.Dump:
+        session = self._connect()
+        try:
+            my.register(session, self._reading.replica, WRITE_SECONDS)
+            return self._dump_on(session, blocking)
+        except my.DriverError as error:
+            session.close()
+            raise faults.as_replica(error, self._place, self._user) from error
+        except BaseException:
+            session.close()
+            raise
+
+    def _dump_on(self, session: my.Session, blocking: bool) -> my.Dump:
+        start, replica = self._start, self._reading.replica
+        if not self._reading.by_gtid:
+            check_life(session, start, self._place)
+            dumped = _dumped_from(start)
+            return my.dump_file(session, replica, dumped.file, dumped.offset, blocking)
+        if isinstance(start.gtids, MariaState):
+            return my.dump_maria_gtid(session, replica, start.gtids.text, blocking)
+        if isinstance(start.gtids, MysqlSet):
+            return my.dump_mysql_gtid(session, replica, start.gtids.encoded, blocking)
+        raise self._refused(f"{start.text} has no GTIDs to begin at")
+
+    def _is_before(self, item: Item) -> bool:
+        """Whether it lies before the start: of a file that could only be read from its begin."""
+        if self._start.offset <= _LARGEST_OFFSET or self._reading.by_gtid:
+            return False
+        return not self._start < self.last if is_end(item) else self.last < self._start
+
+
+def is_end(item: Item) -> bool:
+    """Whether a transaction ended with it."""
+    return isinstance(item, End) or (isinstance(item, Statement) and item.ends)
+
+
+def _dumped_from(start: MysqlPosition) -> MysqlPosition:
+    """Where a dump begins for a position: offsets in the protocol have 32 bits, so beyond 4 GiB at the file's begin."""
+    return start if start.offset <= _LARGEST_OFFSET else MysqlPosition(start.file, FIRST_OFFSET, None)
+
+
+def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
+    """Raise Trouble (SOURCE OLDER) where the server's file has other GTIDs there: it was reset, or is another server.
+
+    MariaDB tells the GTIDs of a place (BINLOG_GTID_POS); MySQL does not, and nothing is checked.
+    """
+    if not isinstance(start.gtids, MariaState) or start.offset > _LARGEST_OFFSET:
+        return
+    row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
+    if row is None or row[0] is None:
+        return  # no such file, or purged: the dump says which
+    there = parse_gtids(str(row[0])) or MariaState({})
+    if there != start.gtids:
+        message = (
+            f"source {place}: {start.file}/{start.offset} has GTIDs {row[0] or 'none'} now, not {start.gtids.text}"
+        )
+        hint = "the binlog was reset, or this is another server: go on by GTID, or take a new snapshot"
+        raise Trouble(message, hint, "", "source", name=TroubleName.SOURCE_OLDER)

@@ -1,0 +1,283 @@
+"""A TABLE_MAP event: a table's name and its columns' physical types, and what the server adds about them. Pure.
+
+Names, signs, character sets and labels come as optional fields; MySQL since 8.0.1 and MariaDB since 10.5 write them,
+as `binlog_row_metadata` says. Sources: MySQL, Table_map_event in the server's Doxygen pages; that a YEAR has a sign
+too is `has_signedess_information_type` in sql/field_common_properties.h, and MariaDB does the same.
+Next door: `columns.py` joins it with what information_schema says.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+
+BINARY = 63
+"""The collation of bytes."""
+
+
+class Type:
+    """Codes of column types (enum_field_types)."""
+
+    DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR = range(14)
+    NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2, TYPED_ARRAY = range(14, 21)
+    BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
+    VECTOR = 242
+    JSON, NEWDECIMAL, ENUM, SET, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = range(245, 256)
+
+
+NUMERIC = frozenset(
+    {Type.TINY, Type.SHORT, Type.INT24, Type.LONG, Type.LONGLONG, Type.NEWDECIMAL, Type.FLOAT, Type.DOUBLE, Type.YEAR}
+)
+_LENGTH_BLOBS = frozenset(
+    {Type.BLOB, Type.TINY_BLOB, Type.MEDIUM_BLOB, Type.LONG_BLOB, Type.GEOMETRY, Type.JSON, Type.BLOB_COMPRESSED}
+)
+CHARACTER = frozenset(
+    {
+        *(Type.STRING, Type.VAR_STRING, Type.VARCHAR, Type.BLOB, Type.TINY_BLOB, Type.MEDIUM_BLOB, Type.LONG_BLOB),
+        *(Type.BLOB_COMPRESSED, Type.VARCHAR_COMPRESSED),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalColumn:
+    """A column as rows have it. `code` is the real type (ENUM and SET come as STRING); `first` and `second` are what
+    the type needs: see `_metadata`. None is what the event does not say."""
+
+    code: int
+    first: int
+    second: int
+    nullable: bool
+    name: str | None = None
+    unsigned: bool | None = None
+    collation: int | None = None
+    labels: tuple[bytes, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """`layout` is everything but the table's number: equal layouts have equal decoders.
+
+    `unread` says why the columns cannot be read, where they cannot: that is of no consequence to other tables.
+    """
+
+    number: int
+    schema: str
+    table: str
+    columns: tuple[PhysicalColumn, ...]
+    key: tuple[int, ...] | None
+    layout: bytes
+    unread: str = ""
+
+    @property
+    def named(self) -> bool:
+        """Whether the event names its columns, which it does with all else about them."""
+        return bool(self.columns) and all(one.name is not None for one in self.columns)
+
+
+def length_encoded(body: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded integer and where the next thing begins. Raises IndexError beyond the end.
+
+    >>> length_encoded(bytes([250]), 0), length_encoded(bytes([252, 1, 2]), 0)
+    ((250, 1), (513, 3))
+    """
+    first = body[at]
+    if first < 251:
+        return first, at + 1
+    size = {252: 2, 253: 3, 254: 8}.get(first)
+    if size is None or at + 1 + size > len(body):
+        raise Damaged(f"a length that begins with byte {first} cannot be read")
+    return int.from_bytes(body[at + 1 : at + 1 + size], "little"), at + 1 + size
+
+
+def parse_table_map(body: bytes, at: int, stop: int) -> TableMap:
+    """The table map in body[at:stop]. Raises IndexError where not even the table's name is there."""
+    number = int.from_bytes(body[at : at + 6], "little")
+    start = at = at + 8
+    schema = body[at + 1 : at + 1 + body[at]].decode()
+    at += body[at] + 2
+    table = body[at + 1 : at + 1 + body[at]].decode()
+    at += body[at] + 2
+    layout = body[start:stop]
+    try:
+        return TableMap(number, schema, table, *_columns(body, at, stop), layout)
+    except BinlogError as error:
+        return TableMap(number, schema, table, (), None, layout, error.message)
+    except (struct.error, IndexError, ValueError):
+        return TableMap(number, schema, table, (), None, layout, "its columns' description cannot be read")
+
+
+def _columns(body: bytes, at: int, stop: int) -> tuple[tuple[PhysicalColumn, ...], tuple[int, ...] | None]:
+    count, at = length_encoded(body, at)
+    codes = body[at : at + count]
+    at += count
+    size, at = length_encoded(body, at)
+    physical = _metadata(codes, body[at : at + size])
+    at += size
+    nulls = body[at : at + (count + 7) // 8]
+    at += len(nulls)
+    if at > stop or len(codes) != count:
+        raise Damaged("its columns' description is cut short")
+    columns = [
+        PhysicalColumn(*column, nullable=bool(nulls[i // 8] >> (i % 8) & 1)) for i, column in enumerate(physical)
+    ]
+    return _described(columns, dict(_fields(body, at, stop)))
+
+
+def _metadata(codes: bytes, meta: bytes) -> Iterator[tuple[int, int, int]]:
+    """(real type, first, second) of each column.
+
+    first and second are: FLOAT, DOUBLE, BLOB and the like (bytes of the value or of its length, 0); VARCHAR and STRING
+    (most bytes of the value, 0); ENUM, SET (bytes, 0); NEWDECIMAL (precision, scale); BIT (bytes, bits); the second
+    kind of temporal types (digits of the fraction, 0).
+    """
+    at = 0
+    for code in codes:
+        if code in _LENGTH_BLOBS or code in (Type.FLOAT, Type.DOUBLE, Type.TIMESTAMP2, Type.DATETIME2, Type.TIME2):
+            yield code, meta[at], 0
+            at += 1
+        elif code in (Type.VARCHAR, Type.VARCHAR_COMPRESSED):
+            yield code, struct.unpack_from("<H", meta, at)[0], 0
+            at += 2
+        elif code == Type.BIT:
+            yield code, meta[at + 1] + bool(meta[at]), meta[at + 1] * 8 + meta[at]
+            at += 2
+        elif code == Type.NEWDECIMAL:
+            yield code, meta[at], meta[at + 1]
+            at += 2
+        elif code in (Type.STRING, Type.VAR_STRING, Type.ENUM, Type.SET):
+            yield _string(meta[at], meta[at + 1])
+            at += 2
+        elif code in (Type.TYPED_ARRAY, Type.VECTOR) or code in (Type.NULL, Type.NEWDATE) or 20 < code < 245:
+            # its metadata cannot be skipped, so nothing behind it can be read either
+            raise Unsupported(f"a column has type {code}, which is not read", "leave the table out of the job")
+        else:
+            yield code, 0, 0
+
+
+def _string(first: int, second: int) -> tuple[int, int, int]:
+    """The real type of a STRING and its length, two bits of which are hidden in the type's byte.
+
+    >>> _string(0xFE, 0x28), _string(0xEE, 0xFC), _string(0xF7, 1)
+    ((254, 40, 0), (254, 508, 0), (247, 1, 0))
+    """
+    if first & 0x30 != 0x30:
+        return first | 0x30, second | ((first & 0x30) ^ 0x30) << 4, 0
+    return first, second, 0
+
+
+def _fields(body: bytes, at: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    """The optional fields: (type, value)."""
+    while at < stop:
+        kind = body[at]
+        size, at = length_encoded(body, at + 1)
+        if at + size > stop:
+            raise Damaged("the description of a table's columns is cut short")
+        yield kind, body[at : at + size]
+        at += size
+
+
+def _described(
+    columns: list[PhysicalColumn], fields: dict[int, bytes]
+) -> tuple[tuple[PhysicalColumn, ...], tuple[int, ...] | None]:
+    """The columns with what the optional fields say, and the places of the primary key's columns."""
+    signs = dict(zip(_places(columns, NUMERIC), _bits(fields[1]), strict=False)) if 1 in fields else {}
+    collations = _collations(columns, CHARACTER, fields.get(2), fields.get(3))
+    collations |= _collations(columns, frozenset({Type.ENUM, Type.SET}), fields.get(10), fields.get(11))
+    names = [text.decode() for text in _strings(fields[4])] if 4 in fields else []
+    labels = _labels(columns, Type.SET, fields.get(5)) | _labels(columns, Type.ENUM, fields.get(6))
+    if names and len(names) != len(columns):
+        raise Damaged(f"{len(names)} names for {len(columns)} columns")
+    said = tuple(
+        PhysicalColumn(
+            *(one.code, one.first, one.second, one.nullable, names[i] if names else None),
+            *(signs.get(i), collations.get(i), labels.get(i)),
+        )
+        for i, one in enumerate(columns)
+    )
+    return said, _key(fields)
+
+
+def _places(columns: list[PhysicalColumn], codes: frozenset[int]) -> list[int]:
+    return [i for i, one in enumerate(columns) if one.code in codes]
+
+
+def _bits(value: bytes) -> Iterator[bool]:
+    return (bool(byte >> (7 - bit) & 1) for byte in value for bit in range(8))
+
+
+def _numbers(value: bytes) -> list[int]:
+    found, at = [], 0
+    while at < len(value):
+        number, at = length_encoded(value, at)
+        found.append(number)
+    return found
+
+
+def _strings(value: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(value):
+        size, at = length_encoded(value, at)
+        found.append(value[at : at + size])
+        at += size
+    return found
+
+
+def _collations(
+    columns: list[PhysicalColumn], codes: frozenset[int], default: bytes | None, each: bytes | None
+) -> dict[int, int]:
+    """Collations by place: a default and the exceptions by number among these columns, or one for each.
+
+    Servers differ in whether a geometry counts among columns of characters, as bytes: where both ways of counting
+    make sense and say different things, nothing is said, and information_schema has to.
+    """
+    own = _places(columns, codes)
+    wider = _places(columns, codes | {Type.GEOMETRY}) if Type.STRING in codes else own
+    countings = [_counted(places, default, each) for places in ({tuple(own), tuple(wider)})]
+    geometries = set(wider) - set(own)
+    kept = [
+        {place: way[place] for place in own}
+        for way in countings
+        if way and all(way.get(place, BINARY) == BINARY for place in geometries)
+    ]
+    return kept[0] if kept and all(way == kept[0] for way in kept) else {}
+
+
+def _counted(places: tuple[int, ...], default: bytes | None, each: bytes | None) -> dict[int, int]:
+    """Collations of these places; empty where the field is not of so many."""
+    if each is not None:
+        numbers = _numbers(each)
+        return dict(zip(places, numbers, strict=True)) if len(numbers) == len(places) else {}
+    if default is None:
+        return {}
+    first, *rest = _numbers(default)
+    if any(number >= len(places) for number in rest[::2]):
+        return {}
+    exceptions = zip(rest[::2], rest[1::2], strict=True)
+    return dict.fromkeys(places, first) | {places[number]: collation for number, collation in exceptions}
+
+
+def _labels(columns: list[PhysicalColumn], code: int, value: bytes | None) -> dict[int, tuple[bytes, ...]]:
+    found: dict[int, tuple[bytes, ...]] = {}
+    at = 0
+    for place in _places(columns, frozenset({code})) if value is not None else []:
+        count, at = length_encoded(value or b"", at)
+        labels = []
+        for _ in range(count):
+            size, at = length_encoded(value or b"", at)
+            labels.append((value or b"")[at : at + size])
+            at += size
+        found[place] = tuple(labels)
+    return found
+
+
+def _key(fields: dict[int, bytes]) -> tuple[int, ...] | None:
+    """Places of the primary key's columns; one over a prefix of a column is a key too, and names it."""
+    if 8 in fields:
+        return tuple(_numbers(fields[8]))
+    if 9 in fields:
+        return tuple(_numbers(fields[9])[::2])
+    return None

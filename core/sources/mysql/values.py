@@ -1,0 +1,352 @@
+"""One value's bytes as the value that the server's own SELECT shows: what the compiled decoders call. Pure.
+
+Numbers become int and float, characters str, bytes bytes; decimals, dates, times, sets and JSON become the server's
+text, because no type of Python has them all (0000-00-00, -838:59:59.5, DECIMAL(65,30)). TIMESTAMPs are in UTC.
+Sources of the forms: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary, my_time_packed_to_binary
+in mysys/my_time.cc. Next door: `rows.py` compiles, `columns.py` chooses.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ipaddress
+import struct
+import zlib
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from core.sources.mysql.errors import Damaged, Unsupported
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LEFT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""Bytes of so many digits of a decimal that do not fill a group of nine."""
+_MOST_KEPT = 100_000
+"""Texts kept of dates and times; there are 86,400 times of day."""
+
+
+def decimal_bytes(precision: int, scale: int) -> int:
+    """Bytes of a DECIMAL(precision, scale)."""
+    whole = precision - scale
+    return whole // 9 * 4 + _LEFT_BYTES[whole % 9] + scale // 9 * 4 + _LEFT_BYTES[scale % 9]
+
+
+DIGITS = {f"D{count}": tuple(f"{number:0{count}d}" for number in range(10**count)) for count in range(1, 5)}
+"""Texts of groups of up to four digits: found in a fifth of the time that it takes to make one."""
+
+
+@cache
+def decimal_reader(precision: int, scale: int) -> Callable[[bytes], str]:
+    """Reads a DECIMAL(precision, scale) with all its digits behind the point.
+
+    >>> decimal_reader(4, 2)(bytes([0x8C, 0x22])), decimal_reader(4, 2)(bytes([0x73, 0xDD]))
+    ('12.34', '-12.34')
+    """
+    top, text = _decimal_text(precision, scale)
+    every = 2 * top - 1
+    source = (
+        "def read(raw, number=int.from_bytes):\n    x = number(raw, 'big')\n"
+        f"    if x & {top}:\n        x ^= {top}\n        return f'{text}'\n"
+        f"    x ^= {every ^ top}\n    return f'-{text}'\n"
+    )
+    made: dict[str, Any] = dict(DIGITS)
+    exec(source, made)  # noqa: S102  made of two numbers
+    read: Callable[[bytes], str] = made["read"]
+    return read
+
+
+def decimal_inline(precision: int, scale: int) -> str:
+    """The reader of DECIMALs as an expression; a negative number has all its bits inverted."""
+    top, text = _decimal_text(precision, scale)
+    negative = f"f'-{text}' if (x := x ^ {2 * top - 1}) >= 0 else ''"
+    return f"f'{text}' if (x := number(RAW, 'big') ^ {top}) < {top} else {negative}"
+
+
+def _decimal_text(precision: int, scale: int) -> tuple[int, str]:
+    """The bit of the sign, and what an f-string holds that writes the number x without it."""
+    size = decimal_bytes(precision, scale)
+    digits = [9] * (scale // 9) + ([scale % 9] if scale % 9 else [])
+    whole = [(precision - scale) % 9] * bool((precision - scale) % 9) + [9] * ((precision - scale) // 9)
+    shift = size * 8
+    terms = []
+    for number, count in enumerate(whole):
+        shift -= _LEFT_BYTES[count] * 8
+        term = f"(x >> {shift} & {(1 << _LEFT_BYTES[count] * 8) - 1})"
+        terms.append(f"{term} * {10 ** (9 * (len(whole) - number - 1))}" if number < len(whole) - 1 else term)
+    text = "{" + (" + ".join(terms) or "0") + "}"
+    for number, count in enumerate(digits):
+        shift -= _LEFT_BYTES[count] * 8
+        group = f"x >> {shift} & {(1 << _LEFT_BYTES[count] * 8) - 1}"
+        text += ("." if not number else "") + (f"{{D{count}[{group}]}}" if count <= 4 else f"{{({group}):0{count}d}}")
+    return 1 << size * 8 - 1, text
+
+
+class _Texts(dict[int, str]):
+    """Texts of packed dates or times, made when first asked for."""
+
+    def __init__(self, make: Callable[[int], str]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, packed: int) -> str:
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        text = self[packed] = self._make(packed)
+        return text
+
+
+def _packed_day(packed: int) -> str:
+    months = packed >> 5
+    return f"{months // 13:04d}-{months % 13:02d}-{packed & 31:02d}"
+
+
+DAYS = _Texts(_packed_day)
+"""Texts of year * 13 + month, day: the upper bits of a DATETIME."""
+TIMES = _Texts(lambda packed: f"{packed >> 12:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}")
+"""Texts of hour, minute, second: the lower 17 bits of a DATETIME."""
+DATES = _Texts(lambda packed: f"{packed >> 9:04d}-{packed >> 5 & 15:02d}-{packed & 31:02d}")
+"""Texts of a DATE's three bytes, zero and partly zero ones too."""
+_UNIX_DAYS = _Texts(lambda days: (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d"))
+_UNIX_TIMES = _Texts(lambda second: f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}")
+
+
+def fraction_bytes(digits: int) -> int:
+    """Bytes of a fraction of a second."""
+    return (digits + 1) // 2
+
+
+@cache
+def datetime_reader(digits: int) -> Callable[[bytes], str]:
+    """Reads a DATETIME with so many digits of a second's fraction."""
+    bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
+    mask, form = (1 << bits) - 1, f"0{digits}d"
+
+    def read(raw: bytes, number: Callable[..., int] = int.from_bytes) -> str:
+        packed = number(raw, "big") >> bits & 0x7FFFFFFFFF
+        return f"{DAYS[packed >> 17]} {TIMES[packed & 0x1FFFF]}"
+
+    def read_fraction(raw: bytes, number: Callable[..., int] = int.from_bytes) -> str:
+        whole = number(raw, "big")
+        packed = whole >> bits & 0x7FFFFFFFFF
+        return f"{DAYS[packed >> 17]} {TIMES[packed & 0x1FFFF]}.{(whole & mask) // step:{form}}"
+
+    return read_fraction if digits else read
+
+
+def datetime_inline(digits: int) -> str:
+    """The reader of DATETIMEs as an expression; "" where it has none."""
+    if digits not in (0, 6):
+        return ""
+    bits = fraction_bytes(digits) * 8
+    text = f"{{DAYS[(x := number(RAW, 'big')) >> {bits + 17} & 0x3FFFFF]}} {{TIMES[x >> {bits} & 0x1FFFF]}}"
+    return f'f"{text}' + ('.{D3[(x := x & 0xFFFFFF) // 1000]}{D3[x % 1000]}"' if digits else '"')
+
+
+@cache
+def timestamp_reader(digits: int) -> Callable[[bytes], str]:
+    """Reads a TIMESTAMP as UTC; 0 is the server's own zero value, which is no moment."""
+    bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
+    mask = (1 << bits) - 1
+
+    def read(raw: bytes, number: Callable[..., int] = int.from_bytes) -> str:
+        whole = number(raw, "big")
+        seconds, fraction = whole >> bits, (whole & mask) // step
+        text = "0000-00-00 00:00:00"
+        if whole:
+            text = f"{_UNIX_DAYS[seconds // 86400]} {_UNIX_TIMES[seconds % 86400]}"
+        return f"{text}.{fraction:0{digits}d}" if digits else text
+
+    return read
+
+
+@cache
+def time_reader(digits: int) -> Callable[[bytes], str]:
+    """Reads a TIME: a negative one is the complement of all its bytes, the fraction's too.
+
+    >>> time_reader(0)(bytes([0x80, 0x10, 0x83])), time_reader(2)(bytes([0x7F, 0xEF, 0x7C, 0xE7]))
+    ('01:02:03', '-01:02:03.25')
+    """
+    bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
+    zero, mask = 0x800000 << bits, (1 << bits) - 1
+
+    def read(raw: bytes, number: Callable[..., int] = int.from_bytes) -> str:
+        whole = number(raw, "big") - zero
+        sign, whole = ("-", -whole) if whole < 0 else ("", whole)
+        packed = whole >> bits
+        text = f"{sign}{packed >> 12 & 1023:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
+        return f"{text}.{(whole & mask) // step:0{digits}d}" if digits else text
+
+    return read
+
+
+_pack_float = struct.Struct("<f").pack
+
+
+def shortest_float(value: float) -> float:
+    """A FLOAT as the shortest decimal number that is the same FLOAT.
+
+    >>> shortest_float(1.100000023841858), shortest_float(16777216.0)
+    (1.1, 16777216.0)
+    """
+    wanted = _pack_float(value)
+    for digits in (6, 7, 8):
+        found = float(f"{value:.{digits}g}")
+        try:
+            if _pack_float(found) == wanted:
+                return found
+        except OverflowError:  # rounded up beyond the largest FLOAT
+            continue
+    return float(f"{value:.9g}")
+
+
+def big_endian(raw: bytes) -> int:
+    """A BIT's number."""
+    return int.from_bytes(raw, "big")
+
+
+def label_reader(labels: tuple[str, ...]) -> Callable[[int], str]:
+    """Reads an ENUM; 0 is the server's own value for one that was refused: ''."""
+    texts = ("", *labels)
+
+    def read(number: int) -> str:
+        if number >= len(texts):
+            raise Damaged(f"label {number} of {len(labels)}")
+        return texts[number]
+
+    return read
+
+
+def set_reader(labels: tuple[str, ...]) -> Callable[[bytes], str]:
+    """Reads a SET: its labels in the order in which they are declared, '' where there are none."""
+
+    def make(number: int) -> str:
+        if number >> len(labels):
+            raise Damaged(f"a set of more than its {len(labels)} labels")
+        return ",".join(label for place, label in enumerate(labels) if number >> place & 1)
+
+    texts = _Texts(make)
+    return lambda raw: texts[int.from_bytes(raw, "little")]
+
+
+def padded(size: int) -> Callable[[bytes], bytes]:
+    """Reads a BINARY(size), of which the binlog leaves out the zero bytes at the end."""
+    return lambda raw: raw.ljust(size, b"\0")
+
+
+def inet6(raw: bytes) -> str:
+    """Reads an INET6 as the server writes it: compressed, the last 32 bits dotted where it holds an IPv4 address.
+
+    >>> inet6(bytes.fromhex("20010db8")), inet6(bytes(10) + b"\\xff\\xff\\x01\\x02\\x03\\x04")
+    ('2001:db8::', '::ffff:1.2.3.4')
+    """
+    whole = raw.ljust(16, b"\0")
+    if not any(whole[:10]) and whole[10:12] in (b"\xff\xff", b"\0\0") and whole[12:14] != b"\0\0":
+        return f"::{'ffff:' if whole[10] else ''}{ipaddress.IPv4Address(whole[12:])}"
+    return str(ipaddress.IPv6Address(whole))
+
+
+def inet4(raw: bytes) -> str:
+    """Reads an INET4."""
+    return str(ipaddress.IPv4Address(raw.ljust(4, b"\0")))
+
+
+def uuid(raw: bytes) -> str:
+    """Reads a UUID."""
+    return str(UUID(bytes=raw.ljust(16, b"\0")))
+
+
+def unzipped(raw: bytes) -> bytes:
+    """A value of a COMPRESSED column: as it is behind one byte, or deflated.
+
+    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. Raises Unsupported for another method, Damaged where the
+    bytes are no such thing.
+    """
+    if not raw:
+        return raw
+    method, length_bytes = raw[0] >> 4, raw[0] & 7
+    if not method:
+        return raw[1:]
+    if method != 8:
+        raise Unsupported(f"a COMPRESSED value of method {method}, only zlib is read")
+    wanted = int.from_bytes(raw[1 : 1 + length_bytes], "big")
+    try:
+        found = zlib.decompress(raw[1 + length_bytes :], -zlib.MAX_WBITS if raw[0] & 8 else zlib.MAX_WBITS)
+    except zlib.error as error:
+        raise Damaged("a COMPRESSED value cannot be inflated") from error
+    if len(found) != wanted:
+        raise Damaged(f"a COMPRESSED value of {len(found)} bytes says that it has {wanted}")
+    return found
+
+
+CODECS = {
+    "ascii": "ascii",
+    "big5": "big5",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1256": "cp1256",
+    "cp1257": "cp1257",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "cp866": "cp866",
+    "cp932": "cp932",
+    "euckr": "cp949",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "greek": "iso8859_7",
+    "hebrew": "iso8859_8",
+    "koi8r": "koi8_r",
+    "koi8u": "koi8_u",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin7": "iso8859_13",
+    "macce": "mac_latin2",
+    "macroman": "mac_roman",
+    "sjis": "shift_jis",
+    "tis620": "tis_620",
+    "ucs2": "utf_16_be",
+    "ujis": "euc_jp",
+    "utf16": "utf_16_be",
+    "utf16le": "utf_16_le",
+    "utf32": "utf_32_be",
+    "utf8": "utf_8",
+    "utf8mb3": "utf_8",
+    "utf8mb4": "utf_8",
+}
+"""Python's codec of a server's character set, where both were found to read every character alike.
+
+Asked of MariaDB 10.11, every byte and pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs in two
+thousand; MariaDB has no gb18030 to ask;
+armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: columns of these are refused.
+"""
+UTF8 = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})
+"""Those that are read as UTF-8."""
+_OTHERWISE = {
+    "cp866": {"\u2116": "\u207f", "\u00a4": "\u00b2"},
+    "greek": {"\u2018": "\u02bd", "\u2019": "\u02bc"},
+    "hebrew": {"\u00af": "\u203e"},
+    "koi8u": {"\u2219": "\u2022"},
+    "sjis": {"\uff3c": "\\"},
+    "ujis": {"\uff3c": "\\"},
+}
+"""Characters that the server reads otherwise than the codec."""
+_LATIN1 = "".join(bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(256))
+"""The server's latin1 is cp1252, with the five codes that it leaves out as control characters (MySQL, "West European
+Character Sets")."""
+
+
+def text_reader(charset: str) -> Callable[[bytes], str] | None:
+    """Reads characters of a set; None where no codec is known to read it as the server does.
+
+    What cannot be read raises UnicodeDecodeError: a server checks what it stores.
+    """
+    if charset == "latin1":
+        return lambda raw: raw.decode("ascii") if raw.isascii() else codecs.charmap_decode(raw, "strict", _LATIN1)[0]
+    codec = CODECS.get(charset)
+    if codec is None:
+        return None
+    if charset in _OTHERWISE:
+        instead = str.maketrans(_OTHERWISE[charset])
+        return lambda raw: raw.decode(codec).translate(instead)
+    return lambda raw: raw.decode(codec)

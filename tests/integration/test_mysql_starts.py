@@ -1,0 +1,103 @@
+"""Where a stream begins that has no position yet: oldest, newest, a moment, typed GTIDs, a consistent copy's place."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+
+from core.drivers import my
+from core.errors import Refused
+from core.sources.mysql import starts
+from core.sources.mysql.gtid import MariaState
+from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from core.sources.mysql.requirements import ServerFacts, read_facts
+from core.sources.mysql.transactions import End
+from tests.support import maria as support
+from tests.support.maria import Maria
+
+
+@pytest.fixture
+def facts(maria: Maria) -> ServerFacts:
+    maria.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    return read_facts(maria.session)
+
+
+def test_the_newest_place_is_the_end_and_names_its_gtids(maria: Maria, facts: ServerFacts) -> None:
+    newest = starts.latest(maria.session, facts)
+    assert (newest.file, newest.offset) == maria.here()
+    assert newest.gtids is not None and newest.gtids.text == maria.rows("SELECT @@gtid_binlog_pos")[0][0]
+    maria.run("INSERT INTO t VALUES (2)")
+    (end,) = [item for item in maria.stream("t", start=newest).items(blocking=False) if isinstance(item, End)]
+    assert newest < end.position
+
+
+def test_the_oldest_place_is_the_first_files_begin(maria: Maria, facts: ServerFacts) -> None:
+    oldest = starts.earliest(maria.session, facts)
+    assert oldest.offset == FIRST_OFFSET and oldest.file == starts.binlog_files(maria.session)[0].name
+    items = maria.stream("t", start=oldest).items(blocking=False)
+    ends = [item.position for item in items if isinstance(item, End)]
+    assert ends[-1] == starts.latest(maria.session, facts) and oldest < ends[-1]
+
+
+def test_typed_gtids_that_leave_out_a_domain_are_refused(maria: Maria, facts: ServerFacts) -> None:
+    """A server streams a domain that is not named from its oldest transaction on, without a word."""
+    with pytest.raises(Refused, match="leaves out domain 3"):
+        starts.behind(maria.session, facts, "9-77-5")
+    with pytest.raises(Refused, match="GTID"):
+        starts.behind(maria.session, facts, "not one")
+    place = starts.behind(maria.session, facts, maria.rows("SELECT @@gtid_binlog_pos")[0][0])
+    maria.run("INSERT INTO t VALUES (3)")
+    items = list(maria.stream("t", start=place, by_gtid=True).items(blocking=False))
+    assert [row for change in maria.decoded(items) for row in change.after] == [(3,)]
+
+
+def test_a_moment_begins_at_a_file_that_began_before_it(maria: Maria, facts: ServerFacts) -> None:
+    maria.run("FLUSH BINARY LOGS", "INSERT INTO t VALUES (4)")
+    connect, replica = partial(support.log_in, maria.server), my.Replica(4_400_000, "", 1.0)
+    (now,) = maria.rows("SELECT UNIX_TIMESTAMP()")[0]
+    place = starts.at_moment(maria.session, facts, connect, replica, int(now) + 10)
+    assert (place.file, place.offset) == (maria.here()[0], FIRST_OFFSET)
+    with pytest.raises(Refused, match="began after that moment"):
+        starts.at_moment(maria.session, facts, connect, replica, 1_000)
+
+
+def test_the_file_of_a_moment_is_found_among_many() -> None:
+    files = [starts.BinlogFile(f"b.{number:06d}", 1) for number in range(1, 60)]
+    for moment in (10, 11, 300, 595, 10_000):
+        found = starts.file_of_moment(files, lambda name: int(name[2:]) * 10, moment)
+        assert found is not None and int(found.name[2:]) == min(59, moment // 10)
+    assert starts.file_of_moment(files, lambda name: int(name[2:]) * 10, 9) is None
+
+
+def test_a_copy_and_what_is_behind_its_place_are_the_table(maria: Maria, facts: ServerFacts) -> None:
+    """Rows that are written while snapshots begin are in the copy or behind its place, never in both or in neither."""
+    stop = threading.Event()
+
+    def write() -> None:
+        session = support.log_in(maria.server, database=maria.database)
+        number = 100
+        while not stop.is_set():
+            session.rows(f"INSERT INTO t VALUES ({number}), ({number + 1})")
+            number += 2
+        session.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    copies: list[tuple[MysqlPosition, list[int]]] = []
+    try:
+        for _ in range(5):
+            session = support.log_in(maria.server, database=maria.database)
+            place = starts.begin_copy(session, facts)
+            copies.append((place, [row[0] for row in session.rows("SELECT id FROM t")]))
+            session.close()
+    finally:
+        stop.set()
+        writer.join()
+    everything = sorted(row[0] for row in maria.rows("SELECT id FROM t"))
+    for place, copied in copies:
+        assert isinstance(place.gtids, MariaState)
+        changes = maria.decoded(maria.stream("t", start=place).items(blocking=False))
+        behind = [row[0] for change in changes for row in change.after]
+        assert sorted(copied + behind) == everything

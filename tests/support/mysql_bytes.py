@@ -1,0 +1,75 @@
+"""Bytes of MySQL's published formats, made here: what no server in the tests writes. For tests of the pure parts.
+
+Sources: MySQL's Doxygen pages of binary_log::Table_map_event, Rows_event, Gtid_event; sql-common/json_binary.h.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from uuid import UUID
+
+HEADER_BYTES = 19
+
+
+TIME = 1_700_000_000
+
+
+def event(code: int, body: bytes, end: int = 0, checksum: bool = False, flags: int = 0) -> bytes:
+    """An event with its header; `end` is where it ends in its file."""
+    size = HEADER_BYTES + len(body) + 4 * checksum
+    raw = struct.pack("<IBIIIH", TIME, code, 1, size, end, flags) + body
+    return raw + struct.pack("<I", zlib.crc32(raw)) if checksum else raw
+
+
+def format_description(version: str = "8.4.2", checksum: bool = True) -> bytes:
+    """The first event of a file; its own checksum is always there."""
+    body = struct.pack("<H50sIB", 4, version.encode(), 0, HEADER_BYTES) + bytes(41) + bytes([checksum])
+    raw = struct.pack("<IBIIIH", 0, 15, 1, HEADER_BYTES + len(body) + 4, 0, 0) + body
+    return raw + struct.pack("<I", zlib.crc32(raw) if checksum else 0)
+
+
+def length(number: int) -> bytes:
+    """A length-encoded integer."""
+    if number < 251:
+        return bytes([number])
+    return b"\xfc" + struct.pack("<H", number) if number < 1 << 16 else b"\xfd" + struct.pack("<I", number)[:3]
+
+
+def named(text: str) -> bytes:
+    return length(len(text.encode())) + text.encode()
+
+
+def table_map(
+    codes: Sequence[int],
+    meta: bytes = b"",
+    number: int = 7,
+    schema: str = "s",
+    table: str = "t",
+    fields: dict[int, bytes] | None = None,
+) -> bytes:
+    """The body of a TABLE_MAP event; all columns may be NULL."""
+    head = struct.pack("<IHH", number, 0, 1)
+    name = bytes([len(schema)]) + schema.encode() + b"\0" + bytes([len(table)]) + table.encode() + b"\0"
+    nulls = ((1 << len(codes)) - 1).to_bytes((len(codes) + 7) // 8, "little")
+    optional = b"".join(bytes([kind]) + length(len(value)) + value for kind, value in (fields or {}).items())
+    return head + name + length(len(codes)) + bytes(codes) + length(len(meta)) + meta + nulls + optional
+
+
+def rows(width: int, body: bytes, number: int = 7, present: int | None = None, extra: bytes = b"") -> bytes:
+    """The body of a second-version insert."""
+    bitmap = ((1 << width) - 1 if present is None else present).to_bytes((width + 7) // 8, "little")
+    return struct.pack("<IHHH", number, 0, 1, 2 + len(extra)) + extra + length(width) + bitmap + body
+
+
+def gtid(source: UUID, number: int) -> bytes:
+    """The body of a GTID event of MySQL 8, with what is behind the number."""
+    return b"\x01" + source.bytes + struct.pack("<qBqq", number, 2, 0, 1) + bytes(7) + b"\xfc\x01"
+
+
+def query(text: str, schema: str = "s") -> bytes:
+    """The body of a QUERY event with a status variable."""
+    status = b"\x00" + struct.pack("<I", 0)
+    head = struct.pack("<IIBHH", 1, 0, len(schema), 0, len(status))
+    return head + status + schema.encode() + b"\0" + text.encode()
