@@ -1,0 +1,79 @@
+"""The FE of the stand-in: it sends loads on to the BE, and says what a label stands for.
+
+Requests and answers: facts of FE's LoadAction, RestBaseController and GetStreamLoadState (docs/adr/0041).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.embedded.doris.faults import Call, Fault, Faults
+from core.embedded.doris.http import LOOPBACK, Request
+from core.embedded.doris.transactions import Transactions
+
+DEAD_PORT = 1
+"""Nobody listens there."""
+
+
+@dataclass
+class Frontend:
+    """Answers of the FE; `backend` gives the BE's port."""
+
+    user: str
+    faults: Faults
+    transactions: Transactions
+    backend: Callable[[], int]
+    elsewhere: str = "doris-be.invalid"
+
+    def respond(self, request: Request) -> None:
+        send = request.handler
+        if request.user is None or request.user != self.user:
+            send.send_text("Access denied", status=401, **{"WWW-Authenticate": 'Basic realm=""'})
+            return
+        match request.method, request.parts:
+            case "PUT", ["api", _, _, "_stream_load"]:
+                self._load(request)
+            case "PUT", ["api", _, "_stream_load_2pc"] | ["api", _, _, "_stream_load_2pc"]:
+                self._redirect(request, Fault.NONE)
+            case "GET", ["api", database, "get_load_state"]:
+                self._state(request, database)
+            case _:
+                send.send_json({"msg": "not found", "code": 404, "data": None, "count": 0}, 404)
+
+    def _load(self, request: Request) -> None:
+        if request.headers.get("expect", "").lower() != "100-continue":
+            failed(request, "There is no 100-continue header")
+            return
+        fault = self.faults.next(Call.LOAD)
+        if fault is Fault.NO_BACKEND:
+            failed(request, "No backend load available, or there are no backends available")
+            return
+        if fault not in (Fault.DEAD_BACKEND, Fault.ELSEWHERE, Fault.NONE):
+            self.faults.give_back(Call.LOAD, fault)  # it is the BE's to carry out
+        self._redirect(request, fault)
+
+    def _redirect(self, request: Request, fault: Fault) -> None:
+        """307 with the user and the password in the URL, which ends with a question mark: as FE does it."""
+        host = self.elsewhere if fault is Fault.ELSEWHERE else LOOPBACK
+        port = DEAD_PORT if fault is Fault.DEAD_BACKEND else self.backend()
+        where = f"http://{self.user}@{host}:{port}/{'/'.join(request.parts)}?"
+        request.handler.send_text("", status=307, Location=where)
+
+    def _state(self, request: Request, database: str) -> None:
+        label = request.query.get("label", "")
+        fault = self.faults.next(Call.STATE)
+        if fault is Fault.LOST_BEFORE:
+            request.handler.break_off()
+        elif fault is Fault.HANG:
+            self.faults.ended.wait()
+        elif not label:
+            request.handler.send_json({"msg": "No label selected.", "code": 400, "data": None, "count": 0}, 400)
+        else:
+            state = self.transactions.state(database, label).value
+            request.handler.send_json({"msg": "success", "code": 0, "data": state, "count": 0})
+
+
+def failed(request: Request, message: str) -> None:
+    """What FE says with status 200 where it refuses a load."""
+    request.handler.send_json({"status": "FAILED", "msg": message, "code": 1, "data": None, "count": 0})

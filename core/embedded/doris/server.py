@@ -1,0 +1,102 @@
+"""The stand-in as one thing: FE, BE and MySQL's protocol over the same tables, each on a port of the loopback."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from core.embedded.doris.backend import Backend
+from core.embedded.doris.faults import Faults
+from core.embedded.doris.frontend import Frontend
+from core.embedded.doris.http import LOOPBACK, Server
+from core.embedded.doris.tables import Column, Table, Tables
+from core.embedded.doris.transactions import Transactions
+from core.embedded.doris.wire import Wire
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where it listens."""
+
+    frontend: int
+    backend: int
+    query: int
+
+
+class DorisStandin:
+    """A running stand-in; `close` ends it, and whoever waits for it. `clock` gives seconds, for retention."""
+
+    host = LOOPBACK
+
+    def __init__(self, user: str = "etl", password: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self.user, self.password = user, password
+        self.settings = {"label_keep_max_second": "259200", "streaming_label_keep_max_second": "43200"}
+        self.faults = Faults()
+        self.transactions = Transactions(clock)
+        self.tables = Tables()
+        login = f"{user}:{password}"
+        self.backend = Backend(login, self.faults, self.transactions, self.tables)
+        self._backend = Server(self.backend.respond, self.faults)
+        self.backend.port = self._backend.port
+        self.frontend = Frontend(login, self.faults, self.transactions, lambda: self._backend.port)
+        self._frontend = Server(self.frontend.respond, self.faults)
+        self._wire = Wire(self.tables, user, password, self.settings)
+        self._closed = False
+
+    @property
+    def ports(self) -> Ports:
+        return Ports(self._frontend.port, self._backend.port, self._wire.port)
+
+    def create(
+        self,
+        target: str,
+        columns: str,
+        key: tuple[str, ...],
+        model: str = "UNIQUE",
+        sequence: str = "",
+        sign: bool = True,
+    ) -> Table:
+        """A table `database.name`; columns as `id BIGINT NOT NULL, v STRING`."""
+        database, name = target.split(".")
+        made = []
+        for one in _parts(columns):
+            words = one.split(None, 2)
+            made.append(Column(words[0], words[1], "NOT NULL" not in " ".join(words[2:]).upper()))
+        table = Table(database, name, tuple(made), key, model, sign, sequence)
+        self.tables.create(table)
+        return table
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.faults.ended.set()
+        self._wire.close()
+        self._frontend.close()
+        self._backend.close()
+        self.tables.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _parts(columns: str) -> list[str]:
+    """A list of columns, cut at commas outside parentheses.
+
+    >>> _parts("id BIGINT, d DECIMAL(18,4) NOT NULL")
+    ['id BIGINT', 'd DECIMAL(18,4) NOT NULL']
+    """
+    found, depth = [""], 0
+    for letter in columns:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found]

@@ -1,0 +1,248 @@
+"""Tables of the stand-in, in DuckDB: their shape as a Doris tells it, and the rows of loads.
+
+A load is read into a table of texts first; what does not fit its column is filtered and told, as a BE does. Next door:
+`backend.py` feeds it, `wire.py` shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import duckdb
+
+SIGN, SEQUENCE = "__DORIS_DELETE_SIGN__", "__DORIS_SEQUENCE_COL__"
+TYPES = {
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    "LARGEINT": "HUGEINT",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "DECIMAL": "DECIMAL",
+    "DATE": "DATE",
+    "DATETIME": "TIMESTAMP",
+    "CHAR": "VARCHAR",
+    "VARCHAR": "VARCHAR",
+    "STRING": "VARCHAR",
+    "JSON": "VARCHAR",
+}
+"""Doris's types, and DuckDB's for each."""
+NAMED_ROWS = 100
+"""How many rejected rows an error page names."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by its Doris type, such as `DECIMAL(18,4)`."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+    @property
+    def stored(self) -> str:
+        """Its type in DuckDB.
+
+        >>> Column("a", "DECIMAL(18,4)").stored, Column("b", "VARCHAR(20)").stored
+        ('DECIMAL(18,4)', 'VARCHAR')
+        """
+        base, _, rest = self.type.partition("(")
+        kept = TYPES[base.upper()]
+        return f"{kept}({rest}" if kept == "DECIMAL" and rest else kept
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a database; `model` is UNIQUE, DUPLICATE or AGGREGATE, `sequence` the hidden column's type or ""."""
+
+    database: str
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    model: str = "UNIQUE"
+    delete_sign: bool = True
+    sequence: str = ""
+
+    def column(self, name: str) -> Column | None:
+        hidden = {SIGN: Column(SIGN, "TINYINT", False)} if self.delete_sign else {}
+        if self.sequence:
+            hidden[SEQUENCE] = Column(SEQUENCE, self.sequence)
+        return next((one for one in self.columns if one.name == name), hidden.get(name))
+
+
+@dataclass
+class Loaded:
+    """What became of a body: `staged` is the table that holds its good rows, `errors` the error page."""
+
+    staged: str
+    total: int
+    filtered: int
+    errors: list[str] = field(default_factory=list)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Tables:
+    """All tables, in one DuckDB that lives as long as this; calls come from several threads, one at a time."""
+
+    def __init__(self) -> None:
+        self._db = duckdb.connect(":memory:")
+        self._lock = threading.RLock()
+        self._tables: dict[tuple[str, str], Table] = {}
+        self._databases: set[str] = set()
+        self._number = 0
+        self._db.execute("CREATE SCHEMA slotkeeper_loads")
+
+    def create_database(self, name: str) -> None:
+        with self._lock:
+            self._databases.add(name)
+            self._db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name)}")
+
+    def drop_database(self, name: str) -> None:
+        with self._lock:
+            self._databases.discard(name)
+            self._tables = {key: one for key, one in self._tables.items() if key[0] != name}
+            self._db.execute(f"DROP SCHEMA IF EXISTS {quoted(name)} CASCADE")
+
+    def has_database(self, name: str) -> bool:
+        return name in self._databases
+
+    def create(self, table: Table) -> None:
+        """Make a table; its database is made with it."""
+        with self._lock:
+            self.create_database(table.database)
+            kept = [f"{quoted(one.name)} {one.stored}" for one in table.columns]
+            if table.sequence:
+                kept.append(f"{quoted(SEQUENCE)} HUGEINT")
+            if table.model == "UNIQUE":
+                kept.append(f"PRIMARY KEY ({', '.join(map(quoted, table.key))})")
+            self._db.execute(f"CREATE TABLE {_at(table)} ({', '.join(kept)})")
+            self._tables[table.database, table.name] = table
+
+    def drop(self, database: str, name: str) -> None:
+        with self._lock:
+            table = self._tables.pop((database, name))
+            self._db.execute(f"DROP TABLE {_at(table)}")
+
+    def find(self, database: str, name: str) -> Table | None:
+        return self._tables.get((database, name))
+
+    def names(self, database: str) -> list[str]:
+        return sorted(name for at, name in self._tables if at == database)
+
+    def query(self, statement: str, values: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Names and rows of a statement in DuckDB's SQL; it may only read."""
+        with self._lock:
+            found = self._db.execute(statement, list(values))
+            return [one[0] for one in found.description or ()], found.fetchall()
+
+    def read(self, table: Table, body: BinaryIO, names: Sequence[str], strict: bool = False) -> Loaded:
+        """Read JSON lines into a table of texts; what does not fit is NULL, filtered where `strict`."""
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            while piece := body.read(1 << 16):
+                file.write(piece)
+            file.flush()
+            with self._lock:
+                return self._staged(table, Path(file.name), names, strict)
+
+    def _staged(self, table: Table, file: Path, names: Sequence[str], strict: bool) -> Loaded:
+        self._number += 1
+        staged = f"slotkeeper_loads.load_{self._number}"
+        shape = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names) + "}"
+        source = f"read_json({_text(str(file))}, format = 'newline_delimited', columns = {shape})"
+        if file.stat().st_size == 0:
+            empty = ", ".join(f"CAST(NULL AS VARCHAR) AS {quoted(name)}" for name in names)
+            source = f"(SELECT {empty} LIMIT 0)"
+        reasons = [_misfit(table, name, strict) for name in names]
+        bad = f"concat_ws('; ', {', '.join(reasons)})"
+        self._db.execute(f"CREATE TABLE {staged} AS SELECT row_number() OVER () AS n, {bad} AS bad, * FROM {source}")
+        counted = self._db.execute(f"SELECT count(*), count(*) FILTER (bad <> '') FROM {staged}").fetchone()
+        total, filtered = counted or (0, 0)
+        shown = self._db.execute(f"SELECT * FROM {staged} WHERE bad <> '' ORDER BY n LIMIT {NAMED_ROWS}").fetchall()
+        errors = [f"Reason: {row[1]}. src line [{json.dumps(list(row[2:]))}]; " for row in shown]
+        self._db.execute(f"DELETE FROM {staged} WHERE bad <> ''")
+        return Loaded(staged, total, filtered, errors)
+
+    def forget(self, staged: str) -> None:
+        with self._lock:
+            self._db.execute(f"DROP TABLE IF EXISTS {staged}")
+
+    def apply(self, table: Table, staged: str, names: Sequence[str]) -> None:
+        """Make the rows of a load seen: the last row of a key counts, or that of the highest sequence."""
+        with self._lock:
+            self._db.execute("BEGIN")
+            try:
+                self._applied(table, staged, names)
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self.forget(staged)
+
+    def _applied(self, table: Table, staged: str, names: Sequence[str]) -> None:
+        def cast(name: str) -> str:
+            column = table.column(name)
+            assert column is not None
+            return f"TRY_CAST({quoted(name)} AS {column.stored}) AS {quoted(name)}"
+
+        kept = [name for name in names if name != SIGN]
+        into = ", ".join(map(quoted, kept))
+        values = ", ".join(map(cast, kept))
+        if table.model != "UNIQUE":
+            self._db.execute(f"INSERT INTO {_at(table)} ({into}) SELECT {values} FROM {staged}")
+            return
+        key = ", ".join(map(quoted, table.key))
+        order = f"CAST({quoted(SEQUENCE)} AS HUGEINT) DESC, n DESC" if SEQUENCE in names else "n DESC"
+        gone = f"{quoted(SIGN)} = '1'" if SIGN in names else "false"
+        newest = f"row_number() OVER (PARTITION BY {key} ORDER BY {order}) = 1"
+        last = f"SELECT {values}, {gone} AS gone FROM {staged} QUALIFY {newest}"
+        self._db.execute(f"CREATE OR REPLACE TEMP TABLE net AS {last}")
+        if SEQUENCE in names:
+            same = " AND ".join(f"t.{quoted(one)} = net.{quoted(one)}" for one in table.key)
+            newer = f"t.{quoted(SEQUENCE)} > net.{quoted(SEQUENCE)}"
+            self._db.execute(f"DELETE FROM net WHERE EXISTS (SELECT 1 FROM {_at(table)} t WHERE {same} AND {newer})")
+        self._db.execute(f"DELETE FROM {_at(table)} WHERE ({key}) IN (SELECT ({key}) FROM net WHERE gone)")
+        self._db.execute(f"INSERT OR REPLACE INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT gone")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+
+def _misfit(table: Table, name: str, strict: bool) -> str:
+    """An SQL expression: why a row's text does not fit its column, or NULL; a cast to NULL is one only where strict."""
+    column = table.column(name)
+    assert column is not None
+    at, wrong = quoted(name), []
+    if strict or not column.nullable or name in table.key:
+        wrong.append(
+            f"WHEN {at} IS NOT NULL AND TRY_CAST({at} AS {column.stored}) IS NULL THEN"
+            f" {_text(f'column_name[{name}], the value cannot be cast to {column.type}')}"
+        )
+    if not column.nullable or name in table.key:
+        wrong.append(f"WHEN {at} IS NULL THEN {_text(f'column_name[{name}], null value for not null column')}")
+    if column.type.upper().startswith(("VARCHAR(", "CHAR(")):
+        most = int(column.type.partition("(")[2].rstrip(")"))
+        wrong.append(
+            f"WHEN octet_length(encode({at})) > {most} THEN"
+            f" {_text(f'column_name[{name}], the length of input is too long than schema. schema length: {most}')}"
+        )
+    return f"CASE {' '.join(wrong)} END" if wrong else "NULL"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _at(table: Table) -> str:
+    return f"{quoted(table.database)}.{quoted(table.name)}"

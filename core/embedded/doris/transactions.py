@@ -1,0 +1,181 @@
+"""Loads of the stand-in as a Doris keeps them: transactions, the labels that stand for them, and how long.
+
+States and sentences are those of FE's transaction manager (facts in docs/adr/0041). Next door: `frontend.py` asks,
+`tables.py` holds the rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class State(Enum):
+    """A transaction's state, by the name that `get_load_state` gives."""
+
+    UNKNOWN = "UNKNOWN"
+    PREPARE = "PREPARE"
+    PRECOMMITTED = "PRECOMMITTED"
+    COMMITTED = "COMMITTED"
+    VISIBLE = "VISIBLE"
+    ABORTED = "ABORTED"
+
+
+DECIDED = frozenset({State.COMMITTED, State.VISIBLE})
+EXISTING = {State.PREPARE: "RUNNING", State.PRECOMMITTED: "PRECOMMITTED"}
+"""`ExistingJobStatus` of a label that is taken; FINISHED otherwise."""
+
+
+class Refused(Exception):
+    """What the FE says instead of doing it."""
+
+
+class LabelTaken(Exception):
+    """The label stands for a transaction that is not aborted."""
+
+    def __init__(self, other: Transaction) -> None:
+        super().__init__(other.label)
+        self.other = other
+
+
+@dataclass
+class Transaction:
+    """A load; `apply` makes its rows seen, `began` and `limit` are in seconds of the stand-in's clock."""
+
+    id: int
+    database: str
+    label: str
+    began: float
+    limit: float
+    state: State = State.PREPARE
+    reason: str = ""
+    apply: Callable[[], None] | None = None
+    ended: float | None = None
+
+
+@dataclass
+class Transactions:
+    """All of them; `label_keep` is how many seconds an ended one is known, `most` how many may run per database."""
+
+    clock: Callable[[], float]
+    label_keep: float = 259_200.0
+    most: int = 100
+    _all: dict[int, Transaction] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _next: int = 1_000
+
+    def begin(self, database: str, label: str, limit: float) -> Transaction:
+        """A transaction under a label; LabelTaken, or Refused where too many run."""
+        with self._lock:
+            self._tidy()
+            other = self.under(database, label)
+            if other is not None:
+                raise LabelTaken(other)
+            running = [one for one in self._all.values() if one.database == database and _runs(one)]
+            if len(running) >= self.most:
+                what = f"current running txns on db {database} is {len(running)}, larger than limit {self.most}"
+                raise Refused(f"errCode = 2, detailMessage = {what}")
+            self._next += 1
+            made = Transaction(self._next, database, label, self.clock(), limit)
+            self._all[made.id] = made
+            return made
+
+    def under(self, database: str, label: str) -> Transaction | None:
+        """What the label stands for; an aborted transaction leaves it free."""
+        with self._lock:
+            self._tidy()
+            found = [one for one in self._all.values() if (one.database, one.label) == (database, label)]
+            return next((one for one in found if one.state is not State.ABORTED), None)
+
+    def state(self, database: str, label: str) -> State:
+        """What `get_load_state` says: of the newest transaction under the label."""
+        with self._lock:
+            self._tidy()
+            found = [one for one in self._all.values() if (one.database, one.label) == (database, label)]
+            return found[-1].state if found else State.UNKNOWN
+
+    def precommit(self, one: Transaction) -> None:
+        with self._lock:
+            self._still(one)
+            one.state, one.began = State.PRECOMMITTED, self.clock()
+
+    def commit(self, database: str, number: int) -> None:
+        """The second phase; Refused in the FE's words."""
+        with self._lock:
+            one = self._found(database, number)
+            if one.state is State.ABORTED:
+                raise Refused(_says(number, f"is already aborted. abort reason: {one.reason}"))
+            if one.state in DECIDED:
+                word = "visible" if one.state is State.VISIBLE else "committed"
+                raise Refused(_says(number, f"is already {word}, not pre-committed."))
+            if one.state is State.PREPARE:
+                raise Refused(_says(number, "is prepare, not pre-committed."))
+            self.finish(one)
+
+    def finish(self, one: Transaction) -> None:
+        """Make the rows of a transaction visible."""
+        with self._lock:
+            self._still(one)
+            if one.apply is not None:
+                one.apply()
+            one.state, one.ended, one.apply = State.VISIBLE, self.clock(), None
+
+    def abort(self, database: str, number: int, reason: str = "User Abort") -> None:
+        with self._lock:
+            one = self._found(database, number)
+            if one.state in DECIDED:
+                raise Refused(_says(number, f"is already {one.state.value}, could not abort."))
+            if one.state is State.ABORTED:
+                raise Refused(_says(number, f"is already aborted. abort reason: {one.reason}"))
+            self._end(one, reason)
+
+    def fail(self, one: Transaction, reason: str) -> None:
+        """A load that did not come to its end."""
+        with self._lock:
+            if _runs(one):
+                self._end(one, reason)
+
+    def forget(self) -> None:
+        """All that has ended, as retention does."""
+        with self._lock:
+            self._all = {number: one for number, one in self._all.items() if _runs(one)}
+
+    def running(self) -> list[Transaction]:
+        with self._lock:
+            self._tidy()
+            return [one for one in self._all.values() if _runs(one)]
+
+    def _end(self, one: Transaction, reason: str) -> None:
+        one.state, one.reason, one.ended, one.apply = State.ABORTED, reason, self.clock(), None
+
+    def _found(self, database: str, number: int) -> Transaction:
+        self._tidy()
+        one = self._all.get(number)
+        if one is None or one.database != database:
+            raise Refused(_says(number, "not found"))
+        return one
+
+    def _still(self, one: Transaction) -> None:
+        if one.state is State.ABORTED:
+            raise Refused(_says(one.id, f"is already aborted. abort reason: {one.reason}"))
+
+    def _tidy(self) -> None:
+        now = self.clock()
+        for one in self._all.values():
+            if _runs(one) and now - one.began > one.limit:
+                self._end(one, "timeout by txn manager")
+        gone = [
+            number for number, one in self._all.items() if one.ended is not None and now - one.ended > self.label_keep
+        ]
+        for number in gone:
+            del self._all[number]
+
+
+def _runs(one: Transaction) -> bool:
+    return one.state in (State.PREPARE, State.PRECOMMITTED)
+
+
+def _says(number: int, what: str) -> str:
+    return f"errCode = 2, detailMessage = transaction [{number}] {what}"

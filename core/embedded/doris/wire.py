@@ -1,0 +1,189 @@
+"""MySQL's protocol of the stand-in: what tells of tables as a Doris does, and SELECT, asked of DuckDB.
+
+The protocol is mysql-mimic's, the translation sqlglot's. Next door: `tables.py` has the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import sqlglot
+from mysql_mimic import ColumnType, IdentityProvider, MysqlServer, ResultColumn, ResultSet, Session, User
+from mysql_mimic.auth import AuthPlugin, NativePasswordAuthPlugin
+from mysql_mimic.errors import ErrorCode, MysqlError
+
+from core.embedded.doris.http import LOOPBACK
+from core.embedded.doris.tables import SEQUENCE, SIGN, Column, Table, Tables
+
+VERSION = "slotkeeper stand-in, no Apache Doris"
+_NAME = r"`?([^`.\s]+)`?\.`?([^`\s]+)`?"
+_DESCRIBE = re.compile(rf"(?:DESC|DESCRIBE)\s+{_NAME}$", re.I)
+_CREATE = re.compile(rf"SHOW\s+CREATE\s+TABLE\s+{_NAME}$", re.I)
+_HIDDEN = re.compile(r"SET\s+(?:SESSION\s+)?show_hidden_columns\s*=\s*(\w+)$", re.I)
+_CONFIG = re.compile(r"ADMIN\s+SHOW\s+FRONTEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
+
+Result = tuple[list[Sequence[Any]], list[str]]
+
+
+class _Logins(IdentityProvider):  # type: ignore[misc]  # the library has no types
+    def __init__(self, user: str, password: str) -> None:
+        self._user = User(
+            user,
+            auth_string=NativePasswordAuthPlugin.create_auth_string(password) if password else None,
+            auth_plugin="mysql_native_password",
+        )
+
+    def get_plugins(self) -> Sequence[AuthPlugin]:
+        return [NativePasswordAuthPlugin()]
+
+    async def get_user(self, username: str) -> User | None:
+        return self._user if username == self._user.name else None
+
+
+class _Asked(Session):  # type: ignore[misc]  # the same
+    """One session."""
+
+    def __init__(self, tables: Tables, settings: dict[str, str]) -> None:
+        super().__init__()
+        self._tables = tables
+        self._settings = settings
+        self._hidden = False
+
+    async def handle_query(self, sql: str, attrs: dict[str, str]) -> Any:
+        rows, names = await asyncio.to_thread(self._asked, sql.strip().rstrip(";"))
+        return ResultSet(
+            rows, [ResultColumn(name, _type_of([row[at] for row in rows])) for at, name in enumerate(names)]
+        )
+
+    def _asked(self, sql: str) -> Result:
+        if found := _HIDDEN.match(sql):
+            self._hidden = found[1].lower() in ("true", "1")
+            return [], []
+        if found := _DESCRIBE.match(sql):
+            return _described(self._table(found[1], found[2]), self._hidden)
+        if found := _CREATE.match(sql):
+            return [(found[2], create_text(self._table(found[1], found[2])))], ["Table", "Create Table"]
+        if found := _CONFIG.match(sql):
+            known = [(key, value, "long", "true", "false", "") for key, value in self._settings.items()]
+            names = ["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]
+            return [row for row in known if row[0] == found[1]], names
+        word = sql.split(None, 1)[0].upper() if sql else ""
+        if word in ("SET", "USE", "COMMIT", "ROLLBACK", "BEGIN"):
+            return [], []
+        if word != "SELECT":
+            raise MysqlError(f"the stand-in does not know: {sql[:80]}", ErrorCode.NOT_SUPPORTED_YET)
+        return self._selected(sql)
+
+    def _selected(self, sql: str) -> Result:
+        if re.match(r"SELECT\s+@@(?:global\.)?version_comment", sql, re.I):
+            return [(VERSION,)], ["@@version_comment"]
+        try:
+            statement = sqlglot.transpile(sql, read="doris", write="duckdb")[0]
+            names, rows = self._tables.query(statement)
+        except (sqlglot.errors.SqlglotError, duckdb.Error) as error:
+            raise MysqlError(f"errCode = 2, detailMessage = {error}", ErrorCode.UNKNOWN_ERROR) from error
+        return [tuple(map(_plain, row)) for row in rows], names
+
+    def _table(self, database: str, name: str) -> Table:
+        if not self._tables.has_database(database):
+            what = f"errCode = 2, detailMessage = Unknown database '{database}'"
+            raise MysqlError(what, ErrorCode.UNKNOWN_ERROR)
+        table = self._tables.find(database, name)
+        if table is None:
+            what = f"errCode = 2, detailMessage = Unknown table '{name}'"
+            raise MysqlError(what, ErrorCode.UNKNOWN_ERROR)
+        return table
+
+
+def _type_of(values: list[object]) -> Any:
+    """Numbers as numbers, all else as text; the library would tell columns of one name apart by none."""
+    there = [one for one in values if one is not None]
+    if there and all(isinstance(one, int) and abs(one) < 1 << 63 for one in there):
+        return ColumnType.LONGLONG
+    return ColumnType.DOUBLE if there and all(isinstance(one, float) for one in there) else ColumnType.VARCHAR
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _described(table: Table, hidden: bool) -> Result:
+    columns = list(table.columns)
+    if hidden and table.delete_sign and table.model == "UNIQUE":
+        columns.append(Column(SIGN, "TINYINT", False))
+    if hidden and table.sequence:
+        columns.append(Column(SEQUENCE, table.sequence))
+    rows: list[Sequence[Any]] = [
+        (
+            one.name,
+            one.type.lower(),
+            "Yes" if one.nullable and one.name not in table.key else "No",
+            "true" if one.name in table.key else "false",
+            None,
+            "" if one.name in table.key else "NONE",
+        )
+        for one in columns
+    ]
+    return rows, ["Field", "Type", "Null", "Key", "Default", "Extra"]
+
+
+def create_text(table: Table) -> str:
+    """What SHOW CREATE TABLE says."""
+    columns = ",\n".join(
+        f"  `{one.name}` {one.type.lower()} {'NULL' if one.nullable and one.name not in table.key else 'NOT NULL'}"
+        for one in table.columns
+    )
+    key = ", ".join(f"`{one}`" for one in table.key)
+    sequence = f',\n"function_column.sequence_type" = "{table.sequence}"' if table.sequence else ""
+    return (
+        f"CREATE TABLE `{table.name}` (\n{columns}\n) ENGINE=OLAP\n{table.model} KEY({key})\n"
+        f"DISTRIBUTED BY HASH({key}) BUCKETS 1\n"
+        f'PROPERTIES (\n"replication_allocation" = "tag.location.default: 1"{sequence}\n);'
+    )
+
+
+class Wire:
+    """The server, in a thread of its own."""
+
+    def __init__(self, tables: Tables, user: str, password: str, settings: dict[str, str]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=_Logins(user, password))
+        # sessions that end with the loop are cancelled, which asyncio would print
+        self._loop.set_exception_handler(lambda loop, context: None)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._run(self._server.start_server(host=LOOPBACK, port=0))
+
+    @property
+    def port(self) -> int:
+        listening = self._server._server
+        assert listening is not None
+        return int(listening.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        self._run(self._ended())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _ended(self) -> None:
+        listening = self._server._server
+        if listening is not None:
+            listening.close()
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)

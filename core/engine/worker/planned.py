@@ -1,0 +1,103 @@
+"""A step into a sink with labels and two-phase commit: plan, send, arm, commit, settle (ADR 41).
+
+The store says which range is planned and under which label, before anything of it is sent; then which load of it may be
+committed. Nobody commits another. Whoever finds a plan resolves it before anything else is planned.
+Next door: `two_part.py` has what is common with sinks without labels; the model is `tests/model/planned.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from core.domain.position import Position
+from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.engine.worker.two_part import StagedSink, label_of
+from core.errors import Busy, ErrorKind, SlotkeeperError
+from core.ports.progress import Decisions
+from core.ports.sink import Batch, LabelSink, Outcome
+
+_LOG = logging.getLogger(__name__)
+_SENT_AGAIN = 3
+"""How often a task sends a range whose loads are aborted under its hands."""
+_REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
+"""What another try of the same rows ends in, too: the plan is withdrawn, and the range may be planned otherwise."""
+
+
+class PlannedSink(StagedSink):
+    """Implements `core.ports.sink.StepSink` out of a sink with labels and the store; not shared between threads."""
+
+    def __init__(self, sink: LabelSink, store: Decisions) -> None:
+        super().__init__(sink, store)
+        self._labelled = sink
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        """Plan, send, arm, commit and settle; False where the range was not ours to plan."""
+        if not rows:
+            self.forget()
+            return self.store.advance_empty(key, epoch, after, new)
+        batch = Batch(key, label_of(after, new), rows, self.kept().rows)
+        planned = Decided(new, "", rows, self._labelled.label(batch))
+        if not self.store.decide(key, epoch, after, planned):
+            self.forget()
+            return False
+        self._through(epoch, after, planned, batch)
+        return True
+
+    def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
+        """Resolve what the row says is planned; `read_again` is called where its rows are sent again."""
+        decided, after = row.decided, row.position
+        assert decided is not None
+        assert after is not None
+        if decided.token:
+            decided = self._committed(key, epoch, after, decided)
+            if decided is None:
+                return
+        read_again()
+        self._through(epoch, after, decided, self.decided_batch(key, after, decided))
+
+    def _through(self, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
+        """From a plan, or a load that is certain to be aborted, to a position that has moved."""
+        there: Decided | None = decided
+        for _ in range(_SENT_AGAIN):
+            if there is None:
+                return
+            load = self._sent(epoch, after, there, batch)
+            if not load:
+                self.settle(batch.key, epoch, after, there)
+                return
+            armed = replace(there, token=load)
+            if not self.store.arm(batch.key, epoch, after, there, armed):
+                self._labelled.abort(load)
+                self.forget()
+                raise self.missed(batch.key, epoch, after)
+            there = self._committed(batch.key, epoch, after, armed)
+        if there is not None:
+            raise Busy(f"{batch.key.shard}: load {there.token} was aborted, as were those before it", where="sink")
+
+    def _sent(self, epoch: int, after: Position, planned: Decided, batch: Batch) -> str:
+        """Send it; a plan whose rows are refused is given up, or no other range would ever be planned."""
+        try:
+            return self._labelled.send(batch, planned.label)
+        except SlotkeeperError as error:
+            if error.kind in _REFUSALS and not planned.token:
+                self.store.withdraw(batch.key, epoch, after, planned)
+            raise
+
+    def _committed(self, key: LaneKey, epoch: int, after: Position, armed: Decided) -> Decided | None:
+        """Commit and settle; else what the row has now, to be sent again."""
+        outcome = self._labelled.commit(armed.label, armed.token)
+        if outcome is Outcome.COMMITTED:
+            self.settle(key, epoch, after, armed)
+            return None
+        if outcome is Outcome.ABORTED:
+            return armed
+        planned = replace(armed, token="")
+        _LOG.warning(
+            "%s: the sink knows neither load %s nor its label any more: %d rows up to %s are sent again, as repeats",
+            *(key.shard, armed.token, armed.rows, armed.end.text),
+        )
+        if not self.store.send_again(key, epoch, after, armed, planned):
+            raise self.missed(key, epoch, after)
+        return planned

@@ -1,0 +1,143 @@
+"""What Doris says about loads, read: which error of ours an answer is, and what became of a transaction. Pure.
+
+Strings: BE's stream_load.cpp, stream_load_2pc.cpp and http_common.h, FE's LoadAction and LabelAlreadyUsedException.
+Next door: `sink.py` decides by them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from core.domain.text import safe
+from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
+
+SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already Exists"
+"""`Status`; a publish timeout is committed, and seen later."""
+FINISHED, PRECOMMITTED, RUNNING = "FINISHED", "PRECOMMITTED", "RUNNING"
+"""`ExistingJobStatus`."""
+EXISTING = {
+    "PREPARE": RUNNING,
+    "PRECOMMITTED": PRECOMMITTED,
+    "COMMITTED": FINISHED,
+    "VISIBLE": FINISHED,
+}
+"""The same by the state that `get_load_state` gives; UNKNOWN and ABORTED leave a label free."""
+
+_RELATED = re.compile(r"relate to txn \[(\d+)\]")
+_DONE = re.compile(r"is already (committed|visible)", re.I)
+_ABORTED = re.compile(r"is already aborted", re.I)
+_MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
+_REASON = re.compile(r"^Reason: (.*?)(?:\. src line|; src line|$)")
+_NAMED = 3
+"""How many reasons of rejected rows an error names."""
+
+_BUSY = (
+    "current running txns on db",
+    "too many versions",
+    "version count",
+    "-235",
+    "no backend load available",
+    "no available backend",
+    "there are no backends available",
+    "timeout",
+)
+_LARGE = ("exceed max size", "exceed the max size")
+_PERSON = {
+    "unknown database": "the database was dropped: make it and its tables again, and reset the slot",
+    "unknown table": "the table was dropped: make it again, and reset the slot",
+    "unknown column": "the table has other columns than the job writes: bring it in line",
+    "two phase commit (2pc) for stream load was disabled": "set disable_stream_load_2pc = false in be.conf",
+    "need to specify the sequence column": "the target got a sequence column: start the job again",
+    "only supported in unique tables": "the target is no unique table: make one",
+}
+
+
+def related(message: str) -> str:
+    """The number of the transaction to which a taken label belongs; "" where it is not told.
+
+    >>> related("errCode = 2, detailMessage = Label [a] has already been used, relate to txn [77]")
+    '77'
+    """
+    found = _RELATED.search(message)
+    return found[1] if found else ""
+
+
+def is_done(message: str) -> bool:
+    """Whether the second phase is refused because it is done.
+
+    >>> is_done("transaction [7] is already visible, not pre-committed.")
+    True
+    """
+    return bool(_DONE.search(message)) and "could not abort" not in message
+
+
+def is_aborted(message: str) -> bool:
+    """Whether it is refused because the transaction was aborted."""
+    return bool(_ABORTED.search(message))
+
+
+def is_missing(message: str) -> bool:
+    """Whether the transaction is not known, or not any more."""
+    return bool(_MISSING.search(message))
+
+
+def still_runs(message: str) -> bool:
+    """Whether it is refused because the load has not come to its end."""
+    return "is prepare, not pre-committed" in message
+
+
+def refusal(message: str, target: str) -> SlotkeeperError:
+    """The error that a message of a failed load is.
+
+    >>> type(refusal("current running txns on db 1 is 100, larger than limit 100", "a.b")).__name__
+    'Busy'
+    >>> type(refusal("errCode = 7, detailMessage = unknown table, tableName=b", "a.b")).__name__
+    'Refused'
+    """
+    low, text = message.lower(), f"{target}: {safe(message, 300)}"
+    if "access denied" in low or "authorization" in low or "access_denied" in low:
+        return AccessRefused(text, "check user and password, and GRANT LOAD_PRIV on the target", where="sink")
+    for words, cure in _PERSON.items():
+        if words in low:
+            return Refused(text, cure, where="sink")
+    if any(words in low for words in _LARGE):
+        return TooLarge(text, where="sink")
+    if "too many filtered rows" in low or "data_quality" in low:
+        return RowRefused(text, where="sink")
+    if any(words in low for words in _BUSY):
+        return Busy(text, where="sink")
+    return Unclassified(text, where="sink")
+
+
+def rejected(target: str, answer: Mapping[str, Any], page: str) -> SlotkeeperError:
+    """The error of a load whose rows were rejected, with Doris's own reasons, and without a value of a row."""
+    reasons = []
+    for line in page.splitlines():
+        found = _REASON.match(line)
+        if found and (reason := without_values(found[1])) not in reasons:
+            reasons.append(reason)
+    rows = answer.get("NumberFilteredRows", 0)
+    what = f"{target} refuses {rows} of {answer.get('NumberTotalRows', 0)} rows"
+    said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors does not say why"
+    more = f" (and {len(reasons) - _NAMED} more reasons)" if len(reasons) > _NAMED else ""
+    hint = "bring the target's columns in line with the source, or filter such rows"
+    return RowRefused(f"{what}: {said}{more}", hint, where="sink")
+
+
+def without_values(reason: str) -> str:
+    """A reason without what stands in brackets behind a name for a value, and without quoted text.
+
+    >>> without_values("column_name[v], the value [secret] cannot be cast, input str: [x]")
+    'column_name[v], the value [..] cannot be cast, input str: [..]'
+    """
+    hidden = re.sub(r"(?<!column_name)(?<!column)\[[^\]]*\]", "[..]", reason)
+    return re.sub(r"(['\"]).*?\1", "'..'", hidden)
+
+
+def unreadable(target: str, status: int) -> SlotkeeperError:
+    """The error of an answer that is none of Doris's; nobody knows what was done."""
+    if status in (401, 403):
+        return AccessRefused(f"{target}: HTTP {status}", "check user and password", where="sink")
+    return Unreachable(f"{target}: the answer is HTTP {status} and no answer of a Stream Load", where="sink")

@@ -1,0 +1,106 @@
+"""A batch as the body of a load: the last row of each key, as JSON lines. Pure but for the file that they wait in.
+
+One row per key, because inside one load Doris promises no order among the rows of a key (Doris, "Sequence Column").
+JSON lines and not CSV: a text of `\\N` is no NULL, and no byte of a value can be a separator.
+Next door: `sink.py` sends it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from typing import IO
+
+from core.ports.sink import Fields
+
+SIGN, SEQUENCE = "__DORIS_DELETE_SIGN__", "__DORIS_SEQUENCE_COL__"
+IN_MEMORY = 8 << 20
+"""Bytes of a body from which on it waits in a file."""
+_GONE = frozenset({"d", "B"})
+"""Kinds of event behind which a row is not there any more."""
+_EVENT = 3
+"""Fields before the columns of an event: point, sequence, kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows become lines: names of the columns, in their order, and where the key is among them.
+
+    `booleans` are places of columns whose text is `t` or `f`; `filled` has a text for columns that hold no NULL: a
+    deleted row is told by its key, and needs no more. `sequenced`: the target has a sequence column, of LARGEINT.
+    """
+
+    columns: tuple[str, ...]
+    key: tuple[int, ...]
+    booleans: frozenset[int] = frozenset()
+    filled: tuple[tuple[int, str], ...] = ()
+    sequenced: bool = False
+
+    @property
+    def header(self) -> str:
+        """What the header `columns` of a load says."""
+        return ",".join((*self.columns, SIGN, *((SEQUENCE,) if self.sequenced else ())))
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A file to be sent, from its beginning, and the rows and bytes in it."""
+
+    file: IO[bytes]
+    rows: int
+    size: int
+
+
+def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
+    """The last row of each key; `rows` is gone through twice. A chunk's rows have columns alone."""
+    skip = 0 if chunk else _EVENT
+    places = [skip + one for one in layout.key]
+    last = {tuple(row[place] for place in places): number for number, row in enumerate(rows())}
+    keep = set(last.values())
+    file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - whoever sends it closes it
+    size = 0
+    line = _line(layout)
+    for number, row in enumerate(rows()):
+        if number not in keep:
+            continue
+        text = line(row[skip:], "" if chunk else row[2] or "", None if chunk else (row[0], row[1])).encode()
+        size += len(text)
+        file.write(text)
+    file.seek(0)
+    return Body(file, len(keep), size)
+
+
+def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | None, str | None] | None], str]:
+    """Makes a line of a row's values, its kind, and the two numbers that order it."""
+    names = [f"{encode_basestring(name)}:" for name in layout.columns]
+    booleans, filled = layout.booleans, dict(layout.filled)
+
+    def line(values: Sequence[str | None], kind: str, order: tuple[str | None, str | None] | None) -> str:
+        gone = kind in _GONE
+        parts = []
+        for place, text in enumerate(values):
+            value = text
+            if value is None:
+                value = filled.get(place) if gone else None
+            elif place in booleans:
+                value = "1" if value.startswith("t") else "0"
+            parts.append(f"{names[place]}{'null' if value is None else encode_basestring(value)}")
+        parts.append(f'"{SIGN}":"{int(gone)}"')
+        if layout.sequenced:
+            parts.append(f'"{SEQUENCE}":"{sequence_of(order)}"')
+        return f"{{{','.join(parts)}}}\n"
+
+    return line
+
+
+def sequence_of(order: tuple[str | None, str | None] | None) -> int:
+    """The two numbers that order an event as one that fits LARGEINT; below all of them that of a copied row.
+
+    >>> sequence_of(None), sequence_of(("0", "0")) < sequence_of(("0", "1")) < sequence_of(("1", "-1"))
+    (0, True)
+    """
+    if order is None:
+        return 0
+    return (int(order[0] or 0) << 63) + int(order[1] or 0) + 2

@@ -1,0 +1,93 @@
+"""Doris as a kind of sink: no store, so it names one; loads under labels, committed in two phases.
+
+Next door: `sink.py` writes, `target.py` and `doctor.py` look, `tables.py` compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.image import image_of
+from core.domain.kept import Positions
+from core.domain.promise import SinkTraits
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.drivers.mysql_queries import MysqlQueries
+from core.errors import Defect, Refused
+from core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from core.ports.table import TableSession
+from core.sinks.doris import doctor, shape
+from core.sinks.doris.http import DorisHttp
+from core.sinks.doris.sink import DorisSink
+from core.sinks.doris.tables import DorisTables
+from core.sinks.doris.target import DorisTarget
+
+
+class DorisConnection:
+    """One session; implements `core.ports.kinds.BatchSession`."""
+
+    def __init__(self, login: Login) -> None:
+        self._http = DorisHttp(login)
+        self._queries = MysqlQueries(login, "sink")
+
+    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
+        """A worker's ranges and chunks; the target is read once more, because it may have changed."""
+        name = job.channel.target
+        table, image = shape.read(self._queries, name), image_of(job.channel, identity)
+        found = list(shape.objections(table, image))
+        if found:
+            raise Refused(found[0].what, found[0].cure, where="sink")
+        return DorisSink(self._http, job.name, name, shape.layout(table, image))
+
+    def target(self, job: JobSpec) -> DorisTarget:
+        """The target of a job's channel."""
+        return DorisTarget(job, self._queries)
+
+    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says."""
+        return doctor.findings(self._queries, asked, utc)
+
+    def locks(self, prefix: str) -> None:
+        """Nobody waits for a lock there that a session could name."""
+        return
+
+    def sever(self) -> None:
+        """Cut off what is under way, from any thread."""
+        self._http.sever()
+        self._queries.sever()
+
+    def close(self) -> None:
+        """End the session."""
+        self._queries.close()
+
+
+class DorisKind:
+    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+
+    no_reset = ""
+    is_store = False
+    takes: tuple[Encoding, ...] = (Encoding.ROWS,)
+    traits = SinkTraits(one_transaction=False, repeats_change_nothing=True, keeps_prepared=True)
+
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
+        """It keeps no progress rows."""
+        raise Defect("a sink of kind doris is no store")
+
+    def connect_beside(self, login: Login) -> DorisConnection:
+        """A session, opened at its first call."""
+        return DorisConnection(login)
+
+    def tables(self, login: Login, limit_ms: int) -> TableSession:
+        """A session that reads whole tables for a comparison."""
+        return DorisTables(login, limit_ms)
+
+    def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
+        """The least rights that these jobs need."""
+        return doctor.grants(endpoint.user, jobs)
+
+
+DORIS: SinkKind = DorisKind()

@@ -1,0 +1,195 @@
+"""The target as Doris tells it, and why it cannot be written: pure but for two questions.
+
+Rules: a unique table with its delete sign (Doris, "Batch Deletion"), the source's key, its columns and no others, types
+that take each value as it is. Next door: `target.py` refuses by them, `doctor.py` shows them, `sink.py` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from core.domain.objection import Objection
+from core.domain.slot import TableIdentity
+from core.drivers.mysql_queries import MysqlQueries
+from core.sinks.doris.encode import SEQUENCE, SIGN, Layout
+
+_MODEL = re.compile(r"^(UNIQUE|DUPLICATE|AGGREGATE|AGG|PRIMARY) KEY\s*\(([^)]*)\)", re.M | re.I)
+_MAPPED = re.compile(r'"function_column\.sequence_col"\s*=\s*"([^"]*)"')
+_SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
+_WHOLE = ("tinyint", "smallint", "int", "bigint", "largeint")
+_TEXTS = frozenset({"string", "text", "varchar", "char"})
+_AT_LEAST = {"smallint": 1, "tinyint": 1, "integer": 2, "bigint": 3}
+"""Places in _WHOLE from which on a type takes the source's; a DWS's tinyint has no sign."""
+_SAME = {
+    "boolean": frozenset({"boolean", "tinyint"}),
+    "real": frozenset({"float", "double"}),
+    "double precision": frozenset({"double"}),
+    "date": frozenset({"date", "datev2"}),
+    "json": frozenset({"json", "jsonb"}),
+    "jsonb": frozenset({"json", "jsonb"}),
+}
+INEXACT = frozenset({"float", "double"})
+_FILLERS = {
+    "date": "1970-01-01",
+    "datev2": "1970-01-01",
+    "datetime": "1970-01-01 00:00:00",
+    "json": "{}",
+    "jsonb": "{}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DorisColumn:
+    """A column: its type as DESC spells it, in small letters."""
+
+    name: str
+    type: str
+    nullable: bool
+
+    @property
+    def base(self) -> str:
+        """The type without sizes.
+
+        >>> DorisColumn("a", "decimalv3(10,2)", True).base, DorisColumn("a", "datetimev2(6)", True).base
+        ('decimal', 'datetime')
+        """
+        base = self.type.partition("(")[0].strip()
+        return {"decimalv3": "decimal", "datetimev2": "datetime"}.get(base, base)
+
+
+@dataclass(frozen=True, slots=True)
+class DorisTable:
+    """A table: `model` is UNIQUE, DUPLICATE or AGGREGATE; `sequence` the type of its hidden sequence column or "".
+
+    `mapped` is the column that decides the sequence, where one does.
+    """
+
+    name: str
+    columns: tuple[DorisColumn, ...]
+    key: tuple[str, ...]
+    model: str
+    signed: bool
+    sequence: str = ""
+    mapped: str = ""
+
+    def column(self, name: str) -> DorisColumn | None:
+        """A column that is not hidden."""
+        return next((one for one in self.columns if one.name == name), None)
+
+
+def quoted(target: str) -> str:
+    """`database.table` as Doris writes it.
+
+    >>> quoted("mart.t`1")
+    '`mart`.`t``1`'
+    """
+    return ".".join("`" + part.replace("`", "``") + "`" for part in target.split(".", 1))
+
+
+def read(queries: MysqlQueries, target: str) -> DorisTable:
+    """The target; Refused where it, or its database, is not there."""
+    made = str(queries.rows(f"SHOW CREATE TABLE {quoted(target)}")[0][1])
+    queries.rows("SET show_hidden_columns = true")
+    described = queries.rows(f"DESC {quoted(target)}")
+    queries.rows("SET show_hidden_columns = false")
+    columns = [DorisColumn(str(row[0]), str(row[1]).lower(), str(row[2]).lower() == "yes") for row in described]
+    hidden = {one.name: one for one in columns if one.name.startswith("__DORIS_")}
+    found, mapped = _MODEL.search(made), _MAPPED.search(made)
+    model = found[1].upper() if found else "UNKNOWN"
+    key = tuple(re.findall(r"`((?:[^`]|``)*)`", found[2])) if found else ()
+    sequence = hidden[SEQUENCE].base if SEQUENCE in hidden else ""
+    own = tuple(one for one in columns if one.name not in hidden)
+    return DorisTable(target, own, key, model, SIGN in hidden, sequence, mapped[1] if mapped else "")
+
+
+def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
+    """Why the target cannot take the source's image; the words of the first two are Doris's own."""
+    name = table.name
+    if table.model != "UNIQUE":
+        yield Objection(f"Table: {name} is not a unique table, key type: {table.model}", "make it with UNIQUE KEY")
+        return
+    if not table.signed:
+        cure = f'ALTER TABLE {quoted(name)} ENABLE FEATURE "BATCH_DELETE"'
+        yield Objection(f"Table: {name} don't support batch delete.", cure)
+    if set(table.key) != set(image.key):
+        what = f"the key of {name} is ({', '.join(table.key)}), the source's ({', '.join(image.key)})"
+        yield Objection(what, "make it with the source's key")
+    yield from _sequence_objections(table)
+    known = {one.name for one in image.columns}
+    for column in image.columns:
+        there = table.column(column.name)
+        if there is None:
+            yield Objection(f"{name} has no column {column.name}", f"ALTER TABLE {quoted(name)} ADD COLUMN")
+        elif not fits(image.plain(column.type), there):
+            what = f"{name}.{column.name} is {there.type}, which does not take each {column.type}"
+            yield Objection(what, "give it a larger type, or STRING")
+    for other in table.columns:
+        if other.name not in known:
+            what = f"{name}.{other.name} is no column of the source: each change would empty it"
+            yield Objection(what, "drop it, or keep it in another table")
+
+
+def _sequence_objections(table: DorisTable) -> Iterator[Objection]:
+    if table.mapped:
+        what = (
+            f"the sequence of {table.name} is its column {table.mapped}: a change with a lower value would be dropped"
+        )
+        yield Objection(what, "make it without function_column.sequence_col: changes come in the source's order")
+    elif table.sequence not in ("", "largeint"):
+        what = f"the sequence column of {table.name} is {table.sequence}, which does not take the order of changes"
+        yield Objection(what, 'make it without one, or with "function_column.sequence_type" = "largeint"')
+
+
+def fits(source: str, there: DorisColumn) -> bool:
+    """Whether a column takes each value of a PostgreSQL type as it is, by its text.
+
+    >>> fits("integer", DorisColumn("a", "bigint", True)), fits("bigint", DorisColumn("a", "int(11)", True))
+    (True, False)
+    >>> money = DorisColumn("a", "decimal(12,2)", True)
+    >>> fits("numeric(10,2)", money), fits("numeric", money)
+    (True, False)
+    """
+    base, sizes = there.base, _SIZES.search(there.type)
+    if base in _TEXTS:
+        return True
+    plain = _SIZES.sub("", source).strip()
+    if plain in _AT_LEAST:
+        return base in _WHOLE and _WHOLE.index(base) >= _AT_LEAST[plain]
+    if plain == "numeric":
+        wanted = _SIZES.search(source)
+        if wanted is None or sizes is None or base != "decimal":
+            return False
+        digits, scale = int(wanted[1]), int(wanted[2] or 0)
+        there_digits, there_scale = int(sizes[1]), int(sizes[2] or 0)
+        return there_scale >= scale and there_digits - there_scale >= digits - scale
+    if plain == "timestamp without time zone":
+        wanted = _SIZES.search(source)
+        return base == "datetime" and int(sizes[1] if sizes else 0) >= int(wanted[1] if wanted else 6)
+    return base in _SAME.get(plain, frozenset())
+
+
+def inexact(table: DorisTable, names: Sequence[str]) -> list[str]:
+    """Columns of FLOAT and DOUBLE, whose texts differ from the source's: `verify` cannot compare them as texts."""
+    return [one.name for one in table.columns if one.name in names and one.base in INEXACT]
+
+
+def layout(table: DorisTable, image: TableIdentity) -> Layout:
+    """How rows of the source become lines of a load into it."""
+    names = tuple(one.name for one in image.columns)
+    filled, booleans = [], set()
+    for place, column in enumerate(image.columns):
+        there = table.column(column.name)
+        assert there is not None
+        if not there.nullable and column.name not in image.key:
+            filled.append((place, _filler(there)))
+        if image.plain(column.type) == "boolean" and there.base not in _TEXTS:
+            booleans.add(place)
+    key = tuple(names.index(name) for name in image.key)
+    return Layout(names, key, frozenset(booleans), tuple(filled), bool(table.sequence))
+
+
+def _filler(column: DorisColumn) -> str:
+    """A value that a column without NULL takes; of a row that is deleted, nobody sees it."""
+    return _FILLERS.get(column.base, "" if column.base in _TEXTS else "0")

@@ -1,0 +1,168 @@
+"""Loads of one channel into its target: pre-committed under a label, committed by number, or whole chunks at once.
+
+Implements `core.ports.sink.LabelSink`; what an answer is, `answers.py` says. Next door: `http.py` asks, `encode.py`
+makes the body, `core.engine.worker.planned` says in which order, ADR 41 why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from core.errors import Busy, SlotkeeperError
+from core.ports.sink import Batch, Outcome
+from core.sinks.doris import answers
+from core.sinks.doris.encode import Body, Layout, body_of
+from core.sinks.doris.http import DorisHttp, HttpAnswer
+
+LOAD_SECONDS = 600
+"""The header `timeout` of a load, after which Doris ends it; ours is a little later."""
+GRACE_SECONDS = 10
+SHORT_SECONDS = 30
+"""Of a second phase, a label's state, a page of errors."""
+_TRIES = 3
+"""How often what stands under a label is aborted within one task."""
+
+
+@dataclass
+class DorisSink:
+    """Loads into one target; `job` is the job's name."""
+
+    http: DorisHttp
+    job: str
+    target: str
+    layout: Layout
+
+    def label(self, batch: Batch) -> str:
+        """A hash of job, channel, lane and range, and a number that is drawn: no later plan has it."""
+        key = batch.key
+        words = "\x1f".join((self.job, self.target, key.source, key.source_table, key.slot, key.shard, batch.label))
+        return f"slotkeeper_{hashlib.sha256(words.encode()).hexdigest()[:32]}_{secrets.token_hex(8)}"
+
+    def send(self, batch: Batch, label: str) -> str:
+        """Pre-commit the rows under the label; the transaction's number, "" where the label is committed."""
+        body = body_of(self.layout, batch.rows)
+        with body.file:
+            for _ in range(_TRIES):
+                answer = self._load(body, label, two_phase=True)
+                if answer["Status"] != answers.TAKEN:
+                    return self._counted(answer, body.rows)
+                message = str(answer.get("Message", ""))
+                existing = str(answer.get("ExistingJobStatus") or "") or self._existing(label)
+                if existing == answers.FINISHED:
+                    return ""
+                if existing == answers.RUNNING:
+                    break
+                if existing == answers.PRECOMMITTED:
+                    self.abort(answers.related(message))
+        raise Busy(f"{self.target}: another load of the same range runs, and is waited for", where="sink")
+
+    def _existing(self, label: str) -> str:
+        return answers.EXISTING.get(self.state(label), "")
+
+    def _counted(self, answer: Mapping[str, Any], rows: int) -> str:
+        """The number of a load that has all rows; one that has not is given up."""
+        number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
+        if there == rows:
+            return number
+        self.abort(number)
+        raise Busy(f"{self.target}: of {rows} rows the load has {there}; it was given up", where="sink")
+
+    def commit(self, label: str, load: str) -> Outcome:
+        """The second phase of a transaction."""
+        status, message = self._second_phase(load, "commit")
+        if status == answers.SUCCESS or answers.is_done(message):
+            return Outcome.COMMITTED
+        if answers.is_aborted(message):
+            return Outcome.ABORTED
+        if answers.is_missing(message):
+            state = self.state(label)
+            if answers.EXISTING.get(state) == answers.FINISHED:
+                return Outcome.COMMITTED
+            return Outcome.ABORTED if state == "ABORTED" else Outcome.UNKNOWN
+        if answers.still_runs(message):
+            raise Busy(f"{self.target}: load {load} is not pre-committed yet", where="sink")
+        raise answers.refusal(message, self.target)
+
+    def abort(self, load: str) -> None:
+        """Give a transaction up; where that fails, it ends when its time is over."""
+        if not load:
+            return
+        try:
+            self._second_phase(load, "abort")
+        except SlotkeeperError:
+            return
+
+    def state(self, label: str) -> str:
+        """What `get_load_state` says of a label: the newest transaction's state, UNKNOWN where there is none."""
+        path = f"/api/{self._database}/get_load_state?label={quote(label)}"
+        answer = self.http.ask("GET", path, {}, SHORT_SECONDS)
+        found = self._object(answer).get("data")
+        if not isinstance(found, str):
+            raise answers.unreadable(self.target, answer.status)
+        return found
+
+    def write_chunk(self, batch: Batch) -> None:
+        """A chunk's rows in one load, seen at once."""
+        body = body_of(self.layout, batch.rows, chunk=True)
+        with body.file:
+            answer = self._load(body, self.label(batch), two_phase=False)
+        there = answer.get("NumberLoadedRows")
+        if there != body.rows:
+            raise Busy(f"{self.target}: of {body.rows} rows the load has {there}", where="sink")
+
+    def rest(self) -> None:
+        """Nothing is open between two tasks."""
+
+    def abandon(self) -> None:
+        """Nothing is open: what was sent is resolved by the plan."""
+
+    def close(self) -> None:
+        """Lines end with their requests."""
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _database(self) -> str:
+        return quote(self.target.partition(".")[0], safe="")
+
+    def _load(self, body: Body, label: str, two_phase: bool) -> dict[str, Any]:
+        """A load's answer, whose Status is one of success or a taken label; raises what else it is."""
+        headers = {
+            "label": label,
+            "format": "json",
+            "read_json_by_line": "true",
+            "columns": self.layout.header,
+            "strict_mode": "true",
+            "max_filter_ratio": "0",
+            "timeout": str(LOAD_SECONDS),
+            "two_phase_commit": "true" if two_phase else "false",
+        }
+        path = f"/api/{self._database}/{quote(self.target.partition('.')[2], safe='')}/_stream_load"
+        answer = self.http.ask("PUT", path, headers, LOAD_SECONDS + GRACE_SECONDS, body.file, body.size)
+        found = self._object(answer)
+        status = found.get("Status")
+        if status is None and found.get("msg"):
+            raise answers.refusal(str(found["msg"]), self.target)
+        if status in (answers.SUCCESS, answers.PUBLISH_TIMEOUT, answers.TAKEN):
+            return found
+        if found.get("ErrorURL"):
+            page = self.http.page(str(found["ErrorURL"]), SHORT_SECONDS)
+            raise answers.rejected(self.target, found, page)
+        raise answers.refusal(str(found.get("Message", status)), self.target)
+
+    def _second_phase(self, load: str, operation: str) -> tuple[str, str]:
+        path = f"/api/{self._database}/_stream_load_2pc"
+        headers = {"txn_id": load, "txn_operation": operation}
+        found = self._object(self.http.ask("PUT", path, headers, SHORT_SECONDS))
+        return str(found.get("status", "")), str(found.get("msg", ""))
+
+    def _object(self, answer: HttpAnswer) -> dict[str, Any]:
+        found = answer.json
+        if found is None or answer.status >= 400:
+            raise answers.unreadable(self.target, answer.status)
+        return found

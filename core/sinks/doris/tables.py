@@ -1,0 +1,181 @@
+"""Whole tables of a Doris for a comparison: rows come as texts, in the order of their key, and are hashed here.
+
+The hash is that of `core.drivers.pg_table.statements` with every text counted, so that a table compares with one of a
+PostgreSQL. It is computed here and not by Doris, whose functions for it were tried on no Doris: a range that is hashed
+travels to us, a row at a time, and no value is kept or shown. Next door: `core.verify` compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.endpoint import Login
+from core.drivers.mysql_queries import MysqlQueries
+from core.errors import Refused
+from core.ports.table import COUNTED, Checksum, Digest, Key, KeyRange
+from core.sinks.doris import shape
+from core.sinks.doris.shape import DorisColumn, quoted
+
+KEYS_PER_STATEMENT = 200
+_FAMILIES = {
+    "tinyint": "integer",
+    "smallint": "integer",
+    "int": "integer",
+    "bigint": "integer",
+    "largeint": "integer",
+    "decimal": "numeric",
+    "float": "float",
+    "double": "float",
+    "datetime": "timestamp",
+    "date": "date",
+    "datev2": "date",
+    "boolean": "bool",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DorisKey:
+    """A column of a key; implements `core.ports.table.ComparedKey`."""
+
+    name: str
+    family: str
+
+    def of_copy(self, text: str) -> str:
+        """The source's text as it is here."""
+        return {"t": "true", "f": "false"}.get(text, text) if self.family == "bool" else plain_of(self.family)(text)
+
+
+def plain_of(family: str) -> Callable[[str], str]:
+    """How a text of a column becomes the one that PostgreSQL writes.
+
+    >>> plain_of("timestamp")("2020-01-01 00:00:00.120000"), plain_of("timestamp")("2020-01-01 00:00:00.000000")
+    ('2020-01-01 00:00:00.12', '2020-01-01 00:00:00')
+    >>> plain_of("bool")("1"), plain_of("text")("1.0")
+    ('true', '1.0')
+    """
+    if family == "timestamp":
+        return lambda text: text.rstrip("0").rstrip(".") if "." in text else text
+    if family == "bool":
+        return lambda text: {"1": "true", "0": "false"}.get(text, text)
+    return str
+
+
+class DorisReader:
+    """One table; implements `core.ports.table.ComparedTable`."""
+
+    def __init__(self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str]) -> None:
+        self._queries = queries
+        self.label = name
+        table = shape.read(queries, name)
+        keys = list(key) or list(table.key)
+        self.columns = list(columns) or [one.name for one in table.columns]
+        there = {one.name: one for one in table.columns}
+        lacks = [one for one in dict.fromkeys([*keys, *self.columns]) if one not in there]
+        if lacks:
+            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
+        self.key = tuple(DorisKey(one, _family(there[one])) for one in keys)
+        self.signature = ["UTF8", *(one.family for one in self.key)]
+        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
+        self._plain = [plain_of(_family(there[one])) for one in (*keys, *self.columns)]
+
+    def hashes_by(self, forms: Sequence[str]) -> None:
+        """There is one form, which `forms` has been brought to."""
+
+    def count(self, bounds: KeyRange) -> int:
+        where, values = self._within(bounds)
+        return int(self._queries.rows(f"SELECT count(*) FROM {quoted(self.label)} WHERE {where}", values)[0][0])
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        rows = total = 0
+        for _, texts in self._read(bounds):
+            rows += 1
+            total += int(_hash(texts)[:15], 16)
+        return Checksum(rows, total)
+
+    def split(self, bounds: KeyRange, rows: int) -> list[Key]:
+        where, values = self._within(bounds)
+        names = ", ".join(f"CAST({_name(one.name)} AS STRING)" for one in self.key)
+        order = ", ".join(_name(one.name) for one in self.key)
+        statement = f"SELECT {names} FROM {quoted(self.label)} WHERE {where} ORDER BY {order}"
+        found = self._queries.streamed(statement, values)
+        return [self._key_of(row) for place, row in enumerate(found) if place and place % rows == 0]
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        return [(key, _hash(texts)) for key, texts in self._read(bounds, f" LIMIT {limit}")]
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        wanted, found = list(keys), dict[Key, Digest]()
+        same = " AND ".join(f"{_name(one.name)} = %s" for one in self.key)
+        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
+            some = wanted[start : start + KEYS_PER_STATEMENT]
+            where = " OR ".join([f"({same})"] * len(some))
+            for key, texts in self._selected(where, [part for one in some for part in one]):
+                found[key] = tuple(None if text is None else _md5(text) for text in texts)
+        return found
+
+    def _read(self, bounds: KeyRange, more: str = "") -> Iterator[tuple[Key, list[str | None]]]:
+        where, values = self._within(bounds)
+        return self._selected(f"{where}{more}", values)
+
+    def _selected(self, where: str, values: Sequence[str]) -> Iterator[tuple[Key, list[str | None]]]:
+        names = [*(one.name for one in self.key), *self.columns]
+        texts = ", ".join(f"CAST({_name(one)} AS STRING)" for one in names)
+        for row in self._queries.streamed(f"SELECT {texts} FROM {quoted(self.label)} WHERE {where}", values):
+            spelled = [None if text is None else plain(str(text)) for text, plain in zip(row, self._plain, strict=True)]
+            yield self._key_of(row), spelled[len(self.key) :]
+
+    def _key_of(self, row: Sequence[Any]) -> Key:
+        return tuple(plain(str(text)) for plain, text in zip(self._plain, row[: len(self.key)], strict=False))
+
+    def _within(self, bounds: KeyRange) -> tuple[str, list[str]]:
+        parts, values = ["1 = 1"], list[str]()
+        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
+            if at is not None:
+                parts.append(_edge([one.name for one in self.key], list(at), sign, equal, values))
+        return " AND ".join(parts), values
+
+
+def _edge(names: list[str], at: list[str], sign: str, equal: bool, values: list[str]) -> str:
+    """The key beyond `at`, column by column; fills `values` in the order of their places."""
+    name = _name(names[0])
+    values.append(at[0])
+    if len(names) == 1:
+        return f"{name} {sign}{'=' if equal else ''} %s"
+    values.append(at[0])
+    return f"({name} {sign} %s OR ({name} = %s AND {_edge(names[1:], at[1:], sign, equal, values)}))"
+
+
+def _family(column: DorisColumn) -> str:
+    return _FAMILIES.get(column.base, "text")
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``").replace("%", "%%") + "`"
+
+
+def _hash(texts: Sequence[str | None]) -> str:
+    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class DorisTables:
+    """A session that reads whole tables; implements `core.ports.table.TableSession`."""
+
+    def __init__(self, login: Login, limit_ms: int) -> None:
+        self._queries = MysqlQueries(login, "sink", limit_ms / 1000 if limit_ms else 600.0)
+
+    def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> DorisReader:
+        """A table of this server."""
+        if where:
+            raise Refused(f"{name} cannot be compared under a filter of its own", where="sink")
+        return DorisReader(self._queries, name, key, columns)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self._queries.close()

@@ -1,0 +1,103 @@
+"""A job into the stand-in for Doris: nothing lost and nothing doubled, whatever answer is lost, whoever is killed."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from core.embedded.doris.faults import Call, Fault
+from core.errors import Refused, RowRefused
+from tests.support.doris_pair import TARGET, DorisPair
+
+LOST = [(call, fault) for call in (Call.LOAD, Call.TWO_PHASE) for fault in (Fault.LOST_BEFORE, Fault.LOST_AFTER)]
+
+
+def test_a_table_is_copied_and_followed(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.write(*((key, key) for key in range(100)))
+    pair.mirror.start().wait_running()
+    pair.write((1, -1), (2, None), (500, 5))
+    pair.write((1, None), (1, 7), (500, None))
+    with closing(pair.warehouse.connect(True)) as line, line.cursor() as cursor:
+        cursor.execute("UPDATE ods.t SET v = -id WHERE id > 50")
+    pair.wait_equal()
+    assert (pair.repeats(), pair.doris.transactions.running()) == (0, [])
+
+
+def test_lost_answers_lose_nothing_and_double_nothing(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.write(*((key, key) for key in range(20)))
+    pair.mirror.start().wait_running()
+    for number, (call, fault) in enumerate([*LOST, (Call.LOAD, Fault.CUT), (Call.LOAD, Fault.TOO_MANY_VERSIONS)]):
+        pair.doris.faults.plan(call, fault)
+        pair.write((number, -number), (number + 1, None), (1_000 + number, number))
+        pair.wait_equal()
+        assert pair.doris.faults.left() == 0, (call, fault)
+    assert (pair.repeats(), pair.doris.transactions.running()) == (0, [])
+
+
+def test_a_load_whose_label_ran_out_is_sent_again_and_counted(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.write((1, 1))
+    pair.mirror.start().wait_running()
+    pair.doris.faults.plan(Call.TWO_PHASE, *[Fault.LOST_AFTER] * 5_000)
+    pair.write((1, 2), (2, 2))
+    pair.mirror._until(lambda: pair.doris.faults.left() < 5_000, 30, "the answer to be lost")
+    pair.mirror.stop()
+    assert [row.decided.token != "" for row in pair.mirror.rows() if row.decided is not None]
+    pair.doris.transactions.forget()
+    while pair.doris.faults.next(Call.TWO_PHASE) is not Fault.NONE:
+        pass
+    pair.mirror.start().wait_running()
+    pair.mirror._until(lambda: all(row.decided is None for row in pair.mirror.rows()), 60, "all to be settled")
+    assert 0 < pair.repeats() <= 3, "the events of both rows, on one lane or two"
+    assert pair.equal()
+
+
+def test_a_row_that_the_target_refuses_ends_the_job_with_doriss_own_reason(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.doris.tables.drop("mart", "t")
+    pair.doris.create(TARGET, "id BIGINT NOT NULL, v BIGINT NOT NULL", ("id",))
+    pair.write((1, 1))
+    pair.mirror.start().wait_running()
+    with pair.warehouse.connect(True) as line, line.cursor() as cursor:
+        cursor.execute("INSERT INTO ods.t VALUES (2, NULL)")
+    error = pair.mirror.wait_error()
+    assert isinstance(error, RowRefused)
+    assert "null value for not null column" in error.message
+    assert {row.decided for row in pair.mirror.rows()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        ({"model": "DUPLICATE"}, "is not a unique table, key type: DUPLICATE"),
+        ({"sign": False}, "don't support batch delete"),
+        ({"columns": "id BIGINT NOT NULL, v INT"}, "mart.t.v is int, which does not take each bigint"),
+        ({"columns": "id BIGINT NOT NULL, v BIGINT, w INT"}, "mart.t.w is no column of the source"),
+        ({"sequence": "BIGINT"}, "the sequence column of mart.t is bigint"),
+    ],
+)
+def test_a_target_that_cannot_be_mirrored_into_is_refused_by_name(
+    doris_pair: DorisPair, make: dict[str, object], says: str
+) -> None:
+    pair = doris_pair
+    pair.doris.tables.drop("mart", "t")
+    made = {"columns": "id BIGINT NOT NULL, v BIGINT", "key": ("id",), **make}
+    pair.doris.create(TARGET, **made)  # type: ignore[arg-type]
+    pair.mirror.start()
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Refused)
+    assert says in error.message
+
+
+def test_a_sequence_column_takes_the_order_of_changes(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.doris.tables.drop("mart", "t")
+    pair.doris.create(TARGET, "id BIGINT NOT NULL, v BIGINT", ("id",), sequence="LARGEINT")
+    pair.write((1, 1), (2, 2))
+    pair.mirror.start().wait_running()
+    pair.write((1, -1), (2, None))
+    pair.write((2, 3))
+    pair.wait_equal()

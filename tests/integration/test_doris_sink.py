@@ -1,0 +1,215 @@
+"""Loads over HTTP: who gets the password, what a slow or silent server costs, and what each answer leads to."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from core.config.load import load
+from core.config.secrets import login
+from core.domain.endpoint import Login
+from core.domain.progress import LaneKey
+from core.domain.slot import Column, TableIdentity
+from core.domain.spec import ChannelSpec, JobSpec
+from core.embedded.doris.faults import Call, Fault
+from core.embedded.doris.server import DorisStandin
+from core.errors import AccessRefused, Busy, Refused, RowRefused, Unreachable
+from core.ports.kinds import SinkAsked
+from core.ports.sink import Batch, Outcome
+from core.services.doctor import check_sink
+from core.sinks.doris import sink as loads
+from core.sinks.doris.kind import DorisConnection
+from core.sinks.doris.sink import DorisSink
+from tests.support.doris_pair import PASSWORD, TABLE, TARGET, VARIABLE, endpoint
+from tests.unit.config.samples import VALID
+
+KEY = LaneKey("dws1", TABLE, "slot", "dn_1")
+IDENTITY = TableIdentity(1, (Column("id", "bigint", True), Column("v", "bigint")), ("id",), "s")
+BATCH = Batch(KEY, "beyond 1 up to 2", 2, lambda: iter([("1", "0", "I", "1", "10"), ("1", "1", "I", "2", None)]))
+
+
+def job_of(doris: DorisStandin, table: str = TARGET) -> JobSpec:
+    where = endpoint(doris)
+    return JobSpec("job", where, where, "slot", (ChannelSpec(TABLE, table),), sink_kind="doris")
+
+
+def opened(doris: DorisStandin) -> Login:
+    return login(endpoint(doris), "test")
+
+
+@pytest.fixture
+def sink(doris: DorisStandin) -> Iterator[DorisSink]:
+    session = DorisConnection(opened(doris))
+    yield session.batch_sink(job_of(doris), IDENTITY, "direct")
+    session.close()
+
+
+def test_labels_are_of_the_range_and_of_one_plan(sink: DorisSink) -> None:
+    one, other = sink.label(BATCH), sink.label(BATCH)
+    assert one != other
+    assert one.rpartition("_")[0] == other.rpartition("_")[0]
+    assert len(one) <= 128 and one.replace("_", "").isalnum()
+    assert sink.label(replace(BATCH, label="beyond 1 up to 3")).rpartition("_")[0] != one.rpartition("_")[0]
+
+
+def test_a_load_is_unseen_until_it_is_committed_and_a_commit_may_be_repeated(
+    doris: DorisStandin, sink: DorisSink
+) -> None:
+    load = sink.send(BATCH, "a")
+    assert doris.tables.query("SELECT * FROM mart.t")[1] == []
+    assert [sink.commit("a", load) for _ in range(2)] == [Outcome.COMMITTED] * 2
+    assert doris.tables.query("SELECT * FROM mart.t ORDER BY id")[1] == [(1, 10), (2, None)]
+    assert sink.send(BATCH, "a") == ""
+
+
+def test_what_stands_under_the_label_and_is_not_committed_is_given_up(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.faults.plan(Call.LOAD, Fault.LOST_AFTER)
+    with pytest.raises(Unreachable):
+        sink.send(BATCH, "a")
+    (left,) = doris.transactions.running()
+    load = sink.send(BATCH, "a")
+    assert int(load) != left.id
+    assert [one.id for one in doris.transactions.running()] == [int(load)]
+
+
+def test_a_load_that_still_runs_is_waited_for_by_a_later_task(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.transactions.begin("mart", "a", 600)
+    with pytest.raises(Busy, match="runs"):
+        sink.send(BATCH, "a")
+
+
+def test_outcomes_of_loads_that_are_not_there_to_be_committed(doris: DorisStandin, sink: DorisSink) -> None:
+    load = sink.send(BATCH, "a")
+    sink.abort(load)
+    assert sink.commit("a", load) is Outcome.ABORTED
+    doris.transactions.forget()
+    assert sink.commit("a", load) is Outcome.UNKNOWN
+    again = sink.send(BATCH, "a")
+    assert sink.commit("a", again) is Outcome.COMMITTED
+    assert sink.commit("a", load) is Outcome.COMMITTED, "its label is committed, by whatever load"
+
+
+def test_a_load_of_fewer_rows_is_given_up(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.faults.plan(Call.LOAD, Fault.CUT)
+    with pytest.raises(Busy, match="of 2 rows the load has 1"):
+        sink.send(BATCH, "a")
+    assert doris.transactions.running() == []
+
+
+def test_rejected_rows_are_told_without_their_values(sink: DorisSink) -> None:
+    bad = Batch(KEY, "x", 1, lambda: iter([("1", "0", "I", "1", "geheim-wert")]))
+    with pytest.raises(RowRefused, match=r"refuses 1 of 1 rows: column_name\[v\], the value cannot be cast") as told:
+        sink.send(bad, "a")
+    assert "geheim-wert" not in told.value.message
+
+
+def test_a_publish_timeout_counts_as_written(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.faults.plan(Call.LOAD, Fault.PUBLISH_TIMEOUT)
+    sink.write_chunk(Batch(KEY, "chunk 1", 1, lambda: iter([("7", "7")])))
+    assert doris.tables.query("SELECT * FROM mart.t")[1] == [(7, 7)]
+
+
+@pytest.mark.parametrize("fault", [Fault.HANG, Fault.TRICKLE])
+def test_a_server_that_does_not_come_to_an_end_is_cut_off(
+    doris: DorisStandin, sink: DorisSink, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = sink.send(BATCH, "a")
+    monkeypatch.setattr(loads, "SHORT_SECONDS", 0.5)
+    doris.faults.plan(Call.TWO_PHASE, fault)
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match=r"within 0.5 s") as late:
+        sink.commit("a", load)
+    assert late.value.timed_out
+    assert time.monotonic() - began < 10
+    assert sink.commit("a", load) is Outcome.COMMITTED
+
+
+def test_a_session_is_severed_from_another_thread(doris: DorisStandin) -> None:
+    session = DorisConnection(opened(doris))
+    sink = session.batch_sink(job_of(doris), IDENTITY, "direct")
+    doris.faults.plan(Call.LOAD, Fault.HANG)
+    threading.Timer(0.3, session.sever).start()
+    with pytest.raises(Unreachable):
+        sink.send(BATCH, "a")
+
+
+def test_the_password_goes_to_named_hosts_only(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.faults.plan(Call.LOAD, Fault.ELSEWHERE)
+    with pytest.raises(
+        Refused, match=r"sends loads to the BE doris-be\.invalid, which the configuration does not name"
+    ):
+        sink.send(BATCH, "a")
+
+
+def test_a_dead_backend_and_none_at_all_pass_by_themselves(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.faults.plan(Call.LOAD, Fault.DEAD_BACKEND, Fault.NO_BACKEND)
+    with pytest.raises(Unreachable) as dead:
+        sink.send(BATCH, "a")
+    with pytest.raises(Busy, match="No backend load available"):
+        sink.send(BATCH, "a")
+    assert PASSWORD not in str(dead.value)
+
+
+def test_a_wrong_password_is_no_answer_that_passes(doris: DorisStandin) -> None:
+    session = DorisConnection(opened(doris))
+    sink = session.batch_sink(job_of(doris), IDENTITY, "direct")
+    sink.http.login = replace(sink.http.login, password="falsch")
+    with pytest.raises(AccessRefused) as told:
+        sink.send(BATCH, "a")
+    assert "falsch" not in str(told.value)
+    with pytest.raises(AccessRefused):
+        DorisConnection(replace(opened(doris), password="falsch")).target(job_of(doris)).admit(IDENTITY)
+
+
+def test_a_dropped_table_and_a_dropped_database_are_named(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.tables.drop("mart", "t")
+    with pytest.raises(Refused, match="unknown table") as table:
+        sink.send(BATCH, "a")
+    assert "reset the slot" in table.value.hint
+    doris.tables.drop_database("mart")
+    with pytest.raises(Refused, match="unknown database"):
+        sink.send(BATCH, "a")
+
+
+def findings(doris: DorisStandin) -> list[str]:
+    session = DorisConnection(opened(doris))
+    asked = SinkAsked("dor", endpoint(doris), "public", (job_of(doris),), lambda job: (IDENTITY, ""))
+    found = [f"{one.level.value} {one.text}" for one in session.findings(asked, lambda: datetime.now(timezone.utc))]
+    session.close()
+    return found
+
+
+def test_doctor_tells_of_the_server_its_labels_and_the_target(doris: DorisStandin) -> None:
+    found = findings(doris)
+    assert any("no Apache Doris" in one for one in found)
+    assert "ok label_keep_max_second = 259200 s" in found
+    assert "ok is a unique table with a delete sign, and takes the source's columns" in found
+
+
+def test_doctor_warns_of_labels_that_are_kept_for_too_short_and_of_floats(doris: DorisStandin) -> None:
+    doris.settings["label_keep_max_second"] = "3600"
+    del doris.settings["streaming_label_keep_max_second"]
+    doris.tables.drop("mart", "t")
+    doris.create(TARGET, "id BIGINT NOT NULL, v DOUBLE", ("id",))
+    found = findings(doris)
+    assert any(one.startswith("warn label_keep_max_second = 3600 s: after a longer outage") for one in found)
+    assert "unknown streaming_label_keep_max_second is not told" in found
+    assert any(one.startswith("fail mart.t.v is double, which does not take each bigint") for one in found)
+
+
+def test_doctor_reads_a_configuration_that_names_a_doris(doris: DorisStandin, tmp_path: Path) -> None:
+    where = f'host = "{doris.host}"\nport = {doris.ports.query}\nhttp_port = {doris.ports.frontend}\n'
+    user = f'user = "{doris.user}"\npassword_env = "{VARIABLE}"\nsslmode = "disable"\nprogress_store = "mart"\n'
+    path = tmp_path / "config.toml"
+    path.write_text(f'{VALID}\n[sinks.dor]\nkind = "doris"\n{where}{user}')
+    found = load(path, dict(os.environ))
+    told = [one.text for one in check_sink(found, found.sinks["dor"])]
+    assert "label_keep_max_second = 259200 s" in told
+    assert not any(PASSWORD in one for one in told)

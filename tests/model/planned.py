@@ -1,0 +1,466 @@
+"""The model of a sink with labels and two-phase commit beside its store: plan, prepare, arm, commit, settle (ADR 41).
+
+What is here: one lane with one event at each point; its row (position, the planned range, the load that may be
+committed, repeats counted); a server with loads under labels, which forgets labels, ends what waits too long, takes a
+load in part and answers whom it likes; a worker that may be killed between any two of its moves, a driver that starts
+again, and one worker that lives on from before. What is left out: a load that still runs (it is waited for), chunks of
+a copy, wipes and fallbacks of the store, resets. `two_parts.py` has a sink without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from .space import Space, explore, trace
+from .two_parts import LOST, TWICE, UNCOUNTED, UNEQUAL
+
+Move = tuple[str, "Planned"]
+PlannedSpace = Space["Planned"]
+At = Literal["idle", "read", "planned", "sent", "armed", "again", "written"]
+Role = Literal["now", "old"]
+
+ORPHAN = "a pre-committed load waits at the server that neither the row nor a worker names"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBounds:
+    """One explored space."""
+
+    name: str
+    forgets: int = 0
+    """How often the server forgets a load that is committed or aborted: retention is shorter than an outage."""
+    expires: int = 0
+    """How often it aborts what is pre-committed and waits for too long."""
+    cuts: bool = False
+    """A load may be taken in part; its answer says how many rows."""
+    withdraws: bool = False
+    """A worker may give up a plan, because the server refuses a row of it."""
+    events: int = 2
+    epochs: int = 2
+    copies: int = 1
+    """How often a worker of the same epoch is left behind."""
+    kills: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRules:
+    """The rules of such a sink; each switched off is one seeded fault."""
+
+    # The range is in the row before a byte of it is sent.
+    plan_before_send: bool = True
+    # The label is of the planned range, never of the epoch that sends it.
+    label_of_range: bool = True
+    # A load is committed only once a compare-and-swap has put it into the row.
+    arm_before_commit: bool = True
+    # That compare-and-swap compares the epoch.
+    arm_compares_epoch: bool = True
+    # And that no other load is there.
+    arm_compares_load: bool = True
+    # A plan is made only where none is.
+    one_plan: bool = True
+    # What is planned is resolved before anything else is planned.
+    resolve_first: bool = True
+    # A plan is given up only while no load of it may be committed.
+    plan_kept: bool = True
+    # What is resolved is the planned range, to its very end.
+    the_planned_range: bool = True
+    # A load whose answer has fewer rows than the plan is aborted.
+    count_compared: bool = True
+    # A load found under the label whose answer is not known is aborted, not adopted.
+    unknown_is_aborted: bool = True
+    # A load that the server no longer knows may have been committed: it is counted before it is sent again.
+    gone_is_counted: bool = True
+    # The position moves only where the row still has the load that was committed.
+    settle_compares_load: bool = True
+    # The position moves only once the commit is known.
+    commit_before_settle: bool = True
+
+    def without(self, *rules: str) -> PlannedRules:
+        return replace(self, **dict.fromkeys(rules, False))
+
+
+ALL_PLANNED_RULES = PlannedRules()
+KEPT = PlannedBounds("labels are kept", expires=1, copies=0)
+COPIED = PlannedBounds("a task twice", expires=1, epochs=1)
+CUT = PlannedBounds("loads are cut", cuts=True, copies=0)
+REFUSED = PlannedBounds("rows are refused", withdraws=True, copies=0)
+OUTLASTED = PlannedBounds("labels run out", forgets=1, copies=0)
+REPEATED = PlannedBounds("labels run out, a task twice", forgets=1, epochs=1, kills=0)
+PLANNED = (KEPT, COPIED, CUT, REFUSED, OUTLASTED, REPEATED)
+WIDE = (
+    PlannedBounds("labels are kept, wide", expires=1),
+    PlannedBounds("rows are refused, wide", withdraws=True, expires=1),
+    PlannedBounds("labels run out, wide", forgets=2, expires=1, kills=0),
+)
+"""What takes minutes."""
+
+NONE = -1
+Label = tuple[int, ...]
+
+
+class Row(NamedTuple):
+    """The progress row: settled up to `position`; `end` (0: none) is planned, `load` is the one to be committed."""
+
+    epoch: int = 1
+    position: int = 0
+    end: int = 0
+    label: Label = ()
+    load: int = NONE
+    counted: tuple[int, ...] = ()
+
+
+class Load(NamedTuple):
+    """A transaction of the server; `reaches` is below `end` where it was taken in part."""
+
+    label: Label
+    after: int
+    reaches: int
+    at: Literal["prepared", "committed", "aborted", "gone"] = "prepared"
+
+
+NOTHING = Load((), 0, 0, "gone")
+
+
+class Worker(NamedTuple):
+    """A task of an epoch with the range that it works on; `before` is the row's load while it sends again."""
+
+    epoch: int = 1
+    at: At = "idle"
+    after: int = 0
+    end: int = 0
+    label: Label = ()
+    load: int = NONE
+    before: int = NONE
+
+
+class Planned(NamedTuple):
+    """Everything. `counts` says how often the sink has each event; `content` is the last one that was applied."""
+
+    counts: tuple[int, ...]
+    row: Row
+    now: Worker | None = Worker()
+    old: Worker | None = None
+    loads: tuple[Load, ...] = ()
+    committed: int = 1
+    content: int = 0
+    copies: int = 0
+    kills: int = 0
+    expired: int = 0
+    forgot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSetup:
+    bounds: PlannedBounds
+    rules: PlannedRules
+
+    def first_state(self) -> Planned:
+        zero = (0,) * self.bounds.events
+        return Planned(zero, Row(counted=zero))
+
+
+def more(counts: tuple[int, ...], after: int, end: int) -> tuple[int, ...]:
+    return tuple(count + (after < number <= end) for number, count in enumerate(counts, start=1))
+
+
+def put(state: Planned, role: Role, worker: Worker | None) -> Planned:
+    return state._replace(now=worker) if role == "now" else state._replace(old=worker)
+
+
+def with_load(state: Planned, number: int, at: Literal["committed", "aborted", "gone"]) -> Planned:
+    loads = list(state.loads)
+    loads[number] = loads[number]._replace(at=at)
+    return state._replace(loads=tuple(loads))
+
+
+def made(state: Planned, load: Load) -> tuple[Planned, int]:
+    """The state with one load more, under the lowest number that nobody uses."""
+    for number, one in enumerate(state.loads):
+        if one is NOTHING or one == NOTHING:
+            return state._replace(loads=(*state.loads[:number], load, *state.loads[number + 1 :])), number
+    return state._replace(loads=(*state.loads, load)), len(state.loads)
+
+
+def under(state: Planned, label: Label) -> int:
+    """The load that a label stands for now; one that was aborted leaves its label free."""
+    for number, one in enumerate(state.loads):
+        if one.label == label and one.at in ("prepared", "committed"):
+            return number
+    return NONE
+
+
+def idle(worker: Worker) -> Worker:
+    return Worker(worker.epoch)
+
+
+# -- a worker's moves -----------------------------------------------------------------------------------------------
+
+
+def label_of(setup: PlannedSetup, worker: Worker, after: int, end: int) -> Label:
+    return (after, end) if setup.rules.label_of_range else (after, end, worker.epoch)
+
+
+def begin(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Read the row; resolve what is planned, else read a range."""
+    row, rules = state.row, setup.rules
+    if row.epoch != worker.epoch:
+        yield "finds that it is superseded", put(state, role, None)
+    elif row.end and rules.resolve_first:
+        end = row.end if rules.the_planned_range else state.committed
+        label = row.label if rules.label_of_range else label_of(setup, worker, row.position, end)
+        onward = idle(worker)._replace(after=row.position, end=end, label=label, load=row.load)
+        yield "takes up the plan", put(state, role, onward._replace(at="planned" if row.load == NONE else "armed"))
+    elif state.committed > row.position:
+        onward = idle(worker)._replace(at="read", after=row.position, end=state.committed)
+        yield f"reads up to {state.committed}", put(state, role, onward)
+
+
+def plan(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Compare-and-swap: epoch, position, nothing planned."""
+    row, rules = state.row, setup.rules
+    label = label_of(setup, worker, worker.after, worker.end)
+    onward = worker._replace(at="planned", label=label)
+    if not rules.plan_before_send:
+        yield "plans nothing", put(state, role, onward)
+        return
+    free = not row.end or not rules.one_plan
+    if row.epoch != worker.epoch or row.position != worker.after or not free:
+        yield "may not plan", put(state, role, idle(worker))
+        return
+    planned = row._replace(end=worker.end, label=label, load=NONE)
+    yield f"plans up to {worker.end}", put(state._replace(row=planned), role, onward)
+
+
+def send(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Send the range under its label, to be pre-committed; what stands there already decides otherwise."""
+    bounds, rules = setup.bounds, setup.rules
+    there = under(state, worker.label)
+    if there != NONE and state.loads[there].at == "committed":
+        # what the row has is not that load: nobody armed it whom we know of
+        yield "finds its label FINISHED", put(state, role, worker._replace(at="written", load=worker.before))
+    elif there != NONE and rules.unknown_is_aborted:
+        yield f"aborts load {there} under its label", put(with_load(state, there, "aborted"), role, worker)
+    elif there != NONE:
+        yield f"adopts load {there}", put(state, role, worker._replace(at="sent", load=there))
+    else:
+        whole, number = made(state, Load(worker.label, worker.after, worker.end))
+        yield f"pre-commits load {number}", put(whole, role, worker._replace(at="sent", load=number))
+        yield f"pre-commits load {number}, the answer is lost", put(whole, role, worker)
+        if bounds.cuts:
+            yield from send_in_part(setup, state, role, worker)
+    if bounds.withdraws and worker.at == "planned":
+        yield from withdraw(setup, state, role, worker)
+
+
+def send_in_part(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    part, number = made(state, Load(worker.label, worker.after, worker.end - 1))
+    yield f"load {number} is cut, the answer is lost", put(part, role, worker)
+    if setup.rules.count_compared:
+        yield f"load {number} is cut, and aborted", put(with_load(part, number, "aborted"), role, worker)
+    else:
+        yield f"load {number} is cut", put(part, role, worker._replace(at="sent", load=number))
+
+
+def withdraw(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Compare-and-swap: the plan as it was, with no load that may be committed."""
+    row = state.row
+    ours = row.epoch == worker.epoch and row.position == worker.after and row.end == worker.end
+    if ours and (row.load == NONE or not setup.rules.plan_kept):
+        given_up = state._replace(row=row._replace(end=0, label=(), load=NONE))
+        yield "withdraws its plan", put(given_up, role, idle(worker))
+
+
+def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Compare-and-swap: epoch, position, the plan, and the load that is there now; then this one may be committed."""
+    row, rules = state.row, setup.rules
+    onward = worker._replace(at="armed", before=NONE)
+    if not rules.arm_before_commit:
+        yield "goes on without arming", put(state, role, onward)
+        return
+    if rules.plan_before_send:
+        there = row.end == worker.end and (row.load == worker.before or not rules.arm_compares_load)
+    else:
+        there = not row.end or (row.end == worker.end and row.load == worker.before)
+    ours = row.epoch == worker.epoch or not rules.arm_compares_epoch
+    if ours and row.position == worker.after and there:
+        armed = row._replace(end=worker.end, label=worker.label, load=worker.load)
+        yield f"arms load {worker.load}", put(state._replace(row=armed), role, onward)
+        return
+    given_up = state
+    if state.loads[worker.load].at == "prepared":
+        given_up = with_load(state, worker.load, "aborted")
+    yield "may not arm", put(given_up, role, idle(worker))
+
+
+def commit(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Commit the load, and tell by the answer what became of it."""
+    load = state.loads[worker.load]
+    if not setup.rules.commit_before_settle and state.row.load == worker.load:
+        yield "settles before it knows", put(state, role, worker._replace(at="written"))
+    elif load.at == "prepared":
+        counts = more(state.counts, load.after, load.reaches)
+        done = with_load(state._replace(counts=counts, content=load.reaches), worker.load, "committed")
+        yield "commits", put(done, role, worker._replace(at="written"))
+        yield "commits, the answer is lost", put(done, role, worker)
+        if not setup.rules.plan_kept:
+            yield from withdraw(setup, done, role, worker)
+    elif load.at == "committed":
+        yield "finds it committed", put(state, role, worker._replace(at="written"))
+    elif load.at == "aborted":
+        again = worker._replace(at="again", before=worker.load, load=NONE)
+        yield "finds it aborted, and sends again", put(state, role, again)
+    else:
+        yield from sent_again(setup, state, role, worker)
+
+
+def sent_again(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """The server does not know the load any more: count it, and put the plan back to where nothing was sent."""
+    row = state.row
+    same = row.epoch == worker.epoch and row.position == worker.after and row.end == worker.end
+    if not same or row.load != worker.load:
+        yield "may not send again", put(state, role, idle(worker))
+        return
+    counted = more(row.counted, row.position, row.end) if setup.rules.gone_is_counted else row.counted
+    back = state._replace(row=row._replace(load=NONE, counted=counted))
+    yield "counts a repeat", put(back, role, worker._replace(at="planned", load=NONE))
+
+
+def settle(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Compare-and-swap: epoch, position, the planned end, and the load."""
+    row = state.row
+    same = row.epoch == worker.epoch and row.position == worker.after
+    planned = row.end == worker.end or not (setup.rules.plan_before_send or row.end)
+    rules = setup.rules
+    if rules.settle_compares_load and rules.arm_before_commit:
+        planned = planned and row.load == worker.load
+    if not same or not (planned or not rules.the_planned_range):
+        yield "finds it settled", put(state, role, idle(worker))
+        return
+    moved = row._replace(position=worker.end, end=0, label=(), load=NONE)
+    yield f"settles {worker.end}", put(state._replace(row=moved), role, idle(worker))
+
+
+MOVES: dict[At, Callable[[PlannedSetup, Planned, Role, Worker], Iterator[Move]]] = {
+    "idle": begin,
+    "read": plan,
+    "planned": send,
+    "again": send,
+    "sent": arm,
+    "armed": commit,
+    "written": settle,
+}
+
+
+def worker_moves(setup: PlannedSetup, state: Planned, role: Role) -> Iterator[Move]:
+    worker = state.now if role == "now" else state.old
+    if worker is None:
+        return
+    yield from MOVES[worker.at](setup, state, role, worker)
+    if state.kills < setup.bounds.kills:
+        yield "is killed", put(state, role, None)._replace(kills=state.kills + 1)
+
+
+# -- the world ------------------------------------------------------------------------------------------------------
+
+
+def world_moves(setup: PlannedSetup, state: Planned) -> Iterator[Move]:
+    bounds, row = setup.bounds, state.row
+    if state.committed < bounds.events:
+        yield f"source: {state.committed + 1} commits", state._replace(committed=state.committed + 1)
+    for number, load in enumerate(state.loads):
+        if state.expired < bounds.expires and load.at == "prepared":
+            ended = with_load(state, number, "aborted")._replace(expired=state.expired + 1)
+            yield f"sink: load {number} has waited too long", ended
+        if state.forgot < bounds.forgets and load.at in ("committed", "aborted"):
+            gone = with_load(state, number, "gone")._replace(forgot=state.forgot + 1)
+            yield f"sink: forgets load {number}", gone
+    if row.epoch < bounds.epochs:
+        raised = state._replace(row=row._replace(epoch=row.epoch + 1), now=Worker(row.epoch + 1))
+        yield "driver: another start", raised
+        if state.now is not None and state.old is None:
+            yield "driver: another start, the worker lives on", raised._replace(old=state.now)
+    if state.now is None:
+        yield "driver: another task", state._replace(now=Worker(row.epoch))
+    elif state.old is None and state.copies < bounds.copies:
+        copied = state._replace(old=state.now, now=Worker(row.epoch), copies=state.copies + 1)
+        yield "driver: another task, the worker lives on", copied
+
+
+def judged(setup: PlannedSetup, state: Planned) -> str:
+    """What is wrong with a state, if anything."""
+    row, bounds = state.row, setup.bounds
+    if 0 in state.counts[: row.position]:
+        return LOST
+    if any(count - 1 > counted for count, counted in zip(state.counts, row.counted, strict=True)):
+        return UNCOUNTED if bounds.forgets else TWICE
+    if not bounds.forgets and not bounds.withdraws and _orphans(state):
+        return ORPHAN
+    if is_goal(setup, state) and state.content != bounds.events:
+        return UNEQUAL
+    return ""
+
+
+def _orphans(state: Planned) -> bool:
+    """A pre-committed load counts against the server's limit until it times out: somebody has to know of it."""
+    workers = [one for one in (state.now, state.old) if one is not None]
+    labels = {state.row.label, *(one.label for one in workers)}
+    return any(one.at == "prepared" and one.label not in labels for one in state.loads)
+
+
+def successors(setup: PlannedSetup) -> Callable[[Planned], list[Move]]:
+    def moves(state: Planned) -> list[Move]:
+        found = list(world_moves(setup, state))
+        for role in ("now", "old"):
+            found += [(f"{role}: {label}", after) for label, after in worker_moves(setup, state, role)]
+        return [(label, forgotten(after)) for label, after in found if after != state]
+
+    return moves
+
+
+def forgotten(state: Planned) -> Planned:
+    """Without loads that can do nothing any more and that neither the row nor a worker names."""
+    if not state.loads:
+        return state
+    named = {state.row.load}
+    for one in (state.now, state.old):
+        if one is not None:
+            named |= {one.load, one.before}
+    loads = [
+        one if number in named or one.at in ("prepared", "committed") else NOTHING
+        for number, one in enumerate(state.loads)
+    ]
+    while loads and loads[-1] == NOTHING and len(loads) - 1 not in named:
+        loads.pop()
+    return state._replace(loads=tuple(loads))
+
+
+def is_goal(setup: PlannedSetup, state: Planned) -> bool:
+    """Everything is settled, and nobody has anything to write."""
+    quiet = all(one is None or one.at == "idle" for one in (state.now, state.old))
+    return state.row.position == setup.bounds.events and not state.row.end and quiet
+
+
+def show(state: Planned) -> str:
+    row = state.row
+    planned = f" planned {row.end}" if row.end else ""
+    load = f" load {row.load}" if row.load != NONE else ""
+    at = ", ".join(f"{number} {one.label} {one.at}" for number, one in enumerate(state.loads) if one != NOTHING)
+    said = f"row {row.position}{planned}{load} epoch {row.epoch} counted {row.counted}"
+    return f"{said}, sink {state.counts}, loads: {at}"
+
+
+def run(bounds: PlannedBounds, rules: PlannedRules, passes: frozenset[str] = frozenset()) -> PlannedSpace:
+    """Explore; stop at the first state that is wrong in a way that is not passed over."""
+    setup = PlannedSetup(bounds, rules)
+
+    def verdict(state: Planned) -> str:
+        wrong = judged(setup, state)
+        return "" if wrong in passes else wrong
+
+    return explore(bounds.name, setup.first_state(), successors(setup), verdict)
+
+
+def story(space: PlannedSpace, setup: PlannedSetup, number: int) -> str:
+    return "\n".join(trace(space, number, successors(setup), show))

@@ -1,0 +1,71 @@
+"""A Doris is named by its FE's two ports; it needs a store, and further hosts have to be named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.config.load import load
+from core.errors import ConfigError
+from core.services.promise import promise_of
+from tests.unit.config.samples import changed
+
+DORIS = """
+[sinks.dor]
+kind = "doris"
+host = "fe.example.org"
+user = "etl"
+progress_store = "mart"
+sslmode = "disable"
+"""
+
+
+def job(tmp_path: Path, more: str = "") -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(changed('sink = "mart"', 'sink = "dor"') + DORIS + more)
+    return path
+
+
+def test_ports_have_dorises_defaults_and_the_lock_names_the_cluster(tmp_path: Path) -> None:
+    made = load(job(tmp_path), {}).jobs["orders_rt"]
+    assert (made.sink.port, made.sink.http_port, made.sink.backends) == (9030, 8030, ())
+    assert (made.in_two_parts, made.store_at[0].name) == (True, "mart")
+    assert made.locked_target == "fe.example.org:8030.mart.orders"
+    assert promise_of(made).startswith("each change takes effect exactly once for as long as the sink remembers")
+
+
+def test_further_hosts_are_a_list(tmp_path: Path) -> None:
+    made = load(job(tmp_path, 'backends = ["be1.example.org", "10.0.0.7"]\nhttp_port = 18030\n'), {})
+    endpoint = made.jobs["orders_rt"].sink
+    assert (endpoint.backends, endpoint.http_port) == (("be1.example.org", "10.0.0.7"), 18030)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('backends = "be1"\n', "must be a list"),
+        ('database = "mart"\n', "unknown key database"),
+        ("http_port = 0\n", "http_port"),
+    ],
+)
+def test_what_a_doris_has_not_is_refused(tmp_path: Path, more: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load(job(tmp_path, more), {})
+
+
+def test_quarantine_is_refused_by_name(tmp_path: Path) -> None:
+    path = job(tmp_path)
+    path.write_text(path.read_text().replace("sink_options]", 'sink_options]\non_bad_row = "quarantine"'))
+    with pytest.raises(ConfigError, match="needs a sink that keeps its progress rows itself"):
+        load(path, {})
+
+
+def test_a_job_of_prod_says_that_its_password_travels_without_tls(tmp_path: Path) -> None:
+    path = job(tmp_path)
+    path.write_text(path.read_text().replace('sslmode = "disable"\n', ""))
+    with pytest.raises(ConfigError, match=r"is of PROD, and \[sinks.dor\] does not say sslmode"):
+        load(path, {})
+    path.write_text(path.read_text() + 'sslmode = "require"\n')
+    with pytest.raises(ConfigError, match='must be "disable"'):
+        load(path, {})

@@ -1,0 +1,187 @@
+"""The order in which a sink with labels and its store are asked, and what each answer of the sink leads to (ADR 41)."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from core.domain.position import Position
+from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.engine.worker.planned import PlannedSink
+from core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
+from core.ports.sink import Batch, Outcome
+from tests.unit.engine.test_two_part import END, KEY, LINES, ROW, ZERO
+
+PLAN = Decided(END, "", 3, "a_1")
+ARMED = replace(PLAN, token="7")
+
+
+@dataclass
+class Both:
+    """A sink and its store, as one, so that the order of what they are asked is kept."""
+
+    row: ProgressRow = ROW
+    loads: list[str] = field(default_factory=lambda: ["8", "9", "10", "11"])
+    outcomes: list[Outcome] = field(default_factory=lambda: [Outcome.COMMITTED])
+    refuses: SlotkeeperError | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def read_row(self, key: LaneKey) -> ProgressRow:
+        return self.row
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        self.asked.append("advance")
+        return True
+
+    def _swap(self, name: str, epoch: int, was: Decided | None, now: Decided | None) -> bool:
+        self.asked.append(name)
+        ours = self.row.decided == was and self.row.epoch == epoch
+        self.row = replace(self.row, decided=now) if ours else self.row
+        return ours
+
+    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        return self._swap("plan", epoch, None, decided)
+
+    def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
+        return self._swap(f"arm {armed.token}", epoch, was, armed)
+
+    def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
+        counted = self._swap("count", epoch, was, planned)
+        self.row = replace(self.row, repeats=self.row.repeats + was.rows * counted)
+        return counted
+
+    def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
+        return self._swap("withdraw", epoch, planned, None)
+
+    def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        self.asked.append("settle")
+        self.row = replace(self.row, position=decided.end, decided=None)
+        return True
+
+    def label(self, batch: Batch) -> str:
+        return "a_1"
+
+    def send(self, batch: Batch, label: str) -> str:
+        self.asked.append(f"send {label}")
+        assert self.row.decided is not None, "a byte is sent only under a plan"
+        if self.refuses:
+            raise self.refuses
+        assert len(list(batch.rows())) == batch.count
+        return self.loads.pop(0)
+
+    def commit(self, label: str, load: str) -> Outcome:
+        self.asked.append(f"commit {load}")
+        assert self.row.decided is None or self.row.decided.token == load, "only what the row names"
+        return self.outcomes.pop(0)
+
+    def abort(self, load: str) -> None:
+        self.asked.append(f"abort {load}")
+
+    def abandon(self) -> None:
+        pass
+
+    rest = abandon
+
+
+def made(both: Both) -> PlannedSink:
+    return PlannedSink(both, both)  # type: ignore[arg-type]
+
+
+def committed(both: Both, text: bytes = LINES) -> bool:
+    sink = made(both)
+    return sink.commit(KEY, 7, ZERO, END, sink.stage(io.BytesIO(text)))
+
+
+def finished(both: Both, decided: Decided, text: bytes = LINES) -> None:
+    both.row = replace(ROW, decided=decided)
+    sink = made(both)
+    sink.finish(KEY, 7, both.row, lambda: sink.stage(io.BytesIO(text)))
+
+
+def test_a_range_is_written_down_before_it_is_sent_and_its_load_before_it_is_committed() -> None:
+    both = Both()
+    assert committed(both)
+    assert both.asked == ["plan", "send a_1", "arm 8", "commit 8", "settle"]
+    assert both.row == replace(ROW, position=END)
+
+
+def test_a_step_without_rows_plans_nothing_and_one_that_may_not_plan_sends_nothing() -> None:
+    empty, taken = Both(), Both(row=replace(ROW, decided=PLAN))
+    assert committed(empty, b"")
+    assert not committed(taken)
+    assert (empty.asked, taken.asked) == (["advance"], ["plan"])
+
+
+def test_a_plan_that_was_left_is_sent_under_its_own_label() -> None:
+    both = Both()
+    finished(both, PLAN)
+    assert both.asked == ["send a_1", "arm 8", "commit 8", "settle"]
+
+
+def test_a_load_that_was_left_is_committed_without_asking_the_source() -> None:
+    both = Both(row=replace(ROW, decided=ARMED))
+    made(both).finish(KEY, 7, both.row, lambda: pytest.fail("the source was asked"))
+    assert both.asked == ["commit 7", "settle"]
+
+
+def test_a_label_that_is_finished_settles_without_a_commit() -> None:
+    both = Both(loads=[""])
+    finished(both, PLAN)
+    assert both.asked == ["send a_1", "settle"]
+
+
+def test_a_load_that_is_certain_to_be_aborted_is_replaced_and_not_counted() -> None:
+    both = Both(outcomes=[Outcome.ABORTED, Outcome.COMMITTED])
+    finished(both, ARMED)
+    assert both.asked == ["commit 7", "send a_1", "arm 8", "commit 8", "settle"]
+    assert both.row.repeats == 0
+
+
+def test_a_load_that_nobody_knows_any_more_is_counted_before_it_is_sent_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    both = Both(outcomes=[Outcome.UNKNOWN, Outcome.COMMITTED])
+    finished(both, ARMED)
+    assert both.asked == ["commit 7", "count", "send a_1", "arm 8", "commit 8", "settle"]
+    assert both.row.repeats == 3
+    assert "neither load 7 nor its label" in caplog.text
+
+
+def test_a_plan_whose_rows_are_refused_is_withdrawn_and_one_that_fails_otherwise_stays() -> None:
+    for error, asked in ((RowRefused("r"), "withdraw"), (Refused("r"), "withdraw"), (Busy("b"), "send a_1")):
+        both = Both(refuses=error)
+        with pytest.raises(type(error)):
+            committed(both)
+        assert both.asked[-1] == asked
+
+
+def test_a_plan_with_a_load_is_never_withdrawn() -> None:
+    both = Both(refuses=RowRefused("r"), outcomes=[Outcome.ABORTED])
+    with pytest.raises(RowRefused):
+        finished(both, ARMED)
+    assert both.row.decided == ARMED
+
+
+def test_who_may_not_arm_gives_its_load_up_and_says_why() -> None:
+    both = Both()
+    both.row = replace(ROW, decided=PLAN)
+    sink = made(both)
+    was, both.row = both.row, replace(both.row, epoch=8)
+    with pytest.raises(Superseded):
+        sink.finish(KEY, 7, was, lambda: sink.stage(io.BytesIO(LINES)))
+    assert both.asked == ["send a_1", "arm 8", "abort 8"]
+
+
+def test_loads_that_are_aborted_one_after_another_are_left_to_a_later_task() -> None:
+    both = Both(outcomes=[Outcome.ABORTED] * 4)
+    with pytest.raises(Busy, match="aborted"):
+        finished(both, ARMED)
+
+
+def test_a_source_that_has_not_all_that_was_planned_has_lost_it() -> None:
+    both = Both()
+    with pytest.raises(Trouble, match="rows that are decided"):
+        finished(both, PLAN, LINES[:9])
+    assert both.asked == []

@@ -1,0 +1,52 @@
+"""Each sentence of a Doris becomes the error, or the certainty, that it is; no row's value gets through."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified
+from core.sinks.doris import answers
+
+OF = "errCode = 2, detailMessage = "
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (f"{OF}current running txns on db 10 is 100, larger than limit 100", Busy),
+        ("[E-235]failed to init rowset builder. version count: 2001, exceed limit: 2000", Busy),
+        ("No backend load available", Busy),
+        (f"{OF}unknown database, database=mart", Refused),
+        ("errCode = 7, detailMessage = unknown table, tableName=t", Refused),
+        ("Two phase commit (2PC) for stream load was disabled", Refused),
+        ("no valid Basic authorization", AccessRefused),
+        ("body exceed max size: 10, data: 11", TooLarge),
+        ("[DATA_QUALITY_ERROR]too many filtered rows", RowRefused),
+        ("something new", Unclassified),
+    ],
+)
+def test_a_failed_load_is_the_error_that_it_says(message: str, kind: type[SlotkeeperError]) -> None:
+    assert type(answers.refusal(message, "mart.t")) is kind
+
+
+def test_second_phases_that_are_refused_tell_what_became_of_the_load() -> None:
+    assert answers.is_done(f"{OF}transaction [7] is already committed, not pre-committed.")
+    assert answers.is_done(f"{OF}transaction [7] is already visible, not pre-committed.")
+    assert not answers.is_done(f"{OF}transaction [7] is already VISIBLE, could not abort.")
+    assert answers.is_aborted(f"{OF}transaction [7] is already aborted. abort reason: timeout by txn manager")
+    assert answers.is_missing(f"{OF}transaction [7] not found")
+    assert answers.still_runs(f"{OF}transaction [7] is prepare, not pre-committed.")
+
+
+def test_rejected_rows_are_told_with_doriss_reasons_and_without_values() -> None:
+    page = (
+        "Reason: column_name[v], the value [geheim] is too long. src line [1, geheim]; \n"
+        "Reason: column_name[v], the value [geheim2] is too long. src line [2, geheim2]; \n"
+        "Reason: null value for not null column, column=id. src line [geheim]; \n"
+    )
+    error = answers.rejected("mart.t", {"NumberFilteredRows": 3, "NumberTotalRows": 9}, page)
+    assert isinstance(error, RowRefused)
+    assert error.message.startswith(
+        "mart.t refuses 3 of 9 rows: column_name[v], the value [..] is too long; null value"
+    )
+    assert "geheim" not in error.message

@@ -1,0 +1,59 @@
+"""The body of a load: one row per key, every character as it is, deleted rows with their sign."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.ports.sink import Fields
+from core.sinks.doris.encode import SEQUENCE, SIGN, Layout, body_of
+
+LAYOUT = Layout(("id", "v", "b"), (0,), booleans=frozenset({2}), filled=((1, "-"),))
+
+
+def lines(layout: Layout, rows: list[Fields], chunk: bool = False) -> list[dict[str, str | None]]:
+    body = body_of(layout, lambda: iter(rows), chunk)
+    with body.file:
+        text = body.file.read()
+    assert len(text) == body.size
+    found = [json.loads(line) for line in text.decode().splitlines()]
+    assert len(found) == body.rows
+    return found
+
+
+def test_the_last_row_of_a_key_is_sent_and_no_other() -> None:
+    rows: list[Fields] = [
+        ("1", "0", "I", "1", "a", "t"),
+        ("1", "1", "I", "2", "b", "f"),
+        ("2", "0", "B", "1", "a", "t"),
+        ("2", "1", "U", "1", "c", None),
+        ("3", "0", "d", "2", None, None),
+    ]
+    assert lines(LAYOUT, rows) == [
+        {"id": "1", "v": "c", "b": None, SIGN: "0"},
+        {"id": "2", "v": "-", "b": None, SIGN: "1"},
+    ]
+
+
+def test_an_update_of_a_key_deletes_the_old_one() -> None:
+    rows: list[Fields] = [("1", "0", "B", "1", "a", "t"), ("1", "1", "U", "9", "a", "t")]
+    assert [(one["id"], one[SIGN]) for one in lines(LAYOUT, rows)] == [("1", "1"), ("9", "0")]
+
+
+@pytest.mark.parametrize("text", ['\t\n\\N"', "\\N", "", "é漢😀\x01\x02\x7f", "null"])
+def test_every_text_stays_what_it_is(text: str) -> None:
+    assert lines(LAYOUT, [("1", "0", "I", "1", text, "t")])[0]["v"] == text
+
+
+def test_rows_of_a_chunk_have_columns_alone_and_lie_below_all_changes() -> None:
+    layout = Layout(("id", "v"), (0,), sequenced=True)
+    (copied,) = lines(layout, [("1", "a")], chunk=True)
+    (read,) = lines(layout, [("0", "0", "I", "1", "a")])
+    assert (copied[SEQUENCE], int(read[SEQUENCE] or 0) > 0) == ("0", True)
+    assert layout.header == f"id,v,{SIGN},{SEQUENCE}"
+
+
+def test_many_rows_wait_in_a_file() -> None:
+    rows: list[Fields] = [("1", "0", "I", str(one), "x" * 1000, "t") for one in range(10_000)]
+    assert len(lines(LAYOUT, rows)) == 10_000
