@@ -10,6 +10,7 @@ from datetime import datetime
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
+from core.domain.image import image_of
 from core.domain.lock_owner import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
 from core.domain.spec import JobSpec
 from core.domain.text import typed
@@ -18,7 +19,7 @@ from core.drivers.search_path import path_findings
 from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import SinkAsked
 from core.sinks.postgres.check import eligibility
-from core.sinks.postgres.check.target import image_of, target_of
+from core.sinks.postgres.check.target import target_of
 from core.sinks.postgres.check.viewer import SCHEMA_RIGHTS, TABLE_RIGHTS, PostgresViewer, Rights, ServerSeen
 from core.sinks.postgres.progress import locks
 from core.sqltext import dotted, quoted

@@ -38,12 +38,22 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if code.startswith("08"):
         return passing.lost_line(text)(message, "", code, "sink")
     if code[:2] in BAD_ROW:
-        return RowRefused(message, "the target cannot hold a row of the source; compare their columns", code, "sink")
+        return RowRefused(
+            message,
+            "have the target take the row (its columns, types and constraints), or correct it at the source",
+            code,
+            "sink",
+        )
     if names_absent(error):
         hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
         return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
     if code[:2] == "42":
-        return Refused(message, "the target or a progress table is not as it was; run slotkeeper doctor", code, "sink")
+        return Refused(
+            message,
+            "bring the target or the progress table back as it was; `slotkeeper doctor` says what is missing",
+            code,
+            "sink",
+        )
     return Unclassified(message, "", code, "sink")
 
 

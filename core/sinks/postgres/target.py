@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from core.domain.image import image_of
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.row_counts import RowCount
@@ -46,7 +47,7 @@ class PostgresTarget:
         """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
         channel = self._job.channel
         refuse(PostgresViewer(self._session).objections(), "sink")
-        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
+        target, image = targets.target_of(channel, identity), image_of(channel, identity)
         if channel.create_target and not targets.exists(self._session, channel.target):
             refuse(eligibility.type_objections(channel.target, image, self._session), "sink")
             return False
@@ -57,7 +58,7 @@ class PostgresTarget:
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
         """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
         channel = self._job.channel
-        target, image = targets.target_of(channel, identity), targets.image_of(channel, identity)
+        target, image = targets.target_of(channel, identity), image_of(channel, identity)
         made = False
         if not makes and not targets.exists(self._session, channel.target):
             raise Refused(f"target {channel.target} is gone: take a new snapshot", self._snapshot, where="sink")
@@ -161,7 +162,7 @@ class PostgresTarget:
 
     @property
     def _snapshot(self) -> str:
-        return f"slotkeeper slots reset {typed(self._job.channel.source_table, self._job.slot)} --to snapshot"
+        return f"`slotkeeper slots reset {typed(self._job.channel.source_table, self._job.slot)} --to snapshot`"
 
     def _known(self) -> TargetTable:
         assert self._target is not None, "ready() comes first"

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from core.domain.image import image_of
 from core.domain.objection import Objection
 from core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
 from core.domain.slot import Column, TableIdentity, without_domains
@@ -48,7 +49,7 @@ def reshape(
     `old` are the source's columns when the target was last in line, None where that is not known: then columns that the
     source has no more are not told from the target's own, and stay.
     """
-    image = _plain(targets.image_of(channel, identity))
+    image = _plain(image_of(channel, identity))
     target = targets.target_of(channel, identity)
     found = changes(old, identity.columns) if old is not None else ()
     facts = eligibility.read(session, channel.target, identity.user_types)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from core.domain.image import image_of
 from core.domain.objection import refuse
 from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from core.domain.slot import TableIdentity
@@ -22,15 +23,6 @@ from core.sinks.postgres.write.statements import TargetTable, nulled_columns, sh
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 """The first server version of PostgreSQL that has MERGE."""
-
-
-def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
-    """The source table as its target has it: the mirrored columns in the order in which they are read, renamed."""
-    if not channel.columns:
-        return identity
-    known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
-    columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
-    return replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
 
 
 def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
@@ -59,7 +51,8 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
     named = zip(target.key, target.forms, strict=False)  # a rig's target has none
     forms = tuple(types.form_at(base_of.get(name, ""), form) for name, form in named)
-    known = replace(target, loose=loose, others=others, types=spelled, bases=bases)
+    strict = all(there[name].needed for name in target.key if name in there)
+    known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
     return replace(known, dialect=session.dialect, signs=signs, forms=forms)
 
 

@@ -40,6 +40,18 @@ class PostgresDecisions:
         """Count the rows of a decided range as repeats, before they are written again."""
         return self._swapped("repeat", _values(key, epoch, after, decided))
 
+    def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
+        """Say which load of a planned range may be committed, in the place of the one that `was` has."""
+        return self._swapped("arm", {**_values(key, epoch, after, armed), "was": was.text})
+
+    def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
+        """Count a range as repeated whose load nobody knows any more, and put it back to a plan."""
+        return self._swapped("send_again", {**_values(key, epoch, after, planned), "was": was.text})
+
+    def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
+        """Give up a plan of which nothing may be committed."""
+        return self._swapped("withdraw", _values(key, epoch, after, planned))
+
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """The sink has the decided range: move the position to its end."""
         return self._swapped("settle", _values(key, epoch, after, decided))
@@ -67,5 +79,5 @@ class PostgresDecisions:
 
 
 def _values(key: LaneKey, epoch: int, after: Position, decided: Decided) -> dict[str, Any]:
-    end = {"end": decided.end.text, "token": decided.token, "rows": decided.rows}
+    end = {"end": decided.end.text, "token": decided.text, "rows": decided.rows}
     return {**key_of(key), "epoch": epoch, "after": after.text, **end}

@@ -14,13 +14,37 @@ UPDATE {schema}.slotkeeper_progress SET repeats = repeats + decided_rows, update
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
 
+-- name: arm
+-- Which load of a planned range may be committed: by whoever's swap this is, and no other load than this one.
+UPDATE {schema}.slotkeeper_progress SET decided_token = %(token)s, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
+  AND decided_token = %(was)s
+
+-- name: send_again
+-- A load that the sink knows no more may have been committed: counted, and a plan again.
+UPDATE {schema}.slotkeeper_progress SET decided_token = %(token)s, repeats = repeats + decided_rows, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
+  AND decided_token = %(was)s
+
+-- name: withdraw
+-- A plan of which nothing may be committed: the range is as if nobody had read it.
+UPDATE {schema}.slotkeeper_progress
+SET decided = NULL, decided_token = NULL, decided_rows = NULL, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
+  AND decided_token = %(token)s
+
 -- name: settle
--- The sink has what was decided: the position follows.
+-- The sink has what was decided: the position follows. Not where another load was armed since: it would be committed
+-- behind a later range (model: an older row over a newer one after 21 moves).
 UPDATE {schema}.slotkeeper_progress
 SET position = decided, changes = changes + decided_rows, decided = NULL, decided_token = NULL, decided_rows = NULL,
     updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
+  AND decided_token = %(token)s
 
 -- name: begin_chunk
 -- A chunk that nobody has begun to write.

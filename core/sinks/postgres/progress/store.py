@@ -452,7 +452,7 @@ def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> Progre
     try:
         here = positions.position(position) if position else None
         noted_start, noted_end = (positions.place(text) if text else None for text in (start, end))
-        decided = Decided(positions.position(up_to), token, rows) if up_to else None
+        decided = Decided.read(positions.position(up_to), token, rows) if up_to else None
         kept = None if registered is None else positions.kept(registered)
         lane_state = LaneState(state)
     except ValueError as error:

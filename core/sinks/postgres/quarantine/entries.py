@@ -80,7 +80,9 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
     if quarantined:
         place_text = f"{place['source_table']} slot {place['slot']}"
         what = f'{place_text} holds {quarantined} rows in quarantine, and on_bad_row is "stop"'
-        raise Refused(what, 'slotkeeper errors replay or discard them, or set on_bad_row = "quarantine"', where="sink")
+        raise Refused(
+            what, '`slotkeeper errors replay` or `errors discard` them, or set on_bad_row = "quarantine"', where="sink"
+        )
 
 
 def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:

@@ -107,7 +107,7 @@ class Replays:
         mine = next((row for row in rows if row["id"] == id), None)
         if mine is None:
             what = f"there is no entry {id} of {self._place['source_table']} slot {self._place['slot']}"
-            raise Refused(what, "slotkeeper errors list JOB", where="sink")
+            raise Refused(what, "`slotkeeper errors list` has them", where="sink")
         ids = tuple(row["id"] for row in rows if row["state"] == EntryState.QUARANTINED.value)
         damaged = any(row["damaged"] for row in rows if row["id"] in ids)
         return _Unit(ids, EntryState(mine["state"]), mine["shard"], damaged, tuple(mine["names"]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 
+from core.domain.image import image_of
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.sinks.postgres.check import target as targets
@@ -19,7 +20,7 @@ class PostgresBatches:
 
     def __init__(self, session: SinkSession, job: JobSpec, identity: TableIdentity) -> None:
         self._session, self._options = session, job.sink_options
-        target, image = targets.target_of(job.channel, identity), targets.image_of(job.channel, identity)
+        target, image = targets.target_of(job.channel, identity), image_of(job.channel, identity)
         if job.channel.create_target:
             targets.create(session, job.channel.target, image)
         targets.check(session, target, image, self._options)

@@ -8,6 +8,7 @@ fence, then the net effect, then COMMIT, so that no shared lock is held while th
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -25,15 +26,16 @@ from core.sinks.postgres.progress.store import key_of, row_of
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.quarantine.writing import Quarantine
 from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
+from core.sinks.postgres.write import optimistic, routing, text_staging
 from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write import text_staging
 from core.sinks.postgres.write.encoding_escape import Readable
+from core.sinks.postgres.write.routing import Routed
 from core.sinks.postgres.write.row_isolation import Into, RowIsolation, move
 from core.sinks.postgres.write.statements import Plan, TargetTable
 
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
 """What a step cannot take, as `statements.staged_top` counts it."""
-_REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
+_REPORT = "look at it with `slotkeeper slots peek`, and report it; a new snapshot goes past it"
 
 
 class PostgresSink:
@@ -69,6 +71,11 @@ class PostgresSink:
         """The connection on which the open transaction began: no other may commit it."""
         self._kept: dict[int, int] = {}
         """How often this connection's kept statements were used, by the size that they were planned for."""
+        self._optimistic = optimistic.fits(target, options)
+        self._lanes: dict[LaneKey, optimistic.Lane] = {}
+        self._routed: Routed | None = None
+        """The inserts of the open step, where they are kept apart."""
+        self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's row as it is committed now."""
@@ -82,22 +89,40 @@ class PostgresSink:
         """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
         self._prepare()
         self._isolating = False
+        self._forget()
         with self._open(begins=True) as cursor:
-            return pg.copy_in(cursor, compose.fill_staging(self.target), reader)
+            if not self._optimistic or self._quarantines:
+                return self._fill(cursor, reader)
+            begin = reader.read(routing.BLOCK)
+            if len(begin) < routing.BLOCK and begin.count(b"\n") < routing.LEAST:
+                return self._fill(cursor, io.BytesIO(begin))
+            routed = self._routed = Routed(reader, begin)
+            rows = self._fill(cursor, routed.rest())
+            if routed.inserts >= routing.LEAST:
+                return rows + routed.inserts
+            if routed.inserts:
+                rows += self._fill(cursor, routed.lines())
+        self._forget()
+        return rows
 
     def stage_isolating(self, reader: BinaryIO) -> int:
         """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
         self._prepare_texts()
         self._isolating = True
+        self._forget()
         with self._open(begins=True) as cursor:
             return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
     def top(self, up_to: Position) -> Top:
-        """What the staging table holds at its end; raises Defect where it holds what no step may apply."""
+        """What was staged at its end; raises Defect where it holds what no step may apply."""
         with self._open() as cursor:
-            staging = self.target.texts if self._isolating else self.target.staging
-            cursor.execute(compose.staged_top(self.target, staging, up_to.pair[0]))
-            point, sequence, odd = cursor.fetchone() or (None, None, None)
+            staged = self._staged_top(cursor, up_to.pair[0])
+        return staged if self._routed is None else _joined(staged, self._routed, up_to.pair[0])
+
+    def _staged_top(self, cursor: pg.Cursor, up_to: int) -> Top:
+        staging = self.target.texts if self._isolating else self.target.staging
+        cursor.execute(compose.staged_top(self.target, staging, up_to))
+        point, sequence, odd = cursor.fetchone() or (None, None, None)
         if odd is not None:
             what = f"{self.target.name}: the source sent {ODD[odd]}; nothing was applied"
             raise Defect(what, _REPORT, where="source")
@@ -105,21 +130,72 @@ class PostgresSink:
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""
-        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
+        fence = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
+        if self._routed is not None:
+            done = self._try(self._routed, key, fence)
+            self._forget()
+            if done is not None:
+                return done
         with self._open() as cursor:
-            if self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount != 1:
-                self.abandon()
+            if not self._fenced(cursor, fence):
                 return False
-            if rows and self._isolating:
-                RowIsolation(self.session, cursor, self.target, self.options, key).step(new.text)
-                self._quarantines = True
-            elif rows:
-                if self._quarantines:
-                    self._supersede(cursor, key, new.text)
-                self._apply(cursor, compose.plan(self.target, self.options, rows), compose.size_of(rows))
-            cursor.connection.commit()
-            self._begun = None
+            self._take_effect(cursor, key, new, rows)
+            self._end(cursor)
+        self.taken.general += bool(rows)
         return True
+
+    def _try(self, routed: Routed, key: LaneKey, fence: dict[str, object]) -> bool | None:
+        """The optimistic step; None where it was not tried or missed: then all is staged, and may go the general way.
+
+        What was read was checked against the source before: that it is staged a second time changes nothing of that.
+        """
+        lane = self._lanes.setdefault(key, optimistic.Lane())
+        if lane.may_try():
+            with self._open() as cursor:
+                if not self._fenced(cursor, fence):
+                    return False
+                if optimistic.apply(cursor, self.target, self.options, routed):
+                    self._end(cursor)
+                    lane.hit()
+                    self.taken.optimistic += 1
+                    return True
+            lane.missed()
+            self.taken.missed += 1
+            self.session.rollback()
+            self._prepare()
+            with self._open(begins=True) as cursor:
+                self._fill(cursor, routed.again())
+        with self._open() as cursor:
+            self._fill(cursor, routed.lines())
+            self._staged_top(cursor, 0)
+        return None
+
+    def _fill(self, cursor: pg.Cursor, reader: BinaryIO) -> int:
+        return pg.copy_in(cursor, compose.fill_staging(self.target), reader)
+
+    def _fenced(self, cursor: pg.Cursor, fence: dict[str, object]) -> bool:
+        if self.session.run(cursor, "fence", fence).rowcount == 1:
+            return True
+        self.abandon()
+        return False
+
+    def _end(self, cursor: pg.Cursor) -> None:
+        cursor.connection.commit()
+        self._begun = None
+
+    def _take_effect(self, cursor: pg.Cursor, key: LaneKey, new: Position, rows: int) -> None:
+        if rows and self._isolating:
+            RowIsolation(self.session, cursor, self.target, self.options, key).step(new.text)
+            self._quarantines = True
+        elif rows:
+            if self._quarantines:
+                self._supersede(cursor, key, new.text)
+            self._apply(cursor, compose.plan(self.target, self.options, rows), compose.size_of(rows))
+
+    def _forget(self) -> None:
+        if self._routed is not None:
+            self._routed.close()
+        self._routed = None
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         """Refuse: what is decided was decided for another sink, which may have it."""
@@ -177,6 +253,7 @@ class PostgresSink:
     def abandon(self) -> None:
         """Roll back whatever is open."""
         self._begun = None
+        self._forget()
         self.session.rollback()
 
     def rest(self) -> None:
@@ -186,6 +263,7 @@ class PostgresSink:
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+        self._forget()
         self.session.close()
 
     @property
@@ -253,5 +331,13 @@ class PostgresSink:
                     yield cursor
             except BaseException:
                 self._begun = None
+                self._forget()
                 self.session.close()
                 raise
+
+
+def _joined(staged: Top, routed: Routed, up_to: int) -> Top:
+    """What was staged and what is kept apart, together."""
+    seconds = [one for one in (staged.second, routed.second if routed.first == up_to else None) if one is not None]
+    firsts = [one for one in (staged.first, routed.first) if one is not None]
+    return Top(max(firsts, default=None), max(seconds, default=None))

@@ -41,7 +41,8 @@ class TargetTable:
     `others` are the columns that only the target has, `types` the mirrored columns' own, `bases` the same with the base
     type of a domain, `dialect` the server's.
     `forms` say for each key column how its equal values become one text (`types.form_of`), `signs` how it is compared
-    (`core.drivers.operators`); without them, as the server compares its own.
+    (`core.drivers.operators`); without them, as the server compares its own. `strict_key` says that no column of the
+    key may be NULL.
     """
 
     name: str
@@ -54,6 +55,7 @@ class TargetTable:
     forms: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
+    strict_key: bool = False
 
     @property
     def identifier(self) -> Composable:
@@ -196,7 +198,7 @@ def straight(table: TargetTable, options: SinkOptions) -> Composable:
     return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
         _last(table, options),
         SQL("DELETE FROM {table} t USING slotkeeper_last s WHERE s.kind IN ('d', 'B', 'x') AND {match}").format(
-            table=table.identifier, match=_match(table)
+            table=table.identifier, match=match(table)
         ),
         upsert(table, options, SQL("slotkeeper_last s"), SQL(" WHERE s.kind IN ('I', 'U')")),
     )
@@ -244,7 +246,7 @@ def net(table: TargetTable, options: SinkOptions) -> Composable:
 def delete(table: TargetTable, origin: Composable) -> Composable:
     """Delete the rows that the net effects end."""
     return SQL("DELETE FROM {table} t USING {origin} WHERE s.deletes AND {match}").format(
-        table=table.identifier, origin=origin, match=_match(table)
+        table=table.identifier, origin=origin, match=match(table)
     )
 
 
@@ -282,7 +284,7 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
     ).format(
         table=table.identifier,
         origin=origin,
-        match=_match(table),
+        match=match(table),
         matched=SQL(" WHEN MATCHED THEN UPDATE SET {}").format(sets) if sets else SQL(""),
         columns=_names((*table.columns, *nulled)),
         values=SQL(", ").join([*_of_s(table), *[SQL("NULL")] * len(nulled)]),
@@ -291,12 +293,18 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
 
 def update(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
     """UPDATE of the rows that are there; a key that was ended in this step has none any more."""
+    return update_of(table, options, origin, SQL("s.writes AND NOT s.deletes"))
+
+
+def update_of(table: TargetTable, options: SinkOptions, origin: Composable, which: Composable) -> Composable:
+    """UPDATE of the rows that are there by those rows s of `origin` for which `which` holds."""
     sets = _sets(table, options, None, Identifier("t"))
-    return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE s.writes AND NOT s.deletes AND {match}").format(
+    return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE {which} AND {match}").format(
         table=table.identifier,
         sets=sets or SQL("{0} = t.{0}").format(Identifier(table.key[0])),
         origin=origin,
-        match=_match(table),
+        which=which,
+        match=match(table),
     )
 
 
@@ -376,11 +384,21 @@ def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
     return table.others if options.conflict_strategy == "replace" else ()
 
 
-def _match(table: TargetTable) -> Composable:
+def match(table: TargetTable) -> Composable:
+    """Where a row t of the target has the key of a row s: c1..cn."""
+    return _equal(table, [SQL("t.{}").format(Identifier(name)) for name in table.key], "s")
+
+
+def same_key(table: TargetTable, one: str, other: str) -> Composable:
+    """Where two staged rows have one key."""
+    return _equal(table, [SQL("{}.{}").format(SQL(one), Identifier(f"c{n}")) for n in table.places], other)
+
+
+def _equal(table: TargetTable, columns: list[Composable], other: str) -> Composable:
     signs = table.signs or ("=",) * len(table.key)
     return SQL(" AND ").join(
-        SQL("t.{} {} s.{}").format(Identifier(name), SQL(sign), Identifier(f"c{n}"))
-        for name, sign, n in zip(table.key, signs, table.places, strict=True)
+        SQL("{} {} {}.{}").format(column, SQL(sign), SQL(other), Identifier(f"c{n}"))
+        for column, sign, n in zip(columns, signs, table.places, strict=True)
     )
 
 

@@ -1,0 +1,165 @@
+"""The optimistic step: a large step whose inserts go straight into the target, exact because four checks say so.
+
+Most large steps hold many new rows and few changes of a row that is there. Then nothing has to be sorted: U rows
+update, I rows are copied into the target, d rows delete. That is the net effect, whatever the order of the events was,
+where
+
+a. each B has its own U (or x) of one key behind it, so that no key changes;
+b. the UPDATE changes as many rows as there are U: their keys differ from each other, and all were there before;
+c. the COPY of the I rows breaks no unique index: their keys differ from each other and from all that are there,
+   those of the d rows among them;
+d. no row that the DELETE ends was written by this transaction: no d is of a key with an I or a U.
+
+So each key has one event besides its B, or only ends. Where a check fails the whole transaction is rolled back and the
+step goes the general way (`statements.py`); nothing is assumed of the target. There is no savepoint: under one, a row
+would carry its subtransaction's xmin, and (d) would see nothing.
+
+Next door: `routing.py` keeps the inserts apart, `sink.py` calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.errors import Unreachable
+from core.sinks.postgres.write.routing import Routed
+from core.sinks.postgres.write.statements import TargetTable, fill_target, match, same_key, update_of
+
+SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
+Composable = pg.sql.Composable
+
+LONGEST = 64
+"""Steps that a lane takes the general way at most before the next try."""
+_MISSES = ("22", "23")
+"""SQLSTATE classes that say what is wrong with a row (data exception, integrity constraint violation): the general way
+finds out which row, and whether it is one."""
+_COUNTED = """
+SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
+       (SELECT count(*) FROM {stage} b JOIN {stage} u
+          ON u.point = b.point AND u.sequence = b.sequence + 1 AND {same}
+        WHERE b.kind = 'B' AND u.kind IN ('U', 'x'))
+FROM {stage}
+"""
+_DELETED = """
+WITH slotkeeper_gone AS (
+    DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin::text::bigint AS by)
+SELECT count(*) FROM slotkeeper_gone WHERE by = txid_current() % 4294967296
+"""
+
+
+def fits(table: TargetTable, options: SinkOptions) -> bool:
+    """Whether steps of a target may be tried so at all; decided once per target, from what does not change.
+
+    Whoever names a write mode gets it. Else it is a PostgreSQL whose rows are inserted, updated and deleted as they
+    come, with keys that have one spelling each and are never NULL. (A target with triggers, rules or foreign keys is
+    refused at the start: `check/eligibility.py`.)
+    """
+    return (
+        options.optimistic_step
+        and options.write_mode == "auto"
+        and not table.dialect.plain
+        and table.strict_key
+        and not table.loose
+        and options.conflict_strategy == "update"
+        and options.ignore_update_before
+        and not (options.ignore_delete or options.ignore_null_when_update)
+    )
+
+
+@dataclass(slots=True)
+class Lane:
+    """How a lane fared: after a miss it goes the general way for 1, 2, 4 ... `LONGEST` steps, then it is tried again.
+
+    >>> lane = Lane()
+    >>> lane.missed(), lane.missed(), [lane.may_try() for _ in range(4)]
+    (None, None, [False, False, True, True])
+    """
+
+    wait: int = 0
+    pause: int = 0
+
+    def may_try(self) -> bool:
+        """Whether this step is tried; one that is not counts down."""
+        if self.pause:
+            self.pause -= 1
+            return False
+        return True
+
+    def missed(self) -> None:
+        """A check failed."""
+        self.wait = min(LONGEST, self.wait * 2 or 1)
+        self.pause = self.wait
+
+    def hit(self) -> None:
+        """All checks held."""
+        self.wait = 0
+
+
+@dataclass(slots=True)
+class Taken:
+    """How a sink's steps with changes went, counted; a missed one is counted as a general one, too."""
+
+    optimistic: int = 0
+    general: int = 0
+    missed: int = 0
+
+
+def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed) -> bool:
+    """The step's effect behind its fence; False where a check fails, and the transaction is to be rolled back.
+
+    Raises Unreachable where the server took another number of inserts than were read.
+    """
+    try:
+        return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table)
+    except pg.DriverError as error:
+        if pg.failure(error)[0][:2] not in _MISSES:
+            raise
+        return False
+
+
+def _pairs(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
+    """Checks a and b, and the UPDATE.
+
+    The planner has no statistics of a temporary table and would join some thousand rows by nested loops.
+    """
+    stage = Identifier(table.staging)
+    cursor.execute("SET LOCAL enable_nestloop = off")
+    cursor.execute(SQL(_COUNTED).format(stage=stage, same=same_key(table, "u", "b")))
+    updates, olds, pairs = cursor.fetchall()[0]
+    cursor.execute("SET LOCAL enable_nestloop TO DEFAULT")
+    if not no_key_changes(olds, pairs):
+        return False
+    if not updates:
+        return True
+    cursor.execute(update_of(table, options, SQL("{} s").format(stage), SQL("s.kind = 'U'")))
+    return all_were_there(updates, cursor.rowcount)
+
+
+def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
+    rows = pg.copy_in(cursor, fill_target(table), routed.bodies())
+    if rows != routed.inserts:
+        raise Unreachable(f"{routed.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
+    return True
+
+
+def _deleted(cursor: pg.Cursor, table: TargetTable) -> bool:
+    stage = Identifier(table.staging)
+    cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table)))
+    return none_is_ours(cursor.fetchall()[0][0])
+
+
+def no_key_changes(olds: int, pairs: int) -> bool:
+    """Check a: so many B, and so many of them with their own U or x of the same key."""
+    return olds == pairs
+
+
+def all_were_there(updates: int, changed: int) -> bool:
+    """Check b: so many U, and so many rows that the UPDATE changed."""
+    return updates == changed
+
+
+def none_is_ours(deleted: int) -> bool:
+    """Check d: so many rows that this transaction wrote and the DELETE ended."""
+    return deleted == 0

@@ -1,0 +1,111 @@
+"""Keeps the inserts of a large step apart on their way to the staging table: bytes in, bytes out, no server.
+
+A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text, in which a line end inside a value is
+written as an escape). Next door: `optimistic.py` applies what was kept apart, `sink.py` stages the rest.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+LEAST = 2_000
+"""Inserts from which on a step keeps them apart: below, two COPYs cost more than they save."""
+BLOCK = 262_144
+"""Bytes read at a time; a step that ends within the first, and has fewer than `LEAST` lines, is not routed at all."""
+SPOOL = 16_777_216
+"""Bytes of the inserts, and as many of the rest, that stay in memory; more go to a file."""
+_INSERT = re.compile(rb"^-?\d+\t-?\d+\tI\t[^\n]*\n", re.MULTILINE)
+_HEAD = re.compile(rb"^(-?\d+)\t(-?\d+)\tI\t", re.MULTILINE)
+
+
+class Routed:
+    """One step's text, read once, of which `begin` was read already; `inserts` is the number of lines kept apart.
+
+    `first` and `second` are the highest point among them and the highest sequence at that point, None where there are
+    none.
+    """
+
+    def __init__(self, reader: BinaryIO, begin: bytes = b"") -> None:
+        self._reader, self._begin = reader, begin
+        self._lines = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
+        self._rest = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
+        self.inserts = 0
+        self.first: int | None = None
+        self.second: int | None = None
+
+    def rest(self) -> BinaryIO:
+        """What is staged while it is read: every line that is not an insert."""
+        return _Blocks(self._route())
+
+    def lines(self) -> BinaryIO:
+        """The inserts as they came."""
+        self._lines.seek(0)
+        return cast(BinaryIO, self._lines)
+
+    def bodies(self) -> BinaryIO:
+        """The inserts as rows of the target: c1..cn."""
+        return _Blocks(_HEAD.sub(b"", block) for block in _whole_lines(self.lines()))
+
+    def again(self) -> BinaryIO:
+        """The rest once more."""
+        self._rest.seek(0)
+        return cast(BinaryIO, self._rest)
+
+    def close(self) -> None:
+        """Give up what is spooled; safe to call twice."""
+        self._lines.close()
+        self._rest.close()
+
+    def _route(self) -> Iterator[bytes]:
+        for block in _whole_lines(self._reader, self._begin):
+            inserts = b"".join(_INSERT.findall(block))
+            rest = _INSERT.sub(b"", block) if inserts else block
+            if inserts:
+                self._keep(inserts)
+            if rest:
+                self._rest.write(rest)
+                yield rest
+
+    def _keep(self, lines: bytes) -> None:
+        self._lines.write(lines)
+        heads = _HEAD.findall(lines)
+        self.inserts += len(heads)
+        first = max(int(point) for point, _ in heads)
+        if self.first is not None and first < self.first:
+            return
+        second = max(int(sequence) for point, sequence in heads if int(point) == first)
+        self.second = second if self.first != first or self.second is None else max(second, self.second)
+        self.first = first
+
+
+def _whole_lines(reader: BinaryIO, begin: bytes = b"") -> Iterator[bytes]:
+    """Blocks that end with a line; a last line without its end comes as it is, for the server to refuse."""
+    left = [begin]  # a row may be longer than many blocks: they are joined once
+    while block := reader.read(BLOCK):
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield b"".join((*left, block[:end]))
+            left = []
+        left.append(block[end:])
+    if last := b"".join(left):
+        yield last
+
+
+class _Blocks(io.RawIOBase, BinaryIO):
+    """Blocks of any size as a file that psycopg2 reads: what it gets may be longer than what it asks for."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def readable(self) -> bool:
+        """As a file that is read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next block; empty at the end."""
+        return next(self._blocks, b"")

@@ -1,0 +1,125 @@
+"""The optimistic step makes the same target as one event at a time, and each of its four checks is needed.
+
+Thousands of small steps over few keys, with changed and re-used keys, arrivals out of order, targets that do not agree
+with their source, and a row filter. Next door: `test_sink_effects.py` has the general step.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from core.domain.spec import SinkOptions
+from core.drivers import pg
+from core.embedded.postgres import Server
+from core.sinks.postgres.write import optimistic, routing
+from core.sinks.postgres.write.optimistic import Lane, Taken
+from core.sinks.postgres.write.routing import Routed
+from core.sinks.postgres.write.statements import TargetTable, all_staged, fill_staging
+from tests.support.effects import Effects, described
+from tests.support.histories import history
+from tests.support.oracle import Accepts, Event, Image, Oracle, Rules
+from tests.support.standin import drop_database, new_database
+
+DATABASE = "optimistic_steps"
+FEW, MANY = 400, 20_000
+"""Steps at random in each run."""
+
+
+@pytest.fixture(scope="module")
+def effects(pg_server: Server) -> Iterator[Effects]:
+    new_database(pg_server, DATABASE)
+    made = Effects(pg_server, DATABASE, "mart.optimistic", others=True)
+    yield made
+    made.close()
+    drop_database(pg_server, DATABASE)
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step is tried, however few its inserts are and whatever became of the last one."""
+    monkeypatch.setattr(routing, "LEAST", 0)
+    monkeypatch.setattr(Lane, "may_try", lambda lane: True)
+
+
+def even(image: Image) -> bool:
+    """A row filter: NULL is not accepted."""
+    return image["a"] is not None and int(image["a"]) % 2 == 0
+
+
+def run(effects: Effects, seed: int, steps: int, accepts: Accepts | None = None) -> Taken:
+    """So many steps, each compared with the oracle; how they went."""
+    draw, taken, number = random.Random(seed), Taken(), 0
+    while taken.optimistic + taken.general < steps:
+        number += 1
+        _history(effects, draw, number, taken, accepts, seed)
+    print(f"seed {seed}: {taken}")
+    return taken
+
+
+def _history(
+    effects: Effects, draw: random.Random, number: int, taken: Taken, accepts: Accepts | None, seed: int
+) -> None:
+    one = history(draw, number, keys=draw.choice((3, 30, 200)), transactions=30, cuts=draw.choice((5, 60)))
+    if draw.random() < 0.7:
+        one.target = {key: row for key, row in one.rows.items() if accepts is None or accepts(row)}
+    before = dict.fromkeys(effects.others, "before")
+    oracle = Oracle(
+        Rules(accepts=accepts, others=effects.others), {key: {**row, **before} for key, row in one.target.items()}
+    )
+    effects.fill(one.target.values())
+    sink = effects.sink(SinkOptions())
+    for events in filter(None, one.steps):
+        arriving: list[Event] = draw.sample(events, len(events))
+        effects.step(sink, arriving, accepts)
+        oracle.apply(events)
+        assert effects.rows() == oracle.rows, f"seed {seed}, history {number}\n{described(events)}"
+    taken.optimistic += sink.taken.optimistic
+    taken.general += sink.taken.general
+    taken.missed += sink.taken.missed
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
+@pytest.mark.parametrize("steps", [FEW, pytest.param(MANY, marks=pytest.mark.chaos)], ids=["few", "many"])
+def test_steps_make_what_one_event_at_a_time_makes(
+    effects: Effects, seed: int, accepts: Accepts | None, steps: int
+) -> None:
+    taken = run(effects, seed, steps, accepts)
+    assert taken.optimistic > steps / 20
+    assert taken.missed > steps / 20
+
+
+def _true(*_: object) -> bool:
+    return True
+
+
+def _without_check_c(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
+    pg.copy_in(cursor, fill_staging(table), routed.lines())
+    columns = pg.sql.SQL(", ").join(map(pg.sql.Identifier, table.columns))
+    cursor.execute(
+        pg.sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I' ON CONFLICT DO NOTHING").format(
+            table.identifier, columns, all_staged(table), pg.sql.Identifier(table.staging)
+        )
+    )
+    return True
+
+
+MUTANTS: list[tuple[str, Callable[..., bool]]] = [
+    ("no_key_changes", _true),
+    ("all_were_there", _true),
+    ("_inserted", _without_check_c),
+    ("none_is_ours", _true),
+]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(("check", "instead"), MUTANTS, ids=["a", "b", "c", "d"])
+def test_a_step_without_one_of_its_checks_is_found_out(
+    effects: Effects, seed: int, monkeypatch: pytest.MonkeyPatch, check: str, instead: Callable[..., bool]
+) -> None:
+    monkeypatch.setattr(optimistic, check, instead)
+    with pytest.raises(AssertionError, match="history"):
+        run(effects, seed, MANY)

@@ -1,0 +1,66 @@
+"""Inserts of a large step are kept apart, and no line is lost, doubled or changed by it."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from contextlib import closing
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.sinks.postgres.write import routing
+from core.sinks.postgres.write.routing import Routed
+
+KINDS = st.sampled_from(["I", "U", "B", "d", "x", "?", "II"])
+VALUES = st.sampled_from(["\\N", "", "x", "1\\t2", "\\n", "9\t9\tI\tz", "I", "\\\\"])
+LINES = st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9), KINDS, VALUES), max_size=40)
+
+
+def _text(lines: list[tuple[int, int, str, str]]) -> bytes:
+    return b"".join(f"{point}\t{sequence}\t{kind}\t{value}\n".encode() for point, sequence, kind, value in lines)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "LEAST", 1)
+    monkeypatch.setattr(routing, "BLOCK", 16)
+    monkeypatch.setattr(routing, "SPOOL", 64)
+
+
+def _all(reader: BinaryIO) -> bytes:
+    return b"".join(iter(lambda: reader.read(7) or b"", b""))
+
+
+@pytest.mark.usefixtures("small")
+@settings(max_examples=300, deadline=None)
+@given(LINES, st.sampled_from([b"", b"5\t5\tI\tcut", b"5\t5"]))
+def test_every_line_is_either_kept_apart_or_staged(lines: list[tuple[int, int, str, str]], cut: bytes) -> None:
+    text = _text(lines) + cut
+    with closing(Routed(io.BytesIO(text))) as routed:
+        _agrees(routed, text, lines)
+
+
+def _agrees(routed: Routed, text: bytes, lines: list[tuple[int, int, str, str]]) -> None:
+    rest = _all(routed.rest())
+    inserts = [one for one in lines if one[2] == "I"]
+    apart = _all(routed.lines())
+    assert Counter(rest.splitlines(True)) + Counter(apart.splitlines(True)) == Counter(text.splitlines(True))
+    if not routed.inserts:
+        assert rest == text
+        assert (routed.first, routed.second) == (None, None)
+        return
+    assert apart == _text(inserts)
+    assert rest == _all(routed.again())
+    assert routed.inserts == len(inserts)
+    assert _all(routed.bodies()) == b"".join(f"{value}\n".encode() for *_, value in inserts)
+    assert (routed.first, routed.second) == max((point, sequence) for point, sequence, *_ in inserts)
+
+
+def test_a_large_step_has_its_inserts_apart() -> None:
+    text = b"1\t0\tI\ta\n" * routing.LEAST + b"1\t1\td\ta\n"
+    with closing(Routed(io.BytesIO(text))) as routed:
+        assert _all(routed.rest()) == b"1\t1\td\ta\n"
+        assert routed.inserts == routing.LEAST
