@@ -143,6 +143,18 @@ def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -
     assert_never(failure.kind)
 
 
+LOGIN_REFUSED = "its login was refused: the one try that is left comes at its time, so that no account gets locked"
+
+
+def why_not_now(history: History) -> str:
+    """Why a wait must not be cut short for somebody who asks; "" where it may: the try is counted as any other.
+
+    >>> why_not_now(History(failures=3, sink=3)), why_not_now(History(failures=1, access=1)) == LOGIN_REFUSED
+    ('', True)
+    """
+    return LOGIN_REFUSED if history.access else ""
+
+
 def after(history: History, failure: Failure, rules: RetryRules) -> History:
     """The history that counts this failure too, for the next `decide`.
 

@@ -62,6 +62,7 @@ def fault_values(one: Fault) -> dict[str, object]:
         "thing": one.thing or None,
         "value": one.value or None,
         "limit": one.limit or None,
+        "source": one.source or None,
     }
 
 

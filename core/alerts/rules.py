@@ -12,7 +12,7 @@ from enum import Enum
 
 from core.domain.ack import Ack, ack_in, is_quiet
 from core.domain.elapsed import elapsed
-from core.domain.fault import Fault, Party, Severity, is_worse
+from core.domain.fault import Fault, Party, Severity, is_worse, ranked
 
 
 class Kind(Enum):
@@ -82,7 +82,7 @@ def evaluate(
     One that comes back sooner than the gap after its last telling is told when the gap has passed. `judged` says which
     faults this judgement could have found: others are neither told nor ended.
     """
-    found = {one.key: one for one in faults if judged(one)}
+    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # of one key the worst stays
     firing = dict(before)
     notes: list[Notification] = []
     for key, fault in found.items():

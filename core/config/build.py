@@ -24,7 +24,7 @@ from core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.master import Master, MasterKind
-from core.domain.shape import RESNAPSHOT, STOP
+from core.domain.shape_ways import RESNAPSHOT, STOP
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
 from core.domain.text import safe
 from core.errors import ConfigError
@@ -130,7 +130,7 @@ def _check_name(reading: Reading, path: Path, name: str) -> None:
 
 
 def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any], kind: KindKeys) -> Endpoint:
-    line = tls.settled(reading, path, given) if "sslmode" in kind.keys else {}
+    line = tls.settled(reading, path, given) if "sslrootcert" in kind.keys else {}
     return Endpoint(name=name, password=secret_ref(reading, path, given), **line, **kind.endpoint(given))
 
 

@@ -137,6 +137,8 @@ def _typed(raw: str) -> object:
 
 
 def _spelled(key: Key, value: object) -> object:
+    if isinstance(value, tuple) and all(isinstance(one, str) for one in value):
+        return "[" + ", ".join(f'"{one}"' for one in value) + "]"
     if isinstance(value, tuple):
         return "{ " + ", ".join(f'{source} = "{into}"' for source, into in value) + " }"
     return show_duration(value) if key.unit == "ms" and isinstance(value, int) else value

@@ -55,7 +55,18 @@ _LINE = """
 - Only these keys say where a session goes and how safe its line is: no `PG...` variable, service file, `.pgpass` or
   file of `~/.postgresql` is read. Files are read on the host that connects, which may be a Spark worker's.
 """
+_DORIS = (
+    "A sink of kind `doris` has `host`, `user` and its password, and in the place of the other keys of a server:\n\n"
+)
 _MORE = {
+    "[sinks.X]": (
+        _DORIS
+        + "".join(
+            f"- `{name}`: {key.meaning}{f' (default {key.default})' if key.default not in (None, REQUIRED) else ''}\n"
+            for name, key in keys.DORIS.keys.items()
+            if not name.startswith("password_") and name not in ("host", "user", "connect_timeout")
+        ),
+    ),
     "[sources.X]": (_LINE.lstrip(),),
     "[[jobs.X.channels]]": (
         "One of these for each source table; a job reads no table and writes no target twice. All of its channels have "

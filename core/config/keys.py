@@ -16,7 +16,7 @@ from typing import Any
 
 from core.config import values
 from core.config.values import Reader
-from core.domain.shape import ON_SCHEMA_CHANGE, STOP
+from core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
 from core.domain.tls import MODES, SAFEST
 
 
@@ -88,6 +88,7 @@ _SHAPES = "tests/fault/test_schema_changes.py::test_a_job_that_may_alters_its_ta
 _CHANNEL = "tests/integration/test_channels.py::"
 _RETRY = "tests/unit/test_retry.py"
 _TLS = "tests/integration/test_tls.py"
+_DORIS = "tests/unit/config/test_doris_keys.py"
 _CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor"
 
 _SERVER = (
@@ -145,7 +146,42 @@ def _server(given: Mapping[str, Any]) -> dict[str, Any]:
 SERVER = KindKeys(section(*_SERVER), _server)
 DIALECTS = {"dws": SERVER}
 """The kinds of source, by the names that `core.sources.registry` has too."""
-SINK_KINDS = {"postgres": SERVER, "dws": SERVER}
+_PASSWORD = tuple(one for one in _SERVER if one.name.startswith("password_"))
+_CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
+
+
+def _doris(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("host", "port", "http_port", "user", "sslmode")
+    where = f"{given['host']}:{given['http_port']}"
+    more = {"database": where, "backends": given["backends"] or (), "connect_timeout_ms": given["connect_timeout"]}
+    return {name: given[name] for name in names} | more
+
+
+DORIS = KindKeys(
+    section(
+        Key("host", "host name or address of the FE", values.host, REQUIRED, tested=_DORIS),
+        Key("port", "its port for queries (query_port)", values.whole(1, 65_535), 9030, tested=_DORIS),
+        Key("http_port", "its port for loads (http_port)", values.whole(1, 65_535), 8030, tested=_DORIS),
+        Key("user", "user to log in as", values.text(63), REQUIRED),
+        *_PASSWORD,
+        Key(
+            "backends",
+            "further hosts to which the FE may send a load, and so the password; the FE's own host always may",
+            values.hosts,
+            tested=_DORIS,
+        ),
+        Key(
+            "sslmode",
+            "there is no TLS to a doris yet, the password among what travels; a job of PROD needs it written",
+            values.choice("disable"),
+            "disable",
+            tested=_DORIS,
+        ),
+        _CONNECT,
+    ),
+    _doris,
+)
+SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS}
 """The kinds of sink, by the names that `core.sinks.registry` has too."""
 
 SOURCE = section(
@@ -157,8 +193,9 @@ SOURCE = section(
 SINK = section(
     Key(
         "kind",
-        "what kind of sink: postgres, or dws, whose statements are tried on PostgreSQL only",
-        values.one_of(SINK_KINDS, later=("doris",)),
+        "what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; or doris, which is tried on a"
+        " stand-in only",
+        values.one_of(SINK_KINDS),
         REQUIRED,
         tested="tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses",
     ),
@@ -171,7 +208,7 @@ SINK = section(
     ),
     Key(
         "progress_store",
-        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself; no kind needs it yet",
+        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself: a doris needs one",
         values.text(values.NAME_MAX),
     ),
 )

@@ -1,8 +1,8 @@
 """The keys of `[jobs.X.sink_options]`: the parameters of the vendor's sink connector, 1.x names in snake_case.
 
 Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for `copy_write_batch_size`'s
-meaning); `on_bad_row` and `quarantine_limit` are ours. Next door: `keys` for all other tables; `build` refuses what
-only two keys together make wrong.
+meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours. Next door: `keys` for all other tables;
+`build` refuses what only two keys together make wrong.
 """
 
 from __future__ import annotations
@@ -117,6 +117,14 @@ SINK_OPTIONS: Section = section(
         100,
         "rows",
         tested=_QUARANTINE + "test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was",
+    ),
+    Key(
+        "optimistic_step",
+        'ours: with write_mode = "auto", try a step of at least 2,000 inserts without sorting it: they go by COPY into'
+        " the target; checks find out where that is not its net effect, and it is taken again in the general way",
+        values.boolean,
+        True,
+        tested=_EFFECT + "test_optimistic_step",
     ),
     no_meaning(
         "connectionMaxIdleMs",

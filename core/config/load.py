@@ -29,7 +29,7 @@ CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576
 """A configuration is small; anything larger is another file given by mistake."""
 _NO_OPTIONS: Mapping[str, object] = {}
-_START_HINT = "copy config.example.toml there, name a file with --config, or try: slotkeeper demo"
+_START_HINT = "`slotkeeper init` writes one, --config names another; to try it: `slotkeeper demo`"
 
 
 WEAKER = (

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from core.domain.master import Master
-from core.domain.slot import slot_name
+from core.domain.slot_name import slot_name
 from core.domain.starting import start_at
 
 Reader = Callable[[object], object]
@@ -272,6 +272,13 @@ def mapping(value: object) -> tuple[tuple[str, str], ...]:
     if len({into for _, into in pairs}) < len(pairs):
         raise BadValue("must not let two columns go into one")
     return pairs
+
+
+def hosts(value: object) -> tuple[str, ...]:
+    """Host names or addresses, as a list."""
+    if not isinstance(value, list) or not value:
+        raise BadValue('must be a list such as ["be1.example.org", "be2.example.org"]')
+    return tuple(str(host(one)) for one in value)
 
 
 def row_filter(value: object) -> str:

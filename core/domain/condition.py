@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from core.domain.text import many
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+)) \([^()]*\):? ", re.DOTALL)
+GIVEN_UP = "a step did not end in time and was cancelled"
+"""What is said of a step that waited for something longer than its task may last."""
 _CONNECTING = re.compile(r"connection to server .*? failed: ", re.DOTALL)
 _ADVICE = re.compile(r"\s*Is the server running .*", re.DOTALL)
 

@@ -23,10 +23,12 @@ class SecretRef:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A PostgreSQL-compatible server: `name` is its name in the configuration, times are in milliseconds.
+    """A server: `name` is its name in the configuration, times are in milliseconds.
 
     `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit. `sslrootcert`, `sslcert` and
     `sslkey` are paths on the host that connects, empty where there is none; `sslpassword` opens an encrypted `sslkey`.
+    `http_port` and `backends` are of a Doris: the port of its FE for loads, and further hosts that may be sent the
+    password.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Endpoint:
     sslpassword: SecretRef = SecretRef()
     connect_timeout_ms: int = 10_000
     socket_timeout_ms: int = 0
+    http_port: int = 0
+    backends: tuple[str, ...] = ()
     key_password: str = field(default="", repr=False, compare=False)
     """What `sslpassword` stands for: resolved in the endpoint of a `Login` only, which never travels."""
 

@@ -55,7 +55,8 @@ class Fault:
     `rule` is a key of a fixed list (docs/alerts.md), `name` the party in words ("sink mart", "dn_2"), `cause` the
     server's own words where there are any, `since` None where nobody noted it, `effect` what it delays or loses and
     when, `do` what is safe to do. `job` is "" where it is of the machine or the source as a whole; `thing` tells faults
-    of one rule and job apart (a DN, a slot, a table).
+    of one rule and job apart (a DN, a slot, a table). `source` does where there is no job and two sources may have the
+    same table and slot.
     """
 
     rule: str
@@ -71,11 +72,13 @@ class Fault:
     thing: str = ""
     value: str = ""
     limit: str = ""
+    source: str = ""
 
     @property
     def key(self) -> str:
         """What tells it from every other fault that holds now; the same as long as it lasts."""
-        return "\x1f".join((self.rule, self.job, self.table, self.thing))
+        named = (self.rule, self.job, self.table, self.thing)
+        return "\x1f".join((*named, self.source) if self.source else named)
 
     @property
     def ack_keys(self) -> tuple[str, ...]:

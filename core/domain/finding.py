@@ -31,6 +31,18 @@ class Finding:
     unreachable: bool = False
 
 
+def clock_apart(clock: float, before: float, after: float) -> float:
+    """By how many seconds a server's clock is ahead of ours at least (below 0: behind); all three since 1970.
+
+    What the question itself took is doubt, and counts for equal clocks.
+
+    >>> clock_apart(190.0, 99.0, 101.0), clock_apart(90.0, 99.0, 101.0), clock_apart(100.5, 99.0, 101.0)
+    (89.0, -9.0, 0.0)
+    """
+    offset, doubt = clock - (before + after) / 2, max(0.0, after - before) / 2
+    return max(0.0, offset - doubt) if offset > 0 else min(0.0, offset + doubt)
+
+
 def clock_finding(place: str, clock: float, before: float, after: float) -> Finding:
     """A server's clock against ours at the middle of the question; certain only to half of its duration."""
     offset, doubt = clock - (before + after) / 2, (after - before) / 2

@@ -34,6 +34,7 @@ class JobView:
 
     `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
     `starting`: it was started a moment ago, and its supervisor has not said yet who it is.
+    `supervisor_stopped`, `driver_stopped`: it lives, and a signal keeps it from running (SIGSTOP, a debugger).
     `reported`: the driver of this very run has reported. `changed_at`: since when it is in this state; `exit_code` is
     that of its newest run.
     """
@@ -59,6 +60,8 @@ class JobView:
     reported_at: datetime | None = None
     reported: bool = False
     starting: bool = False
+    supervisor_stopped: bool = False
+    driver_stopped: bool = False
 
     @property
     def lives(self) -> bool:

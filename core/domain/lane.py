@@ -51,10 +51,11 @@ class Lane:
     """One lane: times are monotonic seconds.
 
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
-    may be tried again; `changes` and `repeats` are those of its progress row, as it was last read; `alone` after a
-    failure or an overrun; `task` the number of the task that it is in; `has_more` where rows still came when its last
-    task reached its deadline; `polled_at` when the source last told `latest`; `poll_by` asks for the table's next
-    round no later than that; `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is
+    may be tried again; `not_before` when no call of it can be on its way any more, whoever asks for a try; `changes`
+    and `repeats` are those of its progress row, as it was last read; `alone` after a failure or an overrun; `task` the
+    number of the task that it is in; `has_more` where rows still came when its last task reached its deadline;
+    `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round no later than that;
+    `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is
     since when its DN answers no question while a task or a registration is under way, `silent` why; `spent` the
     seconds of its work; `waited` is the longest time from due to the first step of a task; `state` is how far the
     lane's channel is; `label` is what the lane is called in a job of several channels.
@@ -73,6 +74,7 @@ class Lane:
     repeats: int = 0
     since: float = 0.0
     ready_at: float = 0.0
+    not_before: float = 0.0
     failing_since: float = 0.0
     task: int = 0
     alone: bool = False

@@ -126,4 +126,4 @@ def end_it(owners: Sequence[LockOwner]) -> str:
     """How a session that is no job's is ended."""
     if not owners or owners[0].pid is None:
         return "have whoever has it give it up"
-    return f"have its user or an administrator of the server run SELECT pg_terminate_backend({owners[0].pid})"
+    return f"have its user or an administrator of the server run `SELECT pg_terminate_backend({owners[0].pid})`"

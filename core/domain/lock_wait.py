@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from core.domain.fault import in_brief
 from core.domain.lock_owner import HIDDEN, PREFIX, UNSEEN, without_literals
+from core.domain.remedy import BY_HAND, OR
 from core.domain.text import many, safe, typed
 
 _SHORT = 80
@@ -202,34 +203,34 @@ def to_do(wait: LockWait) -> str:
     """What is safe to do, by whom, with the SQL to type.
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
-    'have user eve commit or roll back, or an administrator of the sink run SELECT pg_terminate_backend(7); \
-slotkeeper ends no session of others'
+    'by hand: have user eve commit or roll back; or as an administrator of the sink type \
+`SELECT pg_terminate_backend(7)`; slotkeeper ends no session of others'
     """
     roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
     if not roots:
-        return f"find the transaction by pg_locks on each coordinator and have it ended; {NEVER}"
+        return f"{BY_HAND}find the transaction by pg_locks on each coordinator and have it ended; {NEVER}"
     return "; ".join([*dict.fromkeys(_end(one) for one in roots), NEVER])
 
 
 def _end(one: Blocker) -> str:
     if one.pid is None:
         gid = one.gid.replace("'", "''")
-        return f"have user {_shown(one.user)}, in this database, run ROLLBACK PREPARED '{safe(gid, 200)}' or COMMIT it"
+        ends = f"in this database of the sink, `ROLLBACK PREPARED '{safe(gid, 200)}'`"
+        return f"{BY_HAND}ask user {_shown(one.user)} whether it is wanted, who may COMMIT it{OR}type, {ends}"
     if one.job:
         named = typed(one.job)
         if _SHORTENED.fullmatch(one.job):
-            return (
-                f"wait for the job whose sessions are called {named}, or pause it (`slotkeeper jobs list` has its name)"
-            )
-        return f"wait for job {safe(one.job, _SHORT)}, or `slotkeeper jobs pause {named}`"
-    sql = f"SELECT pg_terminate_backend({one.pid})"
+            wait = f"wait for the job whose sessions are called {named}, or pause it"
+            return f"{BY_HAND}{wait} (`slotkeeper jobs list` has its name)"
+        return f"{BY_HAND}wait for job {safe(one.job, _SHORT)}{OR}`slotkeeper jobs pause {named}`"
+    sql = f"`SELECT pg_terminate_backend({one.pid})`"
     if one.query is not None:
-        sql = (
-            f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {one.query}, and there pg_terminate_backend"
-        )
-    if one.user == "":
-        return f"let the server's own process end, or have an administrator of the sink run {sql}"
-    return f"have user {_shown(one.user)} commit or roll back, or an administrator of the sink run {sql}"
+        where = f"FROM pgxc_stat_activity WHERE query_id = {one.query}"
+        sql = f"`SELECT coorname, pid {where}`, and pg_terminate_backend(pid) at that coordinator"
+    whose = (
+        "let the server's own process end" if one.user == "" else f"have user {_shown(one.user)} commit or roll back"
+    )
+    return f"{BY_HAND}{whose}{OR}as an administrator of the sink type {sql}"
 
 
 def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:

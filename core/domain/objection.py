@@ -28,5 +28,5 @@ class Objection:
 def refuse(found: Sequence[Objection], where: str) -> None:
     """Raise Refused with the first objection; nothing where there is none."""
     if found:
-        more = f" (and {len(found) - 1} more: slotkeeper doctor)" if len(found) > 1 else ""
+        more = f" (and {len(found) - 1} more: `slotkeeper doctor`)" if len(found) > 1 else ""
         raise Refused(f"{found[0].what}{more}", found[0].cure, where=where)

@@ -35,16 +35,47 @@ class LaneKey:
     shard: str
 
 
+_LABEL = "label:"
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """A range that was decided and is not settled: from the row's position to `end`, of so many rows.
 
-    `token` is what the sink gave for it when it was prepared; empty where the sink keeps nothing.
+    `token` is what the sink gave for it when it was prepared; empty where the sink keeps nothing. Where `label` is
+    there, the range was planned under it before it was sent, and `token` is the load that may be committed, empty where
+    none may (ADR 41).
     """
 
     end: Position
     token: str
     rows: int
+    label: str = ""
+
+    @property
+    def text(self) -> str:
+        """Label and token as one text; neither has a blank.
+
+        >>> from typing import Any
+        >>> end: Any = None
+        >>> Decided(end, "t1", 4).text, Decided(end, "", 4, "a_1").text, Decided(end, "77", 4, "a_1").text
+        ('t1', 'label:a_1', 'label:a_1 77')
+        """
+        return f"{_LABEL}{self.label} {self.token}".rstrip() if self.label else self.token
+
+    @classmethod
+    def read(cls, end: Position, text: str, rows: int) -> Decided:
+        """What `text` says.
+
+        >>> from typing import Any
+        >>> end: Any = None
+        >>> all(Decided.read(end, one, 4).text == one for one in ("", "t1", "label:a_1", "label:a_1 77"))
+        True
+        """
+        if not text.startswith(_LABEL):
+            return cls(end, text, rows)
+        label, _, token = text.removeprefix(_LABEL).partition(" ")
+        return cls(end, token, rows, label)
 
 
 @dataclass(frozen=True, slots=True)

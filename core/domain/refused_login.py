@@ -57,6 +57,9 @@ REFUSED = (
 """Words of any refused login; psycopg2 brings no SQLSTATE with an error at login."""
 
 
+REFERENCE = "check user and password reference (password_file, password_env or password_command of that server)"
+
+
 def said(text: str, words: tuple[str, ...]) -> bool:
     """Whether a server's sentence holds one of these words, in any case.
 
@@ -93,9 +96,9 @@ def cure(text: str) -> str:
         if said(text, words):
             return done
     if said(text, (CLOSED,)):
-        return "GRANT CONNECT ON DATABASE to this user: slotkeeper doctor prints all rights"
+        return "GRANT CONNECT ON DATABASE to this user: `slotkeeper doctor` prints all rights"
     if said(text, (LOCKED,)):
         return "an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right"
     if said(text, PASSWORDS[:1]):  # PostgreSQL's words; a DWS says "login denied"
-        return "check user and password reference"
-    return "check user and password reference; a DWS user needs an MD5 password for psycopg2 (see README)"
+        return REFERENCE
+    return f"{REFERENCE}; a DWS user needs an MD5 password for psycopg2 (see README)"

@@ -27,9 +27,6 @@ DONE, ROLLED_BACK = "done", "rolled back"
 NEVER_BEGUN = "it had not begun: nothing had been written"
 """The outcome of a reset that a crash left behind as BACKED_UP: it has raised no epoch, and no start was refused."""
 
-PLANS, BACKUPS, MARKS = "plans", "backups", "resets"
-"""The folders of plans, backups, and marks of unfinished resets."""
-
 TAKES_COPY = "target takes copy"
 """The precondition that something says what a copy does with a target that has rows."""
 

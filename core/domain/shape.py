@@ -16,10 +16,6 @@ from typing import Any
 from core.domain.objection import Objection
 from core.domain.slot import Column
 
-STOP, RESNAPSHOT = "stop", "resnapshot"
-"""What a job does when a source table has other columns: say what to type, or alter the target and copy again."""
-ON_SCHEMA_CHANGE = (STOP, RESNAPSHOT)
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:

@@ -61,6 +61,7 @@ class SinkOptions:
     connection_max_use_time_threshold: int | None = None
     on_bad_row: str = "stop"
     quarantine_limit: int = 100
+    optimistic_step: bool = True
 
     @property
     def quarantines(self) -> bool:
@@ -107,7 +108,7 @@ class ChannelSpec:
     """One source table to one target table; names are `schema.table` as written in the configuration.
 
     `columns` are (source column, target column), none for all by name; `where` is a condition over source columns;
-    `on_schema_change` is one of `core.domain.shape.ON_SCHEMA_CHANGE`.
+    `on_schema_change` is one of `core.domain.shape_ways.ON_SCHEMA_CHANGE`.
     """
 
     source_table: str

@@ -14,21 +14,35 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import SlotStatus
 from core.errors import TroubleName
 
+ANEW = "copy anew"
+"""How the text ends where a new copy is safe; whoever knows the job puts the commands behind it."""
 SAFE = {
-    TroubleName.SLOT_LOST: "verify the target, then take a new snapshot; never resume from here",
-    TroubleName.SLOT_MOVED: "find who else uses this slot (slots show), then verify or take a new snapshot",
+    TroubleName.SLOT_LOST: "never resume from here, what is missing is in no binlog any more: copy anew",
+    TroubleName.SLOT_MOVED: "by hand: find who else uses this slot, and stop that; then copy anew",
     TroubleName.PROGRESS_LOST: (
-        "restore slotkeeper_progress from a backup of the sink; or `slotkeeper slots drop TABLE SLOT`, then"
-        ' `jobs start` with on_existing = "replace" or "merge"; without rows `slots reset` is refused'
+        "by hand: restore slotkeeper_progress and the target from one backup of the sink, and start the job; or drop"
+        " the slot (slots drop), set on_existing to replace or merge, and start it; without rows a reset is refused"
     ),
-    TroubleName.SOURCE_OLDER: "find out whether the source was restored from a backup; then a new snapshot",
-    TroubleName.SINK_OLDER: "find out whether the sink was restored from a backup; then a new snapshot",
-    TroubleName.SCHEMA_CHANGED: "bring the target's columns in line, then take a new snapshot",
-    TroubleName.TOPOLOGY_CHANGED: "take a new snapshot (slots reset --to snapshot): it takes the DNs as they are",
-    TroubleName.POSITIONS_DIFFER: "find out whether the source was rebuilt or failed over; then a new snapshot",
-    TroubleName.QUARANTINE_FULL: "slotkeeper errors list JOB; cure the target, errors replay, jobs start",
+    TroubleName.SOURCE_OLDER: (
+        "by hand: find out whether the source was restored from a backup, and whether the older state is meant: the"
+        " target may be the last copy of the rest; then copy anew"
+    ),
+    TroubleName.SINK_OLDER: (
+        "by hand: find out whether the sink was restored from a backup, and bring the newer one back where that can be;"
+        " or copy anew"
+    ),
+    TroubleName.SCHEMA_CHANGED: "by hand: bring the target's columns in line; then copy anew",
+    TroubleName.TOPOLOGY_CHANGED: "the DNs are taken as they are where you copy anew",
+    TroubleName.POSITIONS_DIFFER: (
+        "by hand: find out whether the source was rebuilt or failed over, and which one is meant; then copy anew"
+    ),
+    TroubleName.QUARANTINE_FULL: (
+        "by hand: take away at the sink what refuses the rows (`slotkeeper errors list JOB` has those in quarantine),"
+        " or raise quarantine_limit in [jobs.JOB.sink_options]; then `slotkeeper jobs start JOB`; then"
+        " `slotkeeper errors replay JOB --all --reason TEXT`"
+    ),
 }
-"""What a person may do without losing more, per name of trouble."""
+"""What a person may do without losing more, per name of trouble; `core.domain.remedy` says how it is written."""
 
 
 class StartAction(Enum):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.domain.job import JobState, WantedState
+from core.domain.remedy import until_started
 from core.domain.text import typed
 
 
@@ -64,6 +65,8 @@ def to_do(job: str, table: TableReport) -> str:
 
     >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="cure it, then `slotkeeper jobs start orders`"))
     'cure it, then `slotkeeper jobs start orders --table ods.a`'
+    >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="check the password"))
+    'by hand: check the password; then `slotkeeper jobs start orders --table ods.a`'
     >>> to_do("orders", TableReport("ods.a", "m.a", "PAUSED"))
     '`slotkeeper jobs resume orders --table ods.a` lets it go on'
     """
@@ -72,8 +75,7 @@ def to_do(job: str, table: TableReport) -> str:
         return f"`slotkeeper jobs resume {alone}` lets it go on"
     if not table.safe:
         return f"`slotkeeper jobs start {alone}` goes on where it stood"
-    said = started_alone(table.safe, job, table.source_table)
-    return said if said != table.safe else f"{said}; then `slotkeeper jobs start {alone}`"
+    return started_alone(until_started(table.safe, job), job, table.source_table)
 
 
 def started_alone(text: str, job: str, source_table: str) -> str:

@@ -20,6 +20,7 @@ class JobSeen:
     """A job; `lags` are seconds by lane, `crashes` when its drivers crashed lately, `crash` how the last one ended.
 
     `asked_by` is who asked for the state that it is in, as far as the audit says, and `asked_why` the reason given.
+    `copy_anew` is how its target is made anew, "" where no command does it.
     """
 
     view: JobView
@@ -30,6 +31,7 @@ class JobSeen:
     asked_why: str = ""
     quarantine_limit: int | None = None
     verified: Verified | None = None
+    copy_anew: str = ""
 
 
 @dataclass(frozen=True, slots=True)

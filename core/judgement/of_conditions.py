@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 
-from core.domain.condition import Condition
+from core.domain.condition import GIVEN_UP, Condition, server_of
 from core.domain.elapsed import elapsed
 from core.domain.fault import Fault, Party, Severity
 from core.domain.job_view import JobView
 from core.domain.lane import Activity
 from core.domain.lock_wait import Locked, locked
-from core.domain.report import JobReport
+from core.domain.remedy import PASSES, by_hand
+from core.domain.report import JobReport, LaneReport
 from core.domain.text import many, safe, typed
 from core.judgement.facts import Facts
 
@@ -22,11 +24,13 @@ _RULES = {
 }  # fmt: skip
 _IS_LOCK = re.compile(r"\block\b", re.IGNORECASE)
 """What a sink says where our own limit ended the waiting: "canceling statement due to lock timeout" and its like."""
+_BY_LIMIT = re.compile(r"did not end in time|canceling statement due to", re.IGNORECASE)
+"""What a step says that a limit of ours has ended, in the driver's words or the sink's."""
 _DO = {
-    Party.SOURCE: "bring it back, or wait: it is tried again, the position stays and nothing is skipped",
-    Party.DN: "have the DN brought back, or wait: the others go on, and nothing of it is skipped",
-    Party.SINK: "bring it back, or wait: it is tried again, the position stays and nothing is skipped",
-    Party.LOCK: "wait for it, or have whoever holds it give it up",
+    Party.SOURCE: by_hand("have the source brought back by whoever runs it, or wait", PASSES),
+    Party.DN: by_hand("have the DN brought back by whoever runs the cluster, or wait", f"{PASSES}; the others go on"),
+    Party.SINK: by_hand("have the sink brought back by whoever runs it, or wait", PASSES),
+    Party.LOCK: by_hand("have whoever holds it give it up, or wait", PASSES),
 }
 
 
@@ -38,8 +42,40 @@ def of_conditions(view: JobView, facts: Facts) -> Iterator[Fault]:
     for lock in locked(report.lock_waits, facts.now.timestamp()):
         yield _of_lock(lock, view, report, facts)
     for one in report.conditions:
-        if not (report.lock_waits and one.party == Party.SINK.value and _IS_LOCK.search(one.cause)):
-            yield _fault(one, view, facts, unread_meanwhile(report))
+        left = _beside_locks(one, report)
+        if left is not None:
+            yield _fault(left, view, facts, unread_meanwhile(report))
+
+
+def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
+    """What is left of a condition without the lanes that fail by a lock that is told; None where nothing is.
+
+    A server's condition stands for all its lanes, and one of them may fail for another reason.
+    """
+    if not report.lock_waits or one.party not in (Party.SINK.value, Party.PROCESS.value):
+        return one
+    lanes = [lane for lane in report.lanes if lane.name in one.lanes and lane.error]
+    things = {wait.thing.removeprefix("a row of ") for wait in report.lock_waits}
+    if not lanes:
+        return None if _is_by_lock(one, report, things) else one
+    left = [lane for lane in lanes if not _by_lock(lane, things)]
+    if len(left) in (0, len(lanes)):
+        return one if left else None
+    cause = server_of(left[0].error.removeprefix(f"{left[0].name}: "))[2]
+    return replace(one, cause=cause, lanes=tuple(lane.name for lane in left))
+
+
+def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> bool:
+    """Whether a lock that is told anyway made a condition of which no lane says more."""
+    if one.party == Party.SINK.value:
+        return bool(_IS_LOCK.search(one.cause))
+    waiting = {lane.name for lane in report.lanes if lane.target in things}
+    return GIVEN_UP in one.cause and set(one.lanes) <= waiting
+
+
+def _by_lock(lane: LaneReport, things: Collection[str]) -> bool:
+    """Whether a lane failed by a lock: in the sink's words, or by a limit of ours while its target is locked."""
+    return bool(_IS_LOCK.search(lane.error) or (lane.target in things and _BY_LIMIT.search(lane.error)))
 
 
 def _of_lock(lock: Locked, view: JobView, report: JobReport, facts: Facts) -> Fault:
@@ -65,7 +101,7 @@ def _fault(one: Condition, view: JobView, facts: Facts, unread: str) -> Fault:
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)
-    do = _DO.get(party) or f"wait: it is tried again; `slotkeeper jobs logs {typed(view.name)}` says more"
+    do = _DO.get(party) or f"{PASSES}; `slotkeeper jobs logs {typed(view.name)}` says more"
     effect = one.effect or f"the job waits, and {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,

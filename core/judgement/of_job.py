@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from core.domain.condition import GIVEN_UP, server_of
 from core.domain.elapsed import elapsed
 from core.domain.fault import Fault, Party, Severity, in_brief
+from core.domain.finding import CLOCK_SECONDS
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.quarantine import nearly_full
+from core.domain.remedy import THEN, by_hand, for_job, until_started
 from core.domain.table import TableReport, amiss, said_of, to_do
 from core.domain.text import many, safe, typed
 from core.domain.verified import in_a_phrase, rows_quarantined
@@ -33,6 +36,9 @@ _PARTIES = {
     TroubleName.QUARANTINE_FULL: Party.TABLE,
 }
 """Whose fault a job's end is, by the name of its trouble."""
+_SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
+"""Whose it is where no trouble has that name, and a server has refused."""
+_SERVERS = (Party.SOURCE.value, Party.SINK.value)
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 
@@ -73,7 +79,8 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
     view = seen.view
     return Fault(
         rule, Party.PROCESS, f"job {safe(view.name, 60)}", severity, safe(cause, 400), effect,
-        do or view.safe or f"`slotkeeper jobs show {typed(view.name)}`", began(view), view.name, value=view.state.value,
+        do or for_job(view.safe, view.name) or f"`slotkeeper jobs show {typed(view.name)}`", began(view), view.name,
+        value=view.state.value,
     )  # fmt: skip
 
 
@@ -89,9 +96,11 @@ def _ended(seen: JobSeen) -> Fault:
     if view.state is JobState.DEAD:
         return _of_process("job_dead", seen, Severity.CRITICAL, cause, _stands(view))
     name = next((one for one in TroubleName if one.value == view.trouble), None)
-    party = _PARTIES[name] if name is not None and name in _PARTIES else Party.PROCESS
-    called = view.trouble or f"job {safe(view.name, 60)}"
-    do = view.safe or f"`slotkeeper jobs start {typed(view.name)}` goes on where the sink's progress rows stand"
+    side, server, words = server_of(cause) if name is None else ("", "", cause)
+    party = _PARTIES.get(name, Party.PROCESS) if name is not None else _SIDES.get(side, Party.PROCESS)
+    called = view.trouble or safe(server, 80) or f"job {safe(view.name, 60)}"
+    cause = words if server else cause
+    do = until_started(view.safe, view.name)
     return Fault(
         "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),
         f"the job has ended, {_stands(view)}", do, began(view), view.name, value=view.state.value,
@@ -106,10 +115,11 @@ def _after(called: str, cause: str) -> str:
 def _at_rest(seen: JobSeen) -> Fault:
     view = seen.view
     cause = view.reason or view.trouble or f"{view.state.value} as asked"
-    do = view.safe or f"`slotkeeper jobs start {typed(view.name)}` goes on where the sink's progress rows stand"
+    do = until_started(view.safe, view.name)
     party = Party.PERSON if not view.trouble else Party.PROCESS
+    called = _by(seen, "stopped") if not view.trouble else f"job {safe(view.name, 60)}"
     return Fault(
-        "job_stopped", party, _by(seen, "stopped"), Severity.WARNING, safe(cause, 400), _stands(view), do, began(view),
+        "job_stopped", party, called, Severity.WARNING, safe(cause, 400), _stands(view), do, began(view),
         view.name, value=view.state.value,
     )  # fmt: skip
 
@@ -134,12 +144,16 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     crashed = list(_crashed(seen, facts))
     yield from crashed
     if view.driver is not None and not view.driver_alive and not crashed:
-        cause = view.reason or "its driver has ended, and its supervisor sees to it"
-        yield _of_process("driver_gone", seen, Severity.WARNING, f"RESTARTING: {cause}", _stands(view))
+        sees_to_it = "is stopped" if view.supervisor_stopped else "sees to it"
+        cause = view.reason or f"its driver has ended, and its supervisor {sees_to_it}"
+        gone = _of_process("driver_gone", seen, Severity.WARNING, f"RESTARTING: {cause}", _stands(view))
+        yield replace(gone, since=_ended_after(view))
+    yield from _stopped(seen, facts)
     if not view.reported:
         return
-    if view.driver_alive or view.driver is None:
+    if not view.driver_stopped and (view.driver_alive or view.driver is None):
         yield from _silent(seen, facts)
+    yield from _clocks(view)
     found = list(of_conditions(view, facts))
     yield from found
     yield from _lag(seen, facts, {name for one in _conditions(view) for name in one})
@@ -148,11 +162,21 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _conditions(view: JobView) -> list[tuple[str, ...]]:
+    """Lanes whose lag is explained; that a step took too long explains none."""
     if view.report is None:
         return []
     locked = {wait.thing for wait in view.report.lock_waits}
     behind_locks = tuple(lane.name for lane in view.report.lanes if lane.target in locked)
-    return [behind_locks, *(one.lanes for one in view.report.conditions)]
+    every = tuple(lane.name for lane in view.report.lanes)
+    # a server that answers nobody names no lanes: all wait for it
+    return [
+        behind_locks,
+        *(
+            one.lanes or (every if one.party in _SERVERS else ())
+            for one in view.report.conditions
+            if GIVEN_UP not in one.cause
+        ),
+    ]
 
 
 def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
@@ -168,7 +192,8 @@ def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     cause = f"{'RESTARTING, ' * restarting}{times}{last}"
     yield Fault(
         "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, cause, effect,
-        f"`slotkeeper jobs logs {typed(view.name)}` says what came before it", max(lately), view.name,
+        f"nothing: it is started again by itself, and told for {in_brief(facts.limits.crashes)};"
+        f" `slotkeeper jobs logs {typed(view.name)}` says what came before it", max(lately), view.name,
         value=str(len(lately)), limit="0",
     )  # fmt: skip
 
@@ -177,8 +202,8 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     view, limits = seen.view, facts.limits
     if view.reported_at is None:
         return
-    silent = elapsed(view.reported_at, facts.now)
-    do = f"read `slotkeeper jobs show {typed(view.name)}`; nothing is skipped"
+    silent = _silent_for(view, facts)
+    do = f"`slotkeeper jobs show {typed(view.name)}` says how it stands; nothing is skipped"
     if silent is None:
         cause = "its driver lives and has not reported since this host's clock was set back"
         yield _of_process("clock_set_back", seen, Severity.WARNING, cause, "how it stands cannot be told", do)
@@ -187,6 +212,52 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         cause = f"its driver lives and has not reported for {silent:.0f} s"
         fault = _of_process("driver_silent", seen, severity, cause, "it hangs or is starved", do)
         yield replace(fault, since=view.reported_at, limit=in_brief(limits.silent_warning))
+
+
+def _clocks(view: JobView) -> Iterator[Fault]:
+    """The source's clock and this machine's; which of both is wrong neither tells."""
+    apart = view.report.clock_apart if view.report is not None else None
+    if apart is None or abs(apart) <= CLOCK_SECONDS:
+        return
+    yield Fault(
+        "clocks_differ", Party.SOURCE, "the source's clock", Severity.WARNING,
+        f"it is {in_brief(abs(apart))} {'ahead of' if apart > 0 else 'behind'} this machine's",
+        "what is shown beside its times is off",
+        by_hand("have whoever runs NTP set the wrong clock right", "`slotkeeper doctor` measures it"), None, view.name,
+        value=f"{apart:+.1f} s", limit=in_brief(CLOCK_SECONDS),
+    )  # fmt: skip
+
+
+def _silent_for(view: JobView, facts: Facts) -> float | None:
+    """Seconds since its driver reported, or began: a report of the driver before it is no silence of this one."""
+    silent = None if view.reported_at is None else elapsed(view.reported_at, facts.now)
+    if silent is None or view.changed_at is None or view.state is not JobState.PENDING:
+        return silent
+    begun = elapsed(view.changed_at, facts.now)
+    return silent if begun is None else min(silent, begun)
+
+
+def _ended_after(view: JobView) -> datetime | None:
+    """Since when a driver is gone: nobody noted it, but it lived when it reported."""
+    seen = [at for at in (view.changed_at, view.reported_at if view.reported else None) if at is not None]
+    return max(seen, default=None)
+
+
+def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
+    """A process that a signal has stopped: it lives, and does nothing."""
+    view = seen.view
+    silent = _silent_for(view, facts)
+    late = view.driver_stopped and silent is not None and silent > facts.limits.silent_critical
+    for is_so, who, process, effect in (
+        (view.driver_stopped, "driver", view.driver, _stands(view)),
+        (view.supervisor_stopped, "supervisor", view.supervisor, "nobody restarts its driver, and nobody ends the job"),
+    ):
+        if is_so and process is not None:
+            yield Fault(
+                "process_stopped", Party.PROCESS, f"the {who}", Severity.CRITICAL if late and who == "driver" else
+                Severity.WARNING, f"pid {process.pid} lives and was stopped by a signal (SIGSTOP) or a debugger",
+                effect, f"`kill -CONT {process.pid}` lets it go on", None, view.name, thing=who,
+            )  # fmt: skip
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
@@ -206,7 +277,8 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
         "lag", Party.DN, safe(name, 60), severity, f"it is {in_brief(late[name])} behind its source",
         f"{len(late)} of {many(len(seen.lags), 'DN')} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
-        f"`slotkeeper jobs show {typed(seen.view.name)}` names the bottleneck; nothing is skipped",
+        "by hand: take away what has become slow at the bottleneck, which is named above (or by Enter on the job): a"
+        " trigger, a lost index, a lock, a disk; or wait, nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
     )  # fmt: skip
 
@@ -249,7 +321,8 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}, which it lacks",
         f"the target stays without them{stops}",
-        f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them",
+        f"`slotkeeper errors list {name}` (E) has the rows; then by hand: take away at the sink what refuses them; then"
+        f" `slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip
 
@@ -260,8 +333,7 @@ def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     if last is not None and last.verdict == "different":
         yield Fault(
             "target_differs", Party.TABLE, "the target", Severity.CRITICAL, in_a_phrase(last, facts.now),
-            "it is not what its source is", f"`slotkeeper verify {typed(seen.view.name)}` names the keys that differ",
-            last.at, seen.view.name,
+            "it is not what its source is", _compare(seen), last.at, seen.view.name,
         )  # fmt: skip
     elif age is not None and seen.view.state is JobState.RUNNING:
         past = None if last is None or last.is_void else elapsed(last.at, facts.now)
@@ -271,3 +343,13 @@ def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
                 "that it is equal is not proven", f"`slotkeeper verify {typed(seen.view.name)}`", None, seen.view.name,
                 limit=in_brief(age),
             )  # fmt: skip
+
+
+def _compare(seen: JobSeen) -> str:
+    """Compare again, because what is on its way differs, too; then a copy, of a job at rest."""
+    name = typed(seen.view.name)
+    do = f"`slotkeeper verify {name}` names the keys that differ, and may find none by now"
+    if not seen.copy_anew:
+        return do
+    stop = f"{THEN}`slotkeeper jobs stop {name}`" if seen.view.state.is_open else ""
+    return f"{do}{stop}{THEN}{seen.copy_anew}{THEN}`slotkeeper verify {name}`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.domain.fault import Fault, Party, Severity
+from core.domain.remedy import by_hand, start
 from core.domain.text import many, safe, typed
 from core.judgement.facts import Facts
 from core.judgement.limits import MIB
@@ -25,7 +26,8 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
         yield Fault(
             "audit_damaged", Party.MACHINE, HERE, Severity.WARNING,
             f"{many(machine.damaged, 'line')} of the audit cannot be read", "who did these cannot be told",
-            "copy the audit file away; `slotkeeper audit verify` names the lines", value=str(machine.damaged),
+            "`slotkeeper audit verify` names the lines; then by hand: move the audit file away, where it can be read",
+            value=str(machine.damaged),
             limit="0",
         )  # fmt: skip
     if machine.command_fails:
@@ -47,14 +49,14 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
     for job, why in facts.refused.items():
         yield Fault(
             "job_refused", Party.PERSON, "the configuration", Severity.UNKNOWN, safe(why, 400),
-            "the job cannot be started", "correct it: `slotkeeper config check` says what is wrong; then start it",
-            job=job,
+            "the job cannot be started",
+            f"by hand: correct it, `slotkeeper config check` says what is wrong; then {start(job)}", job=job,
         )  # fmt: skip
 
 
 def _disk(facts: Facts) -> Iterator[Fault]:
     machine = facts.machine
-    do = "free some space there; running jobs go on, and `slotkeeper jobs stop JOB` still ends one"
+    do = by_hand("free some space there", "nothing: running jobs go on; slotkeeper jobs stop JOB still ends one")
     effect = "nothing new is recorded of jobs, and none can be started"
     if machine.full:
         yield Fault("disk_full", Party.MACHINE, HERE, Severity.CRITICAL, safe(machine.full, 300), effect, do)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from core.domain.elapsed import is_older
 from core.domain.fault import Fault, Party, Severity, in_brief
+from core.domain.job import JobState
+from core.domain.remedy import BY_HAND, OR
 from core.domain.text import many, safe, typed
 from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
 from core.domain.ttl import Severity as Part
@@ -41,25 +43,36 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
 
 def _ttl(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
     assert seen.expires_at is not None and seen.ttl is not None
-    left = max(0.0, (seen.expires_at - facts.now).total_seconds())
+    # no more than when it was seen: a clock that was set back gives no slot any time
+    left = max(0.0, (seen.expires_at - max(facts.now, seen.at)).total_seconds())
     severity = _SEVERITIES.get(severity_of(left, int(seen.ttl)))
     if severity is None:
         return
     part = CRITICAL_BELOW if severity is Severity.CRITICAL else WARN_BELOW
     unread = "unread changes are" if seen.unread is None else f"{many(seen.unread, 'unread change')} are"
-    job = typed(seen.job)
-    do = (
-        f"`slotkeeper jobs start {job}`: reading and registering renews it"
-        if seen.job
-        else "find its consumer (not a job of this configuration) and start it"
-    )
     where = f" on {safe(seen.shard, 40)}" if seen.shard else ""
     ends = "it has expired" if left == 0 else f"{in_brief(left)} of its TTL of {in_words(seen.ttl)} are left{where}"
     yield Fault(
         "slot_ttl", Party.SLOT, _name(seen), severity, ends,
-        f"at {seen.expires_at:%H:%M:%S}Z it expires and {unread} lost to it", do, None, seen.job, seen.table,
-        seen.slot, "DUE" if left == 0 else in_words(left), f"< {in_words(seen.ttl * part)}",
+        f"at {seen.expires_at:%H:%M:%S}Z it expires and {unread} lost to it", _renew(seen, facts), None, seen.job,
+        seen.table, seen.slot, "DUE" if left == 0 else in_words(left), f"< {in_words(seen.ttl * part)}",
+        "" if seen.job else seen.source,
     )  # fmt: skip
+
+
+def _renew(seen: SlotSeen, facts: Facts) -> str:
+    """What renews it, by how its job stands; of a slot that is no job's also what lets it go."""
+    job = typed(seen.job)
+    state = next((one.view.state for one in facts.jobs if one.view.name == seen.job), None)
+    if not seen.job:
+        drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
+        consumer = "find its consumer, which is no job of this configuration, and start it"
+        return f"{BY_HAND}{consumer}{OR}where nobody reads it any more {drop} prints the line that lets it go"
+    if state is JobState.PAUSED:
+        return f"`slotkeeper jobs resume {job}`: reading and registering renews it"
+    if state is not None and state.has_process:
+        return f"`slotkeeper jobs show {job}` says what holds it up; reading and registering renews it"
+    return f"`slotkeeper jobs start {job}`: reading and registering renews it"
 
 
 def _name(seen: SlotSeen) -> str:

@@ -22,7 +22,11 @@ MOST_BYTES = 1 << 20
 """A command that writes more than this is killed: nobody reads it."""
 _KEPT = 2_000
 _POLL = 0.02
+_KILLED_WITHIN = 2.0
+"""Seconds that the end of a killed command is waited for; what waits after it must be told all the same."""
 _BLOCK = 65_536
+_left: list[subprocess.Popen[bytes]] = []
+"""What could not be killed, kept so that its end is still noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +90,29 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
             time.sleep(_POLL)
         _drain(reading, written)
     finally:
-        with suppress(ProcessLookupError):
+        # a command that has become another user's (sudo) may not be ours to kill
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.stdout.close()
-        code = child.wait()
+        code = _code_of(child)
     said = safe(bytes(written).decode("utf-8", "replace").strip(), _KEPT // 2)
     if number > MOST_BYTES:
         return Answer(None, f"{program} wrote more than 1 MiB and was killed")
+    if code is None:
+        return Answer(None, f"{program} has not ended within {seconds:g} s and could not be killed", said)
     if not ended:
         return Answer(None, f"{program} has not ended within {seconds:g} s and was killed", said)
     if code < 0:
         return Answer(code, f"{program} was ended by signal {-code}", said)
     return Answer(code, f"{program} ended with status {code}" if code else "", said)
+
+
+def _code_of(child: subprocess.Popen[bytes]) -> int | None:
+    """Its exit code; None where it has not ended although it was killed: another user's, or in a call that hangs."""
+    with suppress(subprocess.TimeoutExpired):
+        return child.wait(_KILLED_WITHIN)
+    _left.append(child)
+    return None
 
 
 def _has_ended(pid: int) -> bool:

@@ -20,6 +20,7 @@ from core.alerts.outbox import AlertState, may_try, queued
 from core.alerts.rules import Evaluation, Firing, Kind, evaluate
 from core.config.load import load_alerts
 from core.config.model import Loaded
+from core.domain.ack import Ack
 from core.domain.fault import Fault
 from core.domain.text import safe
 from core.errors import Busy, SlotkeeperError
@@ -28,7 +29,7 @@ from core.judgement.judge import judge
 from core.launch import alert_sender, metrics_file
 from core.launch.seen import gather
 from core.state import started
-from core.state.acks import AckFile, ended
+from core.state.acks import AckFile, Acks, left_behind, without
 from core.state.alerts import AlertFile
 from core.state.faults import StateError
 from core.state.sqlite import Store
@@ -90,6 +91,8 @@ class Alerting:
         self._file = AlertFile(store.folder)
         self._due = 0.0
         self._unsaved: AlertState | None = None
+        self._over: dict[str, datetime] = {}
+        """When faults were over whose acknowledgements could not be ended yet."""
         self._said: dict[str, str] = {}
 
     def tick(self, every: float, now: bool = False) -> None:
@@ -143,21 +146,22 @@ class Alerting:
         """Which faults are told here: all, or those of our job, of this machine and its slots, and of orphans."""
         if not self._job:
             return _all
-        others = {one.view.name for one in facts.jobs if one.view.supervisor_alive} - {self._job}
+        views = [one.view for one in facts.jobs]
+        others = {one.name for one in views if one.supervisor_alive and not one.supervisor_stopped} - {self._job}
         return lambda one: one.rule != _REFUSED and (one.rule.startswith("slot_") or one.job not in others)
 
     def _tell(
         self, faults: tuple[Fault, ...], judged: Callable[[Fault], bool], options: AlertOptions, now: datetime
     ) -> None:
         before = self._unsaved or self._file.read()
-        acks = AckFile(self._store.folder).read()
+        acks = self._acks()
         found = evaluate(faults, before.firing, acks, options.limits.gap, now, judged)
+        self._end_acks(acks, found, now)  # first: killed after it, we find once more that they have ended
         outbox = queued(before.outbox, found.notifications) if options.command else ()
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
         self._log(found)
-        kept = _same(before, state) or self._saved(state)
-        self._end_acks(acks, found, now)
+        kept = (self._unsaved is None and _same(before, state)) or self._saved(state)
         self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
             self._send(options, state)
@@ -181,12 +185,28 @@ class Alerting:
         alert_sender.spawn(self._store.folder, options, state.outbox)
         self._unsaved = replace(state, outbox=())
 
-    def _end_acks(self, acks: Mapping[str, object], found: Evaluation, now: datetime) -> None:
-        if ended(AckFile(self._store.folder).read() if acks else {}, found.ended):
-            try:
-                AckFile(self._store.folder).end(found.ended, now)
-            except (StateError, Busy) as error:
-                self._once("acknowledgement", f"an acknowledgement of what has ended stays: {error.message}")
+    def _acks(self) -> Acks:
+        """What people said of what has not ended since; where it cannot be read, an alert too many is better."""
+        try:
+            found = AckFile(self._store.folder).read()
+        except StateError as error:
+            self._once("acknowledgements", f"what was acknowledged counts for nothing: {error.message}")
+            return {}
+        self._once("acknowledgements", "")
+        return without(found, left_behind(found, self._over))
+
+    def _end_acks(self, acks: Mapping[str, Ack], found: Evaluation, now: datetime) -> None:
+        self._over |= dict.fromkeys(left_behind(acks, dict.fromkeys(found.ended, now)), now)
+        if not self._over:
+            return
+        try:
+            file = AckFile(self._store.folder)
+            file.end(left_behind(file.read(), self._over), now)
+        except (StateError, Busy) as error:
+            self._once("acknowledgement", f"an acknowledgement of what has ended stays: {error.message}")
+            return
+        self._over.clear()
+        self._once("acknowledgement", "")
 
     def _log(self, found: Evaluation) -> None:
         for one in found.notifications:

@@ -167,7 +167,7 @@ def refuse_open_reset(store: Store, job: str) -> None:
         if mark.job == job:
             raise Refused(
                 f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end",
-                f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}",
+                f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`",
             )
 
 

@@ -28,7 +28,20 @@ MARK = "SLOTKEEPER_RUN"
 _PROC = Path("/proc")
 _POLL = 0.05
 
-__all__ = ["MARK", "Identity", "alive", "elsewhere", "end", "has_open", "members", "of", "session_members", "wait_gone"]
+__all__ = [
+    "MARK",
+    "Identity",
+    "alive",
+    "elsewhere",
+    "end",
+    "has_open",
+    "interrupt",
+    "members",
+    "of",
+    "session_members",
+    "stopped",
+    "wait_gone",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,16 @@ def alive(identity: Identity | None) -> bool:
     if identity is None:
         return False
     return _observe(identity.pid) == _Seen(identity.started, identity.session_id)
+
+
+def stopped(identity: Identity | None) -> bool:
+    """Whether it lives and does not run, because a signal or a debugger has stopped it (proc(5): state T or t)."""
+    if not alive(identity) or identity is None:
+        return False
+    try:
+        return psutil.Process(identity.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except (psutil.Error, OSError):
+        return False
 
 
 def elsewhere(identity: Identity | None) -> bool:
@@ -103,6 +126,11 @@ def end(identity: Identity, grace: float) -> bool:
         _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
         wait_gone(lambda: alive(identity), grace)
     return kill_members(identity)
+
+
+def interrupt(identity: Identity) -> bool:
+    """Ask a process to break off, as Ctrl-C does; False where it is gone already."""
+    return _send(identity.pid, signal.SIGINT, lambda: alive(identity))
 
 
 def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bool:

@@ -12,15 +12,18 @@ from datetime import datetime, timedelta
 
 from core.config.model import Loaded
 from core.config.readable import unreadable
+from core.domain import remedy
 from core.domain.audit import AuditLine, Phase
 from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.job_view import JobView
+from core.domain.report import JobReport
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
 from core.judgement.facts import Facts, JobSeen, Machine
 from core.judgement.limits import LIMITS, Limits
 from core.launch.view import observe_all
+from core.sinks import registry as sinks
 from core.state import slots_seen
 from core.state.alerts import AlertFile
 from core.state.audit import Audit
@@ -54,13 +57,15 @@ def gather(
     limits = limits or (loaded.alerts.limits if loaded is not None else LIMITS)
     audit = Audit(store.folder).read(_LINES)
     jobs = loaded.jobs if loaded is not None else {}
-    found = {frame.view.name: lags_of(frame, now) for frame in Metrics(store).frames(now)} if lags is None else lags
+    if lags is None:
+        newer = {view.name: view.report for view in views}
+        lags = {one.view.name: lags_of(one, now, newer.get(one.view.name)) for one in Metrics(store).newest()}
     compared = last(store)
     seen = tuple(
         job_seen(
             store,
             view,
-            found.get(view.name, {}),
+            lags.get(view.name, {}),
             jobs.get(view.name),
             compared.get(view.name),
             audit.lines,
@@ -94,17 +99,34 @@ def job_seen(
     """One job with what its events and the audit say of it."""
     since = now - timedelta(seconds=limits.crashes)
     crashes = [one for one in store.events(view.name, _EVENTS) if one.event == "driver crashed" and one.at >= since]
-    options = job.sink_options if job is not None else None
     seen = JobSeen(
         view,
         lags,
         tuple(one.at for one in crashes),
         crashes[0].text.partition("; retrying")[0] if crashes else "",
-        quarantine_limit=options.quarantine_limit if options is not None and options.quarantines else None,
+        quarantine_limit=_quarantine_limit(view, job),
         verified=verified,
+        copy_anew=_copy_anew(job) if verified is not None and verified.verdict == "different" else "",
     )
     asked = _asked(view, audit)
     return seen if asked is None else replace(seen, asked_by=asked.actor.who, asked_why=asked.reason)
+
+
+def _copy_anew(job: JobSpec | None) -> str:
+    """How its target is made anew; not told of a job of several tables, as which one differs is not known here.
+
+    Only asked where it is told: what a kind of sink can do is asked of its module, which loads a driver.
+    """
+    if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
+        return ""
+    return remedy.copy_anew(job)
+
+
+def _quarantine_limit(view: JobView, job: JobSpec | None) -> int | None:
+    """By the configuration; who has not read one (a supervisor) goes by what its driver says."""
+    if job is None:
+        return None if view.report is None else view.report.quarantine_limit
+    return job.sink_options.quarantine_limit if job.sink_options.quarantines else None
 
 
 def _asked(view: JobView, audit: Iterable[AuditLine]) -> AuditLine | None:
@@ -116,11 +138,27 @@ def _asked(view: JobView, audit: Iterable[AuditLine]) -> AuditLine | None:
     )
 
 
-def lags_of(frame: Frame, now: datetime) -> dict[str, float | None]:
-    """A frame's lags as they are by now; unknown where nobody can tell how old they are."""
+def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> dict[str, float | None]:
+    """A frame's lags as they are by now; unknown where nobody can tell how old they are.
+
+    A lane that by a `newer` report stands where it stood lags by what has passed since.
+    """
     old = elapsed(frame.at, now)
-    more = old if old is None or old > OLD_SECONDS else 0.0
-    return {name: None if lag is None or more is None else lag + more for name, lag in frame.lags.items()}
+    stood = _places(frame.view.report).items() & _places(newer).items()
+    still = {name for name, _ in stood}
+
+    def grown(name: str, lag: float | None) -> float | None:
+        if lag is None or old is None:
+            return None
+        return lag + old if old > OLD_SECONDS or (lag > 0 and name in still) else lag
+
+    return {name: grown(name, lag) for name, lag in frame.lags.items()}
+
+
+def _places(report: JobReport | None) -> dict[str, int]:
+    """Where the lanes of a report stand that lag behind what their source has told."""
+    lanes = report.lanes if report is not None else ()
+    return {lane.name: lane.at for lane in lanes if lane.at is not None and lane.behind != 0}
 
 
 def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:

@@ -25,6 +25,7 @@ from core.config import handover, masking
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
 from core.domain.job_view import Identity
 from core.domain.text import safe
+from core.domain.tries import TryAnswer
 from core.errors import Busy, SlotkeeperError
 from core.launch import identity as processes
 from core.launch import log
@@ -36,6 +37,7 @@ from core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from core.state import started
 from core.state.faults import StateError
 from core.state.sqlite import Store
+from core.state.tries import StoredTries
 
 
 class Signals:
@@ -214,15 +216,24 @@ class Supervisor:
                 f"{number} crashes within {self._limits.crash_window:g} s, the last: {crash.text};"
                 f" see `slotkeeper jobs logs {self._job}`"
             )
-            return Ended(crash.exit_code, JobEvent.FAILED, reason, safe="find the cause, then `jobs start`")
+            return Ended(
+                crash.exit_code,
+                JobEvent.FAILED,
+                reason,
+                safe="`slotkeeper jobs logs JOB` says why; then by hand: take that away",
+            )
         delay = min(self._limits.backoff_first * 2 ** (number - 1), self._limits.backoff_most)
         self._tell("driver crashed", f"{crash.text}; retrying {number}, next in {delay:g} s")
         until = time.monotonic() + delay
-        shown = None
+        shown, tries = None, StoredTries(self._store, self._job)
+        seen = tries.last()
         while (left := until - time.monotonic()) > 0 and not self._stop_is_wanted():
             if shown != (shown := round(left)):
                 self._event(JobEvent.CRASHED, f"retrying {number}, next in {shown} s (driver: {crash.text})")
             self._recorder.tick()
+            for asked in tries.since(seen):
+                tries.answer(asked.number, [TryAnswer(asked.table, tried=("its driver",))])
+                return None
             self._signals.wait(min(self._limits.poll, left))
         return None
 

@@ -125,7 +125,7 @@ def _refuse(store: Store, view: JobView, table: TableReport, what: Ask) -> None:
         if (mark.job, mark.table) == (view.name, table.source_table):
             raise Refused(
                 f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end",
-                f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}",
+                f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`",
             )
 
 

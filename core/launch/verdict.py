@@ -70,20 +70,22 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
     return Crashed(exit_code, _code(exit_code), _how_it_ended(exit_code))
 
 
+TAKEN_OVER = Ended(
+    SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
+    safe="by hand: stop the later start there, where it is not meant; else nothing is to be done",
+)  # fmt: skip
+"""Its driver tells the same, at once: what it holds open may take a while to end."""
 _MEANINGS: dict[int | None, Ended] = {
     ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as wanted"),
     CONFIGURATION: Ended(
-        CONFIGURATION, JobEvent.FAILED, "its configuration was refused; see `slotkeeper jobs logs`",
-        safe="correct the configuration, then `jobs start`",
+        CONFIGURATION, JobEvent.FAILED, "its configuration was refused",
+        safe="by hand: correct the configuration, `slotkeeper config check` says what is wrong",
     ),
     FAILED: Ended(
-        FAILED, JobEvent.FAILED, "its driver needs a person; see `slotkeeper jobs logs`",
-        safe="nothing was skipped; read the log, then decide",
+        FAILED, JobEvent.FAILED, "its driver needs a person",
+        safe="`slotkeeper jobs logs JOB` says why; nothing was skipped",
     ),
-    SUPERSEDED: Ended(
-        SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
-        safe="nothing: the later start goes on",
-    ),
+    SUPERSEDED: TAKEN_OVER,
     TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "ended by SIGTERM from outside, not by `jobs stop`"),
 }  # fmt: skip
 

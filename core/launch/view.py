@@ -11,6 +11,7 @@ from core.clock import SystemClock
 from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.job_view import JobView
+from core.domain.remedy import goes_on
 from core.errors import Refused
 from core.launch import identity as processes
 from core.state.rows import JobRow, RunRow
@@ -62,6 +63,8 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
         reported=row.report is not None and run is not None and row.report.run == run.run,
         exit_code=run.exit_code if run else None,
         starting=starting,
+        supervisor_stopped=processes.stopped(supervisor),
+        driver_stopped=processes.stopped(driver),
     )
 
 
@@ -81,6 +84,5 @@ def _reason(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool)
         return row.reason or "its supervisor is gone; the driver starts a new one", row.safe
     return (
         "no process: killed?",
-        f"`slotkeeper jobs start {row.name}` goes on where the sink's progress rows stand, `jobs ensure` starts all"
-        " that are wanted; `jobs stop` only notes it",
+        goes_on(row.name),
     )

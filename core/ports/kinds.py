@@ -29,7 +29,7 @@ from core.ports.driver import Target
 from core.ports.locks import LockReader
 from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine
-from core.ports.sink import BatchSink, BatchWriter, StepSink
+from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.table import TableSession
 
@@ -205,7 +205,7 @@ class SinkSession(Protocol):
 class BatchSession(SinkSession, Protocol):
     """One session at a sink that keeps no progress rows."""
 
-    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink:
+    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
         """A worker's ranges and chunks into the target of a job's channel."""
 
 

@@ -115,6 +115,15 @@ class Decisions(Protocol):
     def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """Count the rows of a decided range as repeats, before they are written again."""
 
+    def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
+        """Say which load of a planned range may be committed, in the place of the one that `was` has."""
+
+    def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
+        """Count a range as repeated whose load nobody knows any more, and put it back to a plan."""
+
+    def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
+        """Give up a plan of which nothing may be committed."""
+
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """The sink has the decided range: move the position to its end."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from enum import Enum
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from core.domain.encoding import Encoding
 from core.domain.position import Position
@@ -98,6 +99,49 @@ class Batch:
     label: str
     count: int
     rows: Callable[[], Iterator[Fields]]
+
+
+class Outcome(Enum):
+    """What became of a load that was to be committed."""
+
+    COMMITTED = "it is seen, or will be; now or at an earlier time"
+    ABORTED = "it is certain never to be seen"
+    UNKNOWN = "the server knows it no more: it may be seen"
+
+
+@runtime_checkable
+class LabelSink(Protocol):
+    """A sink with labels and two-phase commit, beside a store that plans under them (ADR 41); one session.
+
+    A label is of letters, digits, `_`, `-` and `:`, at most 128 characters; a load's number has no blank.
+    """
+
+    def label(self, batch: Batch) -> str:
+        """A label that no batch ever had, for a plan of this one; nothing is sent."""
+
+    def send(self, batch: Batch, label: str) -> str:
+        """Send the rows to be seen later, all of them; the number of the load.
+
+        Empty where what has the label is committed already. A load of it that may be anything is aborted first.
+        """
+
+    def commit(self, label: str, load: str) -> Outcome:
+        """Make a load seen; the same load again changes nothing."""
+
+    def abort(self, load: str) -> None:
+        """Give up a load that nobody may commit; fails in silence, for the server ends it in time."""
+
+    def write_chunk(self, batch: Batch) -> None:
+        """The rows of a chunk in one go, seen at once."""
+
+    def rest(self) -> None:
+        """Between two tasks."""
+
+    def abandon(self) -> None:
+        """Give up whatever is under way; what was sent stays."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
 
 
 class BatchSink(Protocol):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed
 from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, JobSpec
+from core.domain.text import typed
 from core.errors import Refused
 from core.ports.quarantine import Quarantine
 from core.redaction import masked
@@ -138,7 +139,7 @@ def _places(job: JobSpec, rows: Quarantine, ids: Sequence[int]) -> dict[int, Job
         entry = rows.entry(id)
         if entry is None or not is_of(entry, job):
             what = f"there is no entry {id} of job {job.name}"
-            raise Refused(what, f"slotkeeper errors list {job.name}", where="sink")
+            raise Refused(what, f"`slotkeeper errors list {typed(job.name)}` has them", where="sink")
         found[id] = channels[entry.source_table]
     return found
 

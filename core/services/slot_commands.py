@@ -252,7 +252,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
             raise Refused(what, hint, where="sink")
         reset = progress.open_reset()
         if reset:
-            hint = f"slotkeeper slots reset --resume {typed(job.channel.source_table, job.slot)}"
+            hint = f"`slotkeeper slots reset --resume {typed(job.channel.source_table, job.slot)}`"
             raise Refused(f"reset {reset} of slot {job.slot} is unfinished", hint, where="sink")
         yield session
     finally:

@@ -30,7 +30,7 @@ from core.wiring import worker
 SETTLE_SECONDS = 60.0
 
 
-def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Comparison:
+def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Comparison:
     """Compare the tables of a job's channel; where the job runs, a difference counts only once its lanes caught up."""
     if start_at(job.start).partial:
         what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
@@ -45,7 +45,7 @@ def verify(job: JobSpec, runs: bool, on_range: Callable[[int, int], None]) -> Co
         settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
         rows = stack.enter_context(closing(open_store(job))).quarantine()
         quarantined = partial(_quarantined, job, rows, right.key)
-        options = Options(settled=settled, quarantined=quarantined, on_range=on_range)
+        options = Options(settled=settled, quarantined=quarantined, on_rows=on_rows)
         return compare(left, right, options)
 
 

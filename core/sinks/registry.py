@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from core.errors import Defect
-from core.ports.kinds import SinkKind
 
-KINDS = {"postgres": ("core.sinks.postgres.kind", "POSTGRES"), "dws": ("core.sinks.postgres.kind", "DWS")}
+if TYPE_CHECKING:
+    from core.ports.kinds import SinkKind
+
+KINDS = {
+    "postgres": ("core.sinks.postgres.kind", "POSTGRES"),
+    "dws": ("core.sinks.postgres.kind", "DWS"),
+    "doris": ("core.sinks.doris.kind", "DORIS"),
+}
 """The module of each kind, and its name there."""
 
 

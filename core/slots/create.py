@@ -6,7 +6,7 @@ Next door: `change` has the rule of consent; `core.engine.driver.start` does the
 
 from __future__ import annotations
 
-from core.domain.slot import slot_name
+from core.domain.slot_name import slot_name
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
 from core.ports.source import SlotVerbs, SlotViewer

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from core.errors import Defect
-from core.ports.kinds import SourceKind
+
+if TYPE_CHECKING:
+    from core.ports.kinds import SourceKind
 
 KINDS = {"dws": "core.sources.dws.kind"}
 """The module of each kind; it has the kind as `KIND`."""

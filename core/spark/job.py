@@ -36,10 +36,10 @@ from core.engine.driver.job import JobEnd
 from core.engine.driver.lock_watch import LockWatch
 from core.engine.driver.pulse import Pulse
 from core.engine.driver.tables import run as run_job
-from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Superseded, Unreachable
+from core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
-from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TERMINATED
+from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TAKEN_OVER, TERMINATED
 from core.services.audit import DriverAudit
 from core.sources import registry
 from core.spark.narrator import StoreNarrator
@@ -48,6 +48,7 @@ from core.spark.slot_watch import SlotWatch
 from core.state import started, tables
 from core.state.probes import points_proven
 from core.state.sqlite import StateError, Store
+from core.state.tries import StoredTries
 from core.wiring.driver import WiredSessions, locks_at, pinged
 from core.wiring.worker import ENTRIES, store_session
 
@@ -216,13 +217,13 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
             asked=wanted_states.of_tables,
+            tries=StoredTries(store, job.name),
             recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
         return _ended(run_job(wired), narrator, wanted_states)
     except Superseded as error:
-        _say(str(error))
-        return SUPERSEDED
+        return _superseded(error, store, job)
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
@@ -271,6 +272,13 @@ def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
 def _ended(end: JobEnd, narrator: StoreNarrator, wanted_states: WantedStates) -> int:
     narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
     return TERMINATED if wanted_states.terminated.is_set() else ENDED
+
+
+def _superseded(error: Superseded, store: Store, job: JobSpec) -> int:
+    _say(str(error))
+    with suppress(Busy, Refused, StateError):  # else its supervisor does, once Spark has ended as well
+        store.apply(job.name, JobEvent.SUPERSEDED, TAKEN_OVER.reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
+    return SUPERSEDED
 
 
 def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:

@@ -51,6 +51,7 @@ class StoreNarrator:
             unit=kind.positions.unit,
             place=kind.positions.name,
             keeps_positions=kind.traits.keeps_positions,
+            quarantine_limit=job.sink_options.quarantine_limit if job.sink_options.quarantines else None,
         )
         self._tables = {
             one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value)
@@ -191,6 +192,11 @@ class StoreNarrator:
         with self._lock:
             self._report = replace(self._report, lock_waits=waits, locks_untold=untold)
         self._tell(now=True)
+
+    def clock_apart(self, seconds: float) -> None:
+        """By how much the source's clock is ahead, as just measured; told with the next report, from any thread."""
+        with self._lock:
+            self._report = replace(self._report, clock_apart=round(seconds, 3))
 
     def failed(self, error: SlotkeeperError) -> None:
         """The job needs a person."""

@@ -1,5 +1,7 @@
 """Looks at the slots of a job's tables every few seconds, and leaves in the state store until when each is kept.
 
+By the same answers the driver knows how far the source's clock is from ours.
+
 So that everybody on this machine tells the same of a slot, also with no console open and after the job has ended. It
 reads, and nothing else; what fails here the job itself is told as well. Next door: `core.slots.status.poll` asks.
 """
@@ -11,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from core.clock import SystemClock
-from core.config.model import Loaded
+from core.config.model import Loaded, owners
 from core.domain.spec import JobSpec
 from core.errors import SlotkeeperError
 from core.services.binlog_rows import slot_poller
@@ -21,14 +23,16 @@ from core.spark.narrator import StoreNarrator
 from core.state import slots_seen
 from core.state.sqlite import Store
 
-EVERY = 5.0
-"""Seconds between two looks: a table's points, or its unread rows."""
+EVERY = 1.5
+"""Seconds between two looks: a table's points, or its unread rows. What comes between two looks at one table's points
+is told within five seconds, also where the look between them counts."""
 
 
 class SlotWatch:
     """One thread, from `start` to `stop`; it asks nothing before the job has come so far that its slots are there."""
 
     def __init__(self, loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator) -> None:
+        self._every = loaded
         self._loaded = replace(loaded, jobs={job.name: job}, refused={})
         self._clock = SystemClock()
         self._source = job.source.name
@@ -60,6 +64,7 @@ class SlotWatch:
     def _poll(self, poller: StatusPoller) -> None:
         turn = poller.turn()
         if turn.seen is not None and turn.error is None and not self._done.is_set():
-            slots_seen.put(
-                self._store, sights(self._source, turn.table, turn.seen.at, turn.seen.slots, turn.seen.retained)
-            )
+            self._narrator.clock_apart(turn.seen.clock_apart)
+            others = owners(self._every, self._source, turn.table)
+            seen = sights(self._source, turn.table, turn.seen.at, turn.seen.slots, turn.seen.retained, others)
+            slots_seen.put(self._store, seen, knows_all=False)

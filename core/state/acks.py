@@ -7,10 +7,11 @@ Next door: `core.domain.ack` is the value; `core.state.resets` writes files so t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 
 from core.domain.ack import Ack
+from core.state.alerts import DAMAGED, moment_of
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 
@@ -34,7 +35,7 @@ class AckFile:
         try:
             found = json.loads(text or "{}")
             return {str(key): _parsed(value) for key, value in found.items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except DAMAGED:
             return {}
 
     def put(self, key: str, ack: Ack) -> Acks:
@@ -47,7 +48,7 @@ class AckFile:
 
     def end(self, keys: Collection[str], now: datetime) -> Acks:
         """Take away the acknowledgements of what has ended; a silence stays until its time."""
-        return self._change(lambda found: _without(found, keys), now)
+        return self._change(lambda found: without(found, keys), now)
 
     def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
         with self._folder.locked(KIND, NAME, _LOCK_SECONDS):
@@ -57,13 +58,20 @@ class AckFile:
             return found
 
 
+def left_behind(acks: Mapping[str, Ack], over: Mapping[str, datetime]) -> frozenset[str]:
+    """The keys of alerts that were over at these moments, and of which an earlier acknowledgement still says so."""
+    old = [(name, ack.at) for name, ack in acks.items() if ack.until is None]
+    return frozenset(key for key, at in over.items() if any(_is_of(name, (key,)) and said <= at for name, said in old))
+
+
+def without(acks: Mapping[str, Ack], keys: Collection[str]) -> Acks:
+    """What was said of other alerts than these, and the silences of all."""
+    return {key: ack for key, ack in acks.items() if ack.until is not None or not _is_of(key, keys)}
+
+
 def ended(acks: Acks, keys: Collection[str]) -> bool:
     """Whether there is an acknowledgement among these whose alert, one of `keys`, has ended."""
-    return len(_without(acks, keys)) < len(acks)
-
-
-def _without(acks: Acks, keys: Collection[str]) -> Acks:
-    return {key: ack for key, ack in acks.items() if ack.until is not None or not _is_of(key, keys)}
+    return len(without(acks, keys)) < len(acks)
 
 
 def _is_of(key: str, keys: Collection[str]) -> bool:
@@ -82,9 +90,5 @@ def _text(at: datetime) -> str:
 
 def _parsed(value: dict[str, str | None]) -> Ack:
     until = value["until"]
-    return Ack(
-        str(value["by"]),
-        datetime.fromisoformat(str(value["at"])),
-        datetime.fromisoformat(until) if until else None,
-        str(value.get("reason") or ""),
-    )
+    reason = str(value.get("reason") or "")
+    return Ack(str(value["by"]), moment_of(str(value["at"])), moment_of(until) if until else None, reason)

@@ -23,6 +23,8 @@ from core.state.folder import FolderLock, StateFolder
 from core.state.resets import ResetFiles
 
 KIND, NAME = "alerts", "state"
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a text that is none of ours raises where it is read: also one of many brackets, or of a number without end."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
 _LOCK_SECONDS = 5.0
 
@@ -88,10 +90,10 @@ def state_of(text: str) -> AlertState:
             None
             if failure is None
             else Failure(
-                _moment(failure["since"]), _moment(failure["at"]), int(failure["tries"]), str(failure["cause"])
+                moment_of(failure["since"]), moment_of(failure["at"]), int(failure["tries"]), str(failure["cause"])
             ),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except DAMAGED:
         return AlertState()
 
 
@@ -102,7 +104,7 @@ def notification_values(one: Notification) -> dict[str, Any]:
 
 def notification_of(found: dict[str, Any]) -> Notification:
     """It again; raises ValueError, KeyError or TypeError for anything else."""
-    kind, began, at = Kind(found["kind"]), _moment(found["began"]), _moment(found["at"])
+    kind, began, at = Kind(found["kind"]), moment_of(found["began"]), moment_of(found["at"])
     return Notification(kind, _fault(found["fault"]), began, at, bool(found["new"]))
 
 
@@ -110,8 +112,8 @@ def _firing(found: dict[str, Any]) -> Firing:
     sent_as = found["sent_as"]
     return Firing(
         _fault(found["fault"]),
-        _moment(found["began"]),
-        None if found["sent_at"] is None else _moment(found["sent_at"]),
+        moment_of(found["began"]),
+        None if found["sent_at"] is None else moment_of(found["sent_at"]),
         None if sent_as is None else Severity(sent_as),
         bool(found["over"]),
     )
@@ -122,8 +124,10 @@ def _fault_values(fault: Fault) -> dict[str, Any]:
 
 
 def _fault(found: dict[str, Any]) -> Fault:
-    since = None if found["since"] is None else _moment(found["since"])
-    return Fault(**{**found, "party": Party(found["party"]), "severity": Severity(found["severity"]), "since": since})
+    """A fault again; what another version says of it beside is left out."""
+    since = None if found["since"] is None else moment_of(found["since"])
+    values: dict[str, Any] = {name: str(found[name]) for name in Fault.__dataclass_fields__ if name in found}
+    return Fault(**{**values, "party": Party(found["party"]), "severity": Severity(found["severity"]), "since": since})
 
 
 def _values(found: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +140,8 @@ def _value(value: object) -> object:
     return value.value if isinstance(value, Party | Severity | Kind) else value
 
 
-def _moment(text: str) -> datetime:
+def moment_of(text: str) -> datetime:
+    """A moment again; raises ValueError where its text does not say its offset from UTC."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError("a moment has its offset from UTC")

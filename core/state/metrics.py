@@ -86,6 +86,13 @@ class Metrics:
         )
         return [kept.frame for kept in self._kept(rows)]
 
+    def newest(self) -> list[Frame]:
+        """Each job's frame that was recorded last: a clock that was set back has older ones of the same hour."""
+        rows = self._store.read(
+            f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT max(id) FROM frames WHERE job = j.name) FROM jobs j)"
+        )
+        return [kept.frame for kept in self._kept(rows)]
+
     def since(self, id: int, first: datetime) -> list[NumberedFrame]:
         """The frames after number `id`, and not before `first`, the oldest first."""
         rows = self._store.read(
@@ -122,6 +129,11 @@ class Metrics:
         """What had happened to all jobs until then, the newest first."""
         wanted = "SELECT * FROM events WHERE at <= ? ORDER BY id DESC LIMIT ?"
         return self._store.values("an event", event_from, wanted, at.timestamp(), limit)
+
+    def events_between(self, job: str, first: datetime, last: datetime, limit: int = 500) -> list[EventRow]:
+        """What happened to a job between two moments, the newest first."""
+        wanted = "SELECT * FROM events WHERE job = ? AND at BETWEEN ? AND ? ORDER BY id DESC LIMIT ?"
+        return self._store.values("an event", event_from, wanted, job, first.timestamp(), last.timestamp(), limit)
 
     def _kept(self, rows: Iterable[sqlite3.Row]) -> list[NumberedFrame]:
         found = []

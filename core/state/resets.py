@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 
 from core.bounded import text_in
-from core.domain.reset import MARKS, OpenReset
+from core.domain.reset import OpenReset
+from core.domain.reset_files import MARKS
 from core.state import entry
 from core.state.faults import StateError
 from core.state.folder import StateFolder

@@ -1,15 +1,20 @@
 """What was seen last of each slot, by whichever process saw it: all of them tell the same of it then.
 
+What was seen earlier stays for a day, a row a minute, for history.
 Next door: `core.judgement.facts` is the value; drivers, consoles and `slots list` write it.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from core.domain.elapsed import AHEAD_SECONDS
 from core.errors import SlotkeeperError
 from core.judgement.facts import SlotSeen
 from core.state.rows import moment
@@ -17,15 +22,26 @@ from core.state.sqlite import Store
 
 KEPT_SECONDS = 7 * 86_400.0
 """What nobody has seen for so long is dropped: no configured job has it any more."""
+PAST_SECONDS = 86_400.0
+PAST_EVERY = 60.0
+"""History has a row for each so many seconds, and one whenever a slot came or went."""
+_COLUMNS = "source, source_table, slot, job, at, there, expires_at, ttl, unread, shard"
 
 
-def put(store: Store, found: Iterable[SlotSeen]) -> None:
-    """Keep what was seen; an older sight never replaces a newer one, but where this host's clock was set back."""
+def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None:
+    """Keep what was seen; an older sight never replaces a newer one, but where this host's clock was set back.
+
+    `found` has of each table that is in it all slots that there are, so a stranger's that is not among them is gone.
+    `knows_all`: who saw it has read which slots are jobs'. A driver has only what its run began with: a slot that it
+    knows as nobody's stays whose it was.
+    """
+    ahead = store.now() + AHEAD_SECONDS
     rows = [
         (
             one.source, one.table, one.slot, one.job, one.at.timestamp(),
             None if one.exists is None else int(one.exists),
             None if one.expires_at is None else one.expires_at.timestamp(), one.ttl, one.unread, one.shard,
+            knows_all, ahead,
         )
         for one in found
     ]  # fmt: skip
@@ -35,11 +51,41 @@ def put(store: Store, found: Iterable[SlotSeen]) -> None:
         sql.executemany(
             "INSERT INTO slots_seen (source, source_table, slot, job, at, there, expires_at, ttl, unread, shard)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, source_table, slot) DO UPDATE SET"
-            " job = excluded.job, at = excluded.at, there = excluded.there, expires_at = excluded.expires_at,"
-            " ttl = excluded.ttl, unread = coalesce(excluded.unread, unread), shard = excluded.shard",
+            " job = CASE WHEN excluded.job <> '' OR ? THEN excluded.job ELSE job END,"
+            " at = excluded.at, there = excluded.there, expires_at = excluded.expires_at,"
+            " ttl = excluded.ttl, unread = coalesce(excluded.unread, unread), shard = excluded.shard"
+            " WHERE excluded.at >= at OR at > ?",
             rows,
         )
-        sql.execute("DELETE FROM slots_seen WHERE at < ?", (max(row[4] for row in rows) - KEPT_SECONDS,))
+        _forget_gone(sql, rows)
+        _put_past(sql, rows)
+
+
+def _forget_gone(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Strangers' slots that a look at their table has not found, and what nobody has seen for long."""
+    there: dict[tuple[str, str, float], list[str]] = {}
+    for source, table, slot, _, at, *_ in rows:
+        there.setdefault((source, table, at), []).append(slot)
+    for (source, table, at), slots in there.items():
+        sql.execute(
+            "DELETE FROM slots_seen WHERE source = ? AND source_table = ? AND at < ? AND job = ''"
+            " AND slot NOT IN (SELECT value FROM json_each(?))",
+            (source, table, at, json.dumps(slots)),
+        )
+    newest = max(row[4] for row in rows)
+    sql.execute("DELETE FROM slots_seen WHERE at < ?", (newest - KEPT_SECONDS,))
+
+
+def _put_past(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """History, where enough time has passed or a slot came or went."""
+    added = sql.executemany(
+        f"INSERT OR IGNORE INTO slots_past ({_COLUMNS}) SELECT {_COLUMNS} FROM slots_seen AS s"
+        " WHERE source = ?1 AND source_table = ?2 AND slot = ?3 AND NOT EXISTS (SELECT 1 FROM slots_past AS p"
+        " WHERE p.source = ?1 AND p.source_table = ?2 AND p.slot = ?3 AND p.at > s.at - ?4 AND p.there IS s.there)",
+        [(*row[:3], PAST_EVERY) for row in rows],
+    )
+    if added.rowcount:
+        sql.execute("DELETE FROM slots_past WHERE at < ?", (max(row[4] for row in rows) - PAST_SECONDS,))
 
 
 def forget(folder: Path, table: str, slot: str) -> None:
@@ -52,6 +98,16 @@ def all_seen(store: Store) -> tuple[SlotSeen, ...]:
     """Every slot that is remembered."""
     found = store.values("a slot", _seen, "SELECT * FROM slots_seen ORDER BY source, source_table, slot")
     return tuple(found)
+
+
+def seen_until(store: Store, at: datetime) -> tuple[SlotSeen, ...]:
+    """What had been seen of each slot by then, the last of it."""
+    wanted = (
+        "SELECT * FROM slots_past JOIN (SELECT source, source_table, slot, max(at) AS at FROM slots_past WHERE at <= ?"
+        " GROUP BY source, source_table, slot) USING (source, source_table, slot, at)"
+        " ORDER BY source, source_table, slot"
+    )
+    return tuple(store.values("a slot", _seen, wanted, at.timestamp()))
 
 
 def _seen(row: sqlite3.Row) -> SlotSeen:

@@ -71,7 +71,7 @@ class _Walk:
         while self.todo:
             self._one(*self.todo.pop())
             self.ranges += 1
-            self.options.on_range(self.ranges, self.ranges + len(self.todo))
+            self.options.on_rows(self.rows_source, total)
         self.suspects.judge()
 
     def _push(self, bounds: KeyRange, depth: int, cuts: list[Key]) -> None:

@@ -25,13 +25,14 @@ class Options:
 
     `settled` waits until the sink must hold everything that the source had when it was called, and says whether it
     came to that; None means that nothing moves. `quarantined` picks those keys that are known to be held back.
-    `on_range` is told (ranges done, ranges known so far); what it raises ends the comparison. `named` bounds the keys
+    `on_rows` is told (rows compared, rows that the source had at first); what it raises ends the comparison. `named`
+    bounds the keys
     kept per kind, `pending` the differing keys held in memory at a time.
     """
 
     settled: Callable[[], bool] | None = None
     quarantined: Callable[[Collection[Key]], Collection[Key]] = _no_keys
-    on_range: Callable[[int, int], None] = _silent
+    on_rows: Callable[[int, int], None] = _silent
     range_rows: int = 100_000
     fan_out: int = 16
     leaf_rows: int = 2_000

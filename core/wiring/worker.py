@@ -20,11 +20,12 @@ from core.domain.encoding import Encoding, chosen
 from core.domain.spec import JobSpec
 from core.engine.driver.context import WorkerEntries
 from core.engine.worker import copy_task, stream_task
+from core.engine.worker.planned import PlannedSink
 from core.engine.worker.two_part import TwoPartSink
 from core.errors import ConfigError
 from core.ports.kinds import BatchSession, SourceSession, StoreSession
 from core.ports.progress import Runner, Store
-from core.ports.sink import StepSink
+from core.ports.sink import LabelSink, StepSink
 from core.ports.source import SlotAdmin, Source
 from core.sinks import registry as sinks
 from core.sources import registry as sources
@@ -120,7 +121,10 @@ class _Pair:
         identity = source.identify()
         if self.beside is None:
             return source, self.store.step_sink(job, identity, copying)
-        return source, TwoPartSink(self.beside.batch_sink(job, identity, copying), self.store.decisions())
+        sink = self.beside.batch_sink(job, identity, copying)
+        if isinstance(sink, LabelSink):
+            return source, PlannedSink(sink, self.store.decisions())
+        return source, TwoPartSink(sink, self.store.decisions())
 
     def close(self) -> None:
         self.source.close()

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 
 import psutil
 
+from core.domain.fault import Party
 from core.drivers import pg
 from core.embedded.incidents.record import (
     COPY_ANEW,
@@ -19,7 +20,6 @@ from core.embedded.incidents.record import (
     Command,
     Incident,
     Refusal,
-    Signal,
     World,
     by_status,
     start_refused,
@@ -30,6 +30,8 @@ from core.embedded.postgres import Server
 from core.embedded.scaling import add_dn
 
 AHEAD_S = 90.0
+SILENT_AFTER_S = 5.0
+"""From when on a server that says nothing is called silent: the limit of the driver's pulse."""
 _CLOCKS = (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
 _SCALED_WITHIN = 60.0
 
@@ -111,7 +113,7 @@ DN_ADDED = Incident(
     "TOPOLOGY CHANGED: the DNs are not those of the job",
     "a DN is added to the cluster, where the slot has no points",
     _add_dn,
-    by_status(2, ("TOPOLOGY CHANGED",), "job_failed"),
+    by_status(2, ("TOPOLOGY CHANGED",), "job_failed", Party.SOURCE),
     start_refused("TOPOLOGY CHANGED"),
     COPY_ANEW,
     stand_in="PostgreSQL has no DNs: a function adds one and moves the rows",
@@ -122,7 +124,7 @@ CLOCK_SKEW = Incident(
     "The clocks of source and this machine differ",
     "the source's clock is set ahead",
     _set_clock,
-    Signal(Command("slotkeeper doctor"), ("clock +90", "clock +89"), ("clock_skew",)),
+    by_status(1, ("ahead of this machine",), "clocks_differ", Party.SOURCE),
     Refusal(
         Command("slotkeeper slots reset ods.orders orders_rt --to time --time 2026-11-23T02:00:00", (2,)),
         ("offset",),
@@ -144,7 +146,7 @@ SOURCE_RESTORED = Incident(
     "SOURCE OLDER, or SLOT LOST after a restore of the source",
     "the source comes back from a backup: older rows, and no points of any slot",
     _restore,
-    by_status(2, ("SLOT LOST", "SOURCE OLDER"), "job_failed"),
+    by_status(2, ("SLOT LOST", "SOURCE OLDER"), "job_failed", Party.SLOT, Party.SOURCE),
     start_refused("SLOT LOST", "SOURCE OLDER"),
     COPY_ANEW,
     stand_in="newer rows and the slot's points are deleted past the capture, while the server goes on",
@@ -155,7 +157,7 @@ HALF_OPEN_LINE = Incident(
     "A job says that its source, or its sink, does not answer",
     "the source takes what is sent and answers nothing",
     _silence,
-    by_status(1, ("does not answer",), "source_silent"),
+    by_status(1, ("does not answer",), "source_fails", Party.SOURCE, late=SILENT_AFTER_S),
     Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("runs already",)),
     (
         ByHand(

@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-from contextlib import suppress
+import threading
+import time
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
+from core.domain.fault import Party
 from core.embedded.incidents.record import (
     START,
     STOP,
@@ -20,7 +23,6 @@ from core.embedded.incidents.record import (
     Command,
     Incident,
     Refusal,
-    Signal,
     World,
     by_status,
 )
@@ -30,6 +32,7 @@ from core.errors import Refused
 ELSEWHERE = "elsewhere.toml"
 _DRIVER = re.compile(r"^driver\s+pid (\d+) ", re.MULTILINE)
 _BLOCK = 64 * 1024
+_TAKEN_WITHIN = 120.0
 
 
 def _second_job(world: World) -> str:
@@ -38,12 +41,30 @@ def _second_job(world: World) -> str:
     other = world.config.with_name(ELSEWHERE)
     other.write_text(text.replace(str(world.state), str(_state_elsewhere(world))), encoding="utf-8")
     world.opened.callback(partial(_stop_elsewhere, world))
-    world.begins()
+    watching = threading.Thread(target=_begins_with_its_epoch, args=(world, _epoch(world)), daemon=True)
+    watching.start()
     begun = world.run(("--config", str(other), "jobs", "start", "orders_rt", "--take-over", "--wait", "2m"))
+    watching.join(_TAKEN_WITHIN)
     if begun.code:
         raise Refused(f"the second job does not run: {begun.text}")
     write(world, FEW)
     return "somebody started the same job on another machine, with --take-over"
+
+
+def _begins_with_its_epoch(world: World, before: int) -> None:
+    """From its start's epoch on the sink refuses our steps."""
+    end = time.monotonic() + _TAKEN_WITHIN
+    while time.monotonic() < end:
+        if _epoch(world) > before:
+            world.begins()
+            return
+        time.sleep(0.1)
+
+
+def _epoch(world: World) -> int:
+    with closing(world.connect_sink()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT max(epoch) FROM slotkeeper_progress")
+        return int(cursor.fetchall()[0][0])
 
 
 def _state_elsewhere(world: World) -> Path:
@@ -86,7 +107,7 @@ SECOND_JOB = Incident(
     "The job runs elsewhere: superseded by another start",
     "the same job is started on another machine, with --take-over",
     _second_job,
-    by_status(1, ("superseded", "taken over"), "job_stopped"),
+    by_status(1, ("superseded", "taken over"), "job_stopped", Party.PROCESS),
     Refusal(Command("slotkeeper jobs start orders_rt --wait 2m", (1, 3)), ("is held", "holds the lease")),
     (
         ByHand(
@@ -105,7 +126,7 @@ DRIVER_KILLED = Incident(
     "The driver was killed, or crashes again and again",
     "the job's driver is killed by SIGKILL",
     _kill_driver,
-    Signal(Command("slotkeeper jobs show orders_rt"), ("SIGKILL",), ("driver_restarting",)),
+    by_status(1, ("SIGKILL",), "driver_crashed", Party.PROCESS),
     Refusal(Command(START.text, (3,)), ("runs already",)),
     (VERIFY,),
 )
@@ -115,7 +136,7 @@ DISK_FULL = Incident(
     "The disk of the state folder is full",
     "the disk that the state folder lies on has no byte left",
     _fill_disk,
-    Signal(Command("slotkeeper doctor", (1,)), ("is full",), ("disk_full",)),
+    by_status(2, ("is full",), "disk_full", Party.MACHINE),
     Refusal(Command("slotkeeper jobs pause orders_rt", (1, 3, 5)), ("is full",)),
     (
         ByHand("delete what fills it", lambda world: _filler(world).unlink(), lambda world: f"rm {_filler(world)}"),

@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from core.embedded.incidents.record import JOB, START, VERIFY, Answer, AtSink, Command, Incident, Step, World
 from core.errors import Refused, Unreachable
 
-SHOWN_WITHIN = 120.0
-"""Seconds within which an incident has to show; most need a few, a lock at the sink 46 s without Spark."""
+SHOWN_WITHIN = 60.0
+"""Seconds within which an incident has to show; most need a few, a lag its limit of 30 s."""
 READ_WITHIN = 240.0
 """Seconds that a start, and the copy and the changes after it, may take, where Spark starts on a busy machine."""
 DRAIN = ("jobs", "drain", JOB, "--wait", "10s")

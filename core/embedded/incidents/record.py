@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from core.domain.fault import Party
 from core.drivers import pg
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
@@ -111,12 +112,17 @@ Step = Command | AtSink | ByHand
 class Signal:
     """Where it shows: the command that says so, its exit code, and words of which it says one.
 
-    `rules` are those of alerts that fire by it.
+    `rules` are those of docs/alerts.md that tell it, one or the other, and `parties` whose fault it is by them. `late`
+    are the seconds of a named limit that has to pass before it can be told. Where `status` is not the command, `why`
+    says what it would have to know.
     """
 
     command: Command
     says: tuple[str, ...]
     rules: tuple[str, ...]
+    parties: tuple[Party, ...]
+    late: float = 0.0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +166,9 @@ COPY_ANEW: tuple[Step, ...] = (PLAN, EXECUTE, START, VERIFY)
 """A new snapshot that makes the target what the source is."""
 
 
-def by_status(exit_code: int, says: tuple[str, ...], *rules: str) -> Signal:
+def by_status(exit_code: int, says: tuple[str, ...], rule: str, *parties: Party, late: float = 0.0) -> Signal:
     """A signal that `slotkeeper status` gives: 1 is a warning, 2 critical."""
-    return Signal(Command(STATUS, (exit_code,)), says, rules)
+    return Signal(Command(STATUS, (exit_code,)), says, (rule,), parties, late)
 
 
 def start_refused(*says: str) -> Refusal:

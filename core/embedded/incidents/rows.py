@@ -5,6 +5,7 @@ Next door: `record` says what each part is, `sinks` has the nights of the sink a
 
 from __future__ import annotations
 
+from core.domain.fault import Party
 from core.embedded.incidents.record import (
     EXECUTE,
     PLAN,
@@ -58,7 +59,7 @@ POISON_ROW = Incident(
     "Rows are in quarantine",
     "one row that the target refuses",
     _one_bad_row,
-    by_status(1, ("1 row in quarantine", "1 row quarantined", "quarantine"), "rows_quarantined"),
+    by_status(1, ("1 row in quarantine", "1 row quarantined", "quarantine"), "rows_quarantined", Party.TABLE),
     Refusal(Command('slotkeeper errors replay orders_rt --all --reason "again"', (1,)), ("still bad: 23514",)),
     (
         AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"),
@@ -73,7 +74,13 @@ SINK_TRUNCATED = Incident(
     "The target lacks rows, and the job is RUNNING",
     "somebody empties the target",
     _truncate,
-    Signal(Command(VERIFY.text, (4,)), ("missing",), ("not_equal",)),
+    Signal(
+        Command(VERIFY.text, (4,)),
+        ("missing",),
+        ("target_differs",),
+        (Party.TABLE,),
+        why="a job reads neither what its target has nor old rows of its source: a comparison tells, then status too",
+    ),
     Refusal(Command(PLAN.text, (3,)), ("its process lives here", "job orders_rt is RUNNING")),
     (STOP, PLAN, EXECUTE, START, VERIFY),
 )
@@ -83,7 +90,7 @@ QUARANTINE_FULL = Incident(
     "QUARANTINE FULL",
     "more rows that the target refuses than the limit allows",
     _many_bad_rows,
-    by_status(2, ("QUARANTINE FULL",), "job_failed"),
+    by_status(2, ("QUARANTINE FULL",), "job_failed", Party.TABLE),
     Refusal(
         Command('slotkeeper slots register ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
         ("that would be lost are",),

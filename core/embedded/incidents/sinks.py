@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from core.domain.fault import Party
 from core.drivers import pg
 from core.embedded import postgres
 from core.embedded.incidents.record import (
@@ -23,7 +24,6 @@ from core.embedded.incidents.record import (
     Command,
     Incident,
     Refusal,
-    Signal,
     World,
     by_status,
     start_refused,
@@ -113,9 +113,7 @@ SINK_DEADLOCK = Incident(
     "The target is locked, or its transactions deadlock",
     "a session at the sink locks the target and does not end",
     _lock,
-    Signal(
-        Command("slotkeeper jobs show orders_rt"), ("lock timeout", "deadlock", "waits for a lock"), ("sink_locked",)
-    ),
+    by_status(1, ("mart.orders is locked by pid",), "lock_waits", Party.LOCK),
     Refusal(Command(PLAN.text, (3,)), ("its process lives here", "job orders_rt is RUNNING")),
     (
         AtSink("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'nightly_report';"),
@@ -128,7 +126,7 @@ CREDENTIALS_ROTATED = Incident(
     "The login is refused, or the account has been locked",
     "the sink's password is changed, and the job has the old one",
     _rotate,
-    by_status(2, ("password authentication failed",), "job_failed"),
+    by_status(2, ("password authentication failed",), "job_failed", Party.SINK),
     start_refused("password authentication failed"),
     (
         ByHand(
@@ -146,7 +144,7 @@ SINK_RESTORED = Incident(
     "SINK OLDER: the sink is back at an earlier state",
     "the sink comes back from a backup that is older than what the slot has registered",
     _restore,
-    by_status(2, ("SINK OLDER", "SLOT MOVED"), "job_failed"),
+    by_status(2, ("SINK OLDER", "SLOT MOVED"), "job_failed", Party.SINK, Party.SLOT),
     start_refused("SINK OLDER", "SLOT MOVED"),
     COPY_ANEW,
     stand_in="the sink is not stopped: target and progress rows are put back, and all of its sessions are ended",

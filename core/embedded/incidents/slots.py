@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing, suppress
 
+from core.domain.fault import Party
 from core.drivers import pg
 from core.embedded import workload
 from core.embedded.incidents.record import (
@@ -22,13 +23,13 @@ from core.embedded.incidents.record import (
     Command,
     Incident,
     Refusal,
-    Signal,
     World,
     by_status,
     start_refused,
 )
 from core.embedded.orders import TABLE
 from core.errors import Refused
+from core.judgement.limits import LIMITS
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000
@@ -69,16 +70,16 @@ def _add_column(world: World) -> str:
 
 
 def _slow_down(world: World) -> str:
-    """The sink takes 5 ms for each row: what a trigger, a missing index or a slow disk does."""
+    """The sink takes 8 ms for each row: what a trigger, a missing index or a slow disk does."""
     world.at_sink(
         "CREATE FUNCTION public.nightly_check() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN PERFORM pg_sleep(0.005); RETURN NEW; END $$",
+        " $$ BEGIN PERFORM pg_sleep(0.008); RETURN NEW; END $$",
         f"CREATE TRIGGER nightly_check BEFORE INSERT OR UPDATE ON {TARGET}"
         " FOR EACH ROW EXECUTE FUNCTION public.nightly_check()",
     )
-    world.begins()
     write(world, MANY)
-    return f"{MANY:,} rows were inserted at once, and a trigger at the sink takes 5 ms for each"
+    world.begins()
+    return f"{MANY:,} rows were inserted at once, and a trigger at the sink takes 8 ms for each"
 
 
 def _vacuum(world: World) -> str:
@@ -111,7 +112,7 @@ SLOT_EXPIRED = Incident(
     "SLOT LOST: the slot expired, or somebody dropped it",
     "the TTL of the job's slot ends",
     _expire,
-    by_status(2, ("SLOT LOST",), "job_failed"),
+    by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
     start_refused("SLOT LOST"),
     COPY_ANEW,
     stand_in="time is not waited for: the slot's registration is dated back by its TTL",
@@ -122,7 +123,7 @@ DEAD_SLOT = Incident(
     "A slot that nobody reads retains the binlog",
     "another slot of the table is not registered any more",
     _leave_behind,
-    Signal(Command("slotkeeper slots list ods.orders"), ("warning", "critical"), ("slot_ttl",)),
+    by_status(2, ("of its TTL of",), "slot_ttl", Party.SLOT),
     Refusal(
         Command('slotkeeper slots drop ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
         ("job orders_rt is RUNNING",),
@@ -145,7 +146,7 @@ DDL_RESET = Incident(
     'SCHEMA CHANGED, or SLOT LOST with "the table\'s columns changed"',
     "a column is added at the source, which clears the points of every slot",
     _add_column,
-    by_status(2, ("SLOT LOST", "SCHEMA CHANGED"), "job_failed"),
+    by_status(2, ("SLOT LOST", "SCHEMA CHANGED"), "job_failed", Party.SLOT, Party.TABLE),
     start_refused("SCHEMA CHANGED", "the table's columns changed"),
     (AtSink("ALTER TABLE mart.orders ADD COLUMN channel text;"), PLAN, EXECUTE, START, VERIFY),
 )
@@ -155,7 +156,7 @@ LAG_GROWS = Incident(
     "The lag grows",
     "many rows at once, and a sink that has become slow",
     _slow_down,
-    Signal(Command("slotkeeper jobs drain orders_rt --wait 1s", (1,)), ("not drained",), ("lag",)),
+    by_status(1, ("behind its source",), "lag", Party.DN, late=LIMITS.lag_warning),
     Refusal(
         Command("slotkeeper slots reset ods.orders orders_rt --to latest", (3,)),
         ("job orders_rt is RUNNING", "its process lives here"),
@@ -168,7 +169,7 @@ VACUUM_BLOCKED = Incident(
     "May I VACUUM, scale out or alter now?",
     "VACUUM FULL waits for a job that somebody has paused, and writers wait for VACUUM FULL",
     _vacuum,
-    Signal(Command('slotkeeper slots preflight ods.orders --for "vacuum full"', (3,)), ("orders_rt",), ("job_paused",)),
+    by_status(1, ("paused by",), "job_paused", Party.PERSON),
     Refusal(
         Command('slotkeeper slots drop ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
         ("job orders_rt is PAUSED",),

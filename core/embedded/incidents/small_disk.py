@@ -30,6 +30,12 @@ def small_disk(place: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        unmount(place)
+
+
+def unmount(place: Path) -> None:
+    """Take it away where one is mounted there."""
+    if place.is_mount():
         _said(["umount", "-l", str(place)])
 
 

@@ -1,8 +1,8 @@
 """What lanes that fail or hear nothing say together: which server, or which DN, and since when. Pure.
 
 A session to a source is one to its coordinator, so what breaks a line is the source's; what names one DN, or is
-refused for some of them, is that DN's. Next door: `core.domain.condition` is the value, `loop.py` has the lanes,
-`core.spark.narrator` tells.
+refused for some of them, is that DN's, and so is a line that was cut while that DN alone did not answer. Next door:
+`core.domain.condition` is the value, `loop.py` has the lanes, `core.spark.narrator` tells.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def _blamed(lane: Lane, of: int, names: Mapping[str, str]) -> tuple[Party, str, 
     """Whose fault it is, their name, and what they said."""
     said, called, cause = server_of(lane.error) if lane.error else ("source", "", lane.silent)
     side = said or lane.side
-    if side == "source" and of > 1 and not _of_line(lane):
+    if lane.silent_since is not None and not side:  # a step of it was given up: it is not what is wrong
+        side, cause = "source", lane.silent
+    if side == "source" and of > 1 and (lane.silent_since is not None or not _of_line(lane)):
         return Party.DN, lane.shard.name, cause
     party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
     return party, called or names.get(side, "Spark" if side == "spark" else "this job's driver"), cause

@@ -22,6 +22,7 @@ from core.domain.record_ttl import RecordTtls
 from core.domain.slot import Shard
 from core.domain.spec import JobSpec
 from core.domain.table import TableReport, TableWanted
+from core.domain.tries import Requests, Tries
 from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe, nothing
 from core.errors import SlotkeeperError
@@ -113,6 +114,10 @@ class JobContext:
     """The table that goes on alone here; "" for those that were started together."""
     asked: Callable[[], Mapping[str, TableWanted]] = nobody
     """What is wanted of single tables of the job, by source table; those of which nothing is go as the job does."""
+    tries: Tries | None = None
+    """What people ask to be tried before its time; None where nobody can ask."""
+    requests: Requests = field(default_factory=Requests)
+    """Those of them that are for one group of tables, since it began."""
 
     @property
     def alone(self) -> bool:
@@ -202,3 +207,4 @@ class StreamPlan:
     let_go: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
+    requests: Requests = field(default_factory=Requests)

@@ -19,6 +19,7 @@ from core.domain.slot import Shard, SlotStatus
 from core.domain.start import compare
 from core.domain.turn import Turn, explain_chunks, explain_turn
 from core.engine.driver.context import JobContext, about
+from core.engine.driver.early import wait_to_try
 from core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
 from core.engine.driver.long_call import beside
 from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
@@ -180,7 +181,7 @@ class Snapshot:
             raise _advised(error)
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
         self._ctx.narrator.retrying(text, error)
-        self._ctx.pause(decision.seconds)
+        wait_to_try(self._ctx, "the copy", decision.seconds, self._history)
 
     def _check_nodes(self) -> None:
         """Another set of DNs ends this run of the copy: the next start says whether it goes on (`topology.py`)."""

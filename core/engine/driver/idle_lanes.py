@@ -64,6 +64,9 @@ class LaneOwner(Protocol):
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
         """Try a lane again later, or end the loop, as `core.retry` decides."""
 
+    def settle_now(self, name: str) -> None:
+        """Register an idle lane at its next turn, however lately it was: its row is not what it was left as."""
+
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work`, in a thread."""
 
@@ -113,6 +116,10 @@ class IdleLanes:
             else:
                 see_all = partial(self._see_all, wanted.table, lanes, f"poll {wanted.line}")
                 self._executor.submit(f"poll all {wanted.line}", see_all)
+
+    def poll_now(self, table: str, now: float) -> None:
+        """A table's next round is due."""
+        self._schedule.now(table, now)
 
     def forget(self, table: str) -> None:
         """The lanes of a table are gone; what is on its way for them is passed over."""
@@ -228,6 +235,10 @@ class IdleLanes:
 
     def _moves(self, lane: Lane) -> bool:
         return lane.has_later and not self._loop.paused
+
+    def hurry(self, name: str) -> None:
+        """A lane is to be settled at the next turn."""
+        self._settling[name] = None
 
     def settle(self, now: float) -> None:
         """Lanes that are to be settled have their turns, so many a second: at once they would hold all others up."""

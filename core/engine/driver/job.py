@@ -20,17 +20,18 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.sqlstate import NO_RIGHT
-from core.domain.start import SAFE, compare
-from core.domain.text import typed
+from core.domain.start import ANEW, SAFE, compare
+from core.domain.tries import Requests
 from core.domain.turn import Turn
 from core.domain.watch import exactly
 from core.engine.driver import lease
 from core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
+from core.engine.driver.early import wait_to_try
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import NAMES, REFUSALS, concerns, overcome
+from core.engine.driver.reshape import REFUSALS, again, concerns, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.topology import refuse
 from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable
@@ -54,6 +55,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 
     A table that cannot start or be copied is handed in, and the others go on.
     """
+    ctx = replace(ctx, requests=Requests(ctx.tries))
     while True:
         try:
             ended = _once(ctx)
@@ -97,14 +99,11 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def _name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
-    """Where only a new snapshot helps, the command that plans it, as it is typed."""
-    if not isinstance(error, Trouble) or error.name not in NAMES or error.hint != SAFE[error.name]:
+    """Where a new copy helps, the commands that make it, as they are typed."""
+    if not isinstance(error, Trouble) or not error.hint.endswith(ANEW) or error.hint != SAFE[error.name]:
         return
-    if len(ctx.job.channels) > 1 or not ctx.job.binlog.binlog or ctx.sessions.no_reset:
-        return
-    how = " --on-existing replace" if ctx.job.on_existing == "refuse" else ""
-    place = typed(ctx.job.channel.source_table, ctx.job.slot)
-    error.hint = f"{error.hint}: `slotkeeper slots reset {place} --to snapshot{how}` plans one"
+    if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
+        error.hint = f"{error.hint.removesuffix(ANEW)}{ANEW}: {again(ctx)}"
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
@@ -141,7 +140,7 @@ def _begun(ctx: JobContext) -> Streaming | None:
                 raise
             text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
             ctx.narrator.retrying(text, error)
-            ctx.pause(decision.seconds)
+            wait_to_try(ctx, "the start", decision.seconds, history)
             if ctx.wanted() is not WantedState.RUN:
                 raise Interrupted from error
 
@@ -190,7 +189,7 @@ class Streaming:
         """Channels that are catching up, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
         self._record_ttls = record_ttls(*(one.part for one in begun))
-        self._leases = Leases(ctx)
+        self._leases = Leases(ctx, self._epoch)
         self._since = 0.0
         self._lanes: dict[str, Lane] = {}
 
@@ -230,6 +229,7 @@ class Streaming:
             whole=ctx.whole,
             group=ctx.group,
             record_ttls=self._record_ttls,
+            requests=ctx.requests,
         )
         loop = Loop(
             plan, self._lanes, ctx.sessions, ctx.runner, ctx.work.stream, ctx.clock, ctx.wanted, self._tick, ctx.probe

@@ -96,11 +96,13 @@ def _taken(part: JobContext, holder: str) -> Refused:
 class Leases:
     """The leases and target locks of a running job: they end with their session, and a new one has to take them again.
 
-    `lock` is held while their session is used, which the driver's loop uses as well.
+    `epoch` is what the job's rows have as long as no later start has taken over. `lock` is held while their session is
+    used, which the driver's loop uses as well.
     """
 
-    def __init__(self, ctx: JobContext) -> None:
+    def __init__(self, ctx: JobContext, epoch: int) -> None:
         self._ctx = ctx
+        self._epoch = epoch
         self._lost: float | None = None
         self._ended = False
         self._leaving: list[tuple[str, SlotkeeperError | None, Mapping[str, Lane]]] = []
@@ -167,6 +169,7 @@ class Leases:
         self._lost = now if self._lost is None else self._lost
         if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
             return
+        self._refuse_later(store)
         holder = store.writer(part.job.locked_target)
         # a session of ours that is just ending gives its locks back one by one: between two of them it looks foreign
         if holder and store.writer(part.job.locked_target) == holder:
@@ -174,6 +177,14 @@ class Leases:
         if now - self._lost >= LOST_WAIT:
             raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")
         raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
+
+    def _refuse_later(self, store: Store) -> None:
+        """Whoever has raised the epoch of our rows does not give the lease back: there is nothing to wait for."""
+        found = max((row.epoch for row in store.rows()), default=self._epoch)
+        if found > self._epoch:
+            holder = store.holder()
+            by = f": {holder}" if holder else ""
+            raise Superseded(f"a later start has taken over (epoch {found}, ours is {self._epoch}){by}", where="sink")
 
 
 def give_back(part: JobContext) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from core.clock import Clock
 from core.domain.lock_wait import LockWait
-from core.errors import SlotkeeperError
+from core.errors import classed
 from core.ports.locks import LockReader
 
 EVERY = 2.0
@@ -78,8 +78,8 @@ class LockWatch:
                 seen = server.reader.read(now)
                 waits = tuple(one for one in seen if now - one.since >= LEAST)
                 pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
-            except SlotkeeperError as error:
-                untold = str(error)
+            except Exception as raised:  # the top of a thread: a watch that ends says nothing of it
+                untold = str(classed(raised))
             with self._lock:
                 answer.waits, answer.untold = waits, untold
                 self._said_anew()

@@ -7,6 +7,7 @@ rest, `registration.py` tells the source, `core.domain.lane` and `core.retry` de
 
 from __future__ import annotations
 
+import math
 import queue
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
@@ -17,12 +18,14 @@ from typing import Any
 
 from core import retry
 from core.clock import Clock
+from core.domain.condition import GIVEN_UP
 from core.domain.job import WantedState
 from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard
 from core.domain.watch import exactly, trouble
 from core.engine.driver.context import StreamPlan, placed
+from core.engine.driver.early import brought_forward
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
 from core.engine.driver.registration import Settled, register_at
@@ -189,6 +192,7 @@ class Loop:
     def _turn(self) -> None:
         now = self._clock.monotonic()
         self._upkeep.keep_lease(now)
+        self._bring_forward(now)
         self._wake(now)
         if not self.paused:
             self._overruns(now)
@@ -201,6 +205,16 @@ class Loop:
         self._upkeep.count_quarantined(now)
         self._tick(self)
         self._handle_events(0.2 if self._busy() else 0.1)
+
+    def _bring_forward(self, now: float) -> None:
+        """What people ask to be tried, or polled, before its time."""
+        for asked in self.plan.requests.new():
+            changed, answers = brought_forward(self.lanes, self._names, asked.table, now, self.paused)
+            self.lanes.update(changed)
+            for one in answers:
+                if one.polled:
+                    self._idle.poll_now(one.table, now)
+            self.plan.requests.answer(asked, answers)
 
     def _handle_events(self, seconds: float) -> None:
         try:
@@ -375,7 +389,7 @@ class Loop:
     def _cancelled(self, lane: Lane) -> None:
         """A lane whose own task was cancelled waits before its next try: assigned at once, it would take the capacity
         again."""
-        self.lane_failed(lane, Busy(f"{lane.name}: a step did not end in time and was cancelled"))
+        self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}"))
         self._clear_others(lane)
 
     def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
@@ -496,6 +510,13 @@ class Loop:
             return ()
         return tuple(one.key for one in self.lanes.values() if one.shard == lane.shard and one.key != lane.key)
 
+    def settle_now(self, name: str) -> None:
+        """Let an idle lane find out now what has become of its row."""
+        lane = self.lanes[name]
+        if lane.activity is Activity.IDLE:
+            self.lanes[name] = replace(lane, kept_at=-math.inf)
+            self._idle.hurry(name)
+
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work` in a thread; the answer is an event."""
         self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
@@ -542,7 +563,9 @@ class Loop:
     def _wait_out(self, lane: Lane) -> None:
         """No status is read until no registration of ours can still be on its way (design 4.2)."""
         ready = self._clock.monotonic() + LOST_ANSWER_WAIT
-        self.lanes[lane.name] = replace(lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready))
+        self.lanes[lane.name] = replace(
+            lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready), not_before=ready
+        )
 
     def end_with(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""

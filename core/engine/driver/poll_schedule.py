@@ -172,6 +172,11 @@ class PollSchedule:
         """A table's next round no later than that."""
         self._tables[name].next_at = min(self._tables[name].next_at, at)
 
+    def now(self, name: str, now: float) -> None:
+        """A table's next round at once, also where its DNs are polled one by one."""
+        table = self._tables[name]
+        table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
+
     def busy(self, name: str) -> None:
         """Rows of a table were applied: its pauses begin anew."""
         self._tables[name].empty_rounds = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from core.clock import Clock
 from core.domain.condition import Condition, server_of
-from core.errors import SlotkeeperError, Unreachable
+from core.errors import SlotkeeperError, Unreachable, classed
 
 EVERY = 2.0
 """Seconds between two questions to a server."""
@@ -106,6 +106,8 @@ class Pulse:
                 silence.why = "" if error.timed_out else error.message
             except SlotkeeperError:
                 silence.since, silence.why = None, ""  # it answered: what it refuses, the job itself is told as well
+            except Exception as raised:  # the top of a thread: one that ends would tell of a silence for ever
+                silence.why = classed(raised).message
             else:
                 silence.since, silence.why = None, ""
             self._done.wait(EVERY)

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 
 from core.domain.job import WantedState
 from core.domain.progress import LaneState, ProgressRow
+from core.domain.remedy import BY_HAND, THEN, copy_anew, start
 from core.domain.row_counts import CopyRows
-from core.domain.shape import RESNAPSHOT, Reshape
+from core.domain.shape import Reshape
+from core.domain.shape_ways import RESNAPSHOT
 from core.domain.slot import TableIdentity
 from core.domain.text import typed
 from core.domain.watch import trouble
@@ -136,7 +138,7 @@ def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
         if failed.kind is ErrorKind.OPERATOR and isinstance(
             error, Trouble
         ):  # columns = { ... } or where name a column that is gone
-            error.hint = f"{failed.message} ({failed.hint}); then {_again(ctx.parts[0])}"
+            error.hint = f"{failed.message} ({failed.hint}); then {again(ctx.parts[0])}"
         return []
 
 
@@ -197,21 +199,22 @@ def _manual(found: Sequence[Changed]) -> str:
 def manual(one: Changed) -> str:
     """What a person types, word for word: the statements at the sink, then the reset and the start."""
     said = "; ".join(change.text for change in one.shape.found)
-    cures = "; ".join(one.shape.typed) or "nothing: the target holds the new columns"
+    cures = "; ".join(f"`{each}`" for each in one.shape.typed) or "nothing: the target holds the new columns"
     what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
-    return f"{what}type at the sink: {cures}; then {_again(one.part, one.due)}"
+    return f"{what}type at the sink: {cures}{THEN}{again(one.part, one.due)}"
 
 
-def _again(part: JobContext, due: bool = False) -> str:
-    job, start = part.job, f"slotkeeper jobs start {part.job.name}"
+def again(part: JobContext, due: bool = False) -> str:
+    """What makes a channel's target anew, by the commands that its sink has; where that is `due` anyway, the start."""
+    job = part.job
     if due:
-        return start
-    refuses, place = job.on_existing == "refuse", typed(job.channel.source_table, job.slot)
-    if part.sessions.no_reset:
-        first = 'set on_existing = "replace", then ' if refuses else ""
-        return f"{first}slotkeeper slots drop {place}, at the sink {_forget(part)}, and {start}"
-    how = " --on-existing replace" if refuses else ""
-    return f"slotkeeper slots reset {place} --to snapshot{how}, and {start}"
+        return start(job.name)
+    if not part.sessions.no_reset:
+        return copy_anew(job)
+    place = typed(job.channel.source_table, job.slot)
+    first = f'{BY_HAND}set on_existing = "replace"{THEN}' if job.on_existing == "refuse" else ""
+    drop = f"`slotkeeper slots drop {place}` prints the line that drops the slot"
+    return f"{first}{drop}{THEN}at the sink `{_forget(part)}`{THEN}{start(job.name)}"
 
 
 def _forget(part: JobContext) -> str:

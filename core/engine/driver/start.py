@@ -282,7 +282,7 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
     reset = store.open_reset()
     if reset:
         place = typed(ctx.job.channel.source_table, ctx.job.slot)
-        hint = f"slotkeeper slots reset --resume {place}"
+        hint = f"`slotkeeper slots reset --resume {place}` finishes it or rolls it back"
         raise Refused(f"reset {reset} of slot {ctx.job.slot} is unfinished", hint, where="sink")
 
 

@@ -5,12 +5,13 @@ Next door: `loop.py` calls these in every turn, `lease.py` holds the lease, `top
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from core.clock import Clock
 from core.domain.condition import server_of
 from core.domain.lane import Activity, Lane
-from core.domain.position import further
+from core.domain.position import Position, further
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
 from core.engine.driver.context import StreamPlan
@@ -20,10 +21,14 @@ from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 from core.ports.driver import Sessions
 
 READ_EVERY = 1.0
+IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
+"""How often the rows of idle lanes are read, so that a sink which fell back is noticed also where nothing is to be
+done; of many tables so many a second."""
 LIFE_EVERY = 2.0
 """How often a DN whose lane waits for a long answer is asked something short; the question's own limit is 2 s."""
-COUNT_EVERY = 5.0
-"""How often the rows in quarantine are counted: replays change their number from outside."""
+COUNT_EVERY = 1.0
+"""How often the rows in quarantine are counted: replays change their number from outside, and a row more is told within
+five seconds."""
 ASKED_ALONE = 8
 """Up to so many DNs are asked one by one; more together, and one by one where that fails."""
 _BUSY = (Activity.APPLYING, Activity.REGISTERING)
@@ -48,7 +53,7 @@ class Upkeep:
         self._clock = clock
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
         self._reading = False
-        self._read_at = 0.0
+        self._read_at = self._read_all_at = 0.0
         self._asked: float | None = None
         self._lease_at = 0.0
         self.not_ours: SlotkeeperError | None = None
@@ -94,27 +99,38 @@ class Upkeep:
         self._loop.fail(error.table, error, waits=False)
 
     def read_rows(self, now: float) -> None:
-        """Every second, where the lanes in tasks stand by now: a task tells only at its end."""
-        if self._reading or now < self._read_at or not any(one.task for one in self._loop.lanes.values()):
+        """Every second, where the lanes in tasks stand by now: a task tells only at its end. Less often all of them."""
+        every = now >= self._read_all_at
+        tables = sorted({lane.key.source_table for lane in self._loop.lanes.values() if lane.task or every})
+        if self._reading or now < self._read_at or not tables:
             return
         self._reading, self._read_at = True, now + READ_EVERY
-        tables = sorted({lane.key.source_table for lane in self._loop.lanes.values() if lane.task})
+        if every:
+            self._read_all_at = now + max(IDLE_EVERY, len(tables) / IDLE_A_SECOND)
+        stood = {name: lane.position for name, lane in self._loop.lanes.items()}
 
         def read() -> None:
             try:
                 rows = [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
             except Exception:
                 rows = []  # whoever writes there reports the trouble
-            self._loop.post(self._rows_read, rows)
+            self._loop.post(self._rows_read, rows, stood)
 
         self._executor.submit("rows", read)
 
-    def _rows_read(self, rows: list[ProgressRow]) -> None:
+    def _rows_read(self, rows: list[ProgressRow], stood: Mapping[str, Position]) -> None:
+        """`stood` are the lanes' positions before the rows were read: a row behind that has been set back."""
         self._reading = False
         for row in rows:
             name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
-            if lane is None or not lane.task or row.position is None or row.epoch != self._plan.epoch:
+            if lane is None or row.position is None:
+                continue
+            if not lane.task:
+                if name in stood and row.position < stood[name]:
+                    self._loop.settle_now(name)
+                continue
+            if row.epoch != self._plan.epoch:
                 continue
             if row.position > lane.position:
                 self._loop.lanes[name] = replace(

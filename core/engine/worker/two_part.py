@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from core.domain.advance import explain_miss
 from core.domain.encoding import Encoding
@@ -25,7 +25,7 @@ from core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20
 """Characters of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
-_REPORT = "look at it with slotkeeper slots peek, and report it; a new snapshot goes past it"
+_REPORT = "look at it with `slotkeeper slots peek`, and report it; a new snapshot goes past it"
 
 
 class StagedRows:
@@ -75,25 +75,34 @@ def pair_of(row: Fields) -> tuple[int, int]:
     return int(row[0] or 0), int(row[1] or 0)
 
 
-class TwoPartSink:
-    """Implements `core.ports.sink.StepSink` out of a sink and the store beside it; not shared between threads."""
+class Beside(Protocol):
+    """What steps and chunks need of any sink beside its store."""
+
+    def write_chunk(self, batch: Batch) -> None: ...
+    def rest(self) -> None: ...
+    def abandon(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class StagedSink:
+    """What sinks beside a store have in common: rows that wait, chunks, and the end of a range that is decided."""
 
     encoding = Encoding.ROWS
 
-    def __init__(self, sink: BatchSink, store: Decisions) -> None:
-        self._sink = sink
-        self._store = store
+    def __init__(self, sink: Beside, store: Decisions) -> None:
+        self._beside = sink
+        self.store = store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
         """The chunk that is written and not noted: its key, epoch and number."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's row as it is committed now."""
-        return self._store.read_row(key)
+        return self.store.read_row(key)
 
     def stage(self, reader: BinaryIO) -> int:
         """Keep the rows of a step; returns how many there are."""
-        self._forget()
+        self.forget()
         self._staged = StagedRows(reader)
         return self._staged.count
 
@@ -105,7 +114,7 @@ class TwoPartSink:
         """The highest point staged, and the highest sequence at `up_to`; Defect where no step may apply an event."""
         point = sequence = None
         last, _ = up_to.pair
-        for row in self._kept().rows():
+        for row in self.kept().rows():
             at, number = pair_of(row)
             point = at if point is None else max(point, at)
             if at == last:
@@ -115,63 +124,32 @@ class TwoPartSink:
                 raise Defect(what, _REPORT, where="source")
         return Top(point, sequence)
 
-    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Prepare, decide, commit and settle; False where the range was not ours to decide."""
-        if not rows:
-            self._forget()
-            return self._store.advance_empty(key, epoch, after, new)
-        staged = self._kept()
-        batch = Batch(key, _label(after, new), rows, staged.rows)
-        decided = Decided(new, self._sink.prepare(batch), rows)
-        if not self._store.decide(key, epoch, after, decided):
-            if decided.token:
-                self._sink.discard(decided.token)
-            self._forget()
-            return False
-        if not decided.token:
-            self._sink.write(batch)
-        elif not self._sink.commit(decided.token):
-            self._write_again(key, epoch, after, decided, batch)
-        self._settle(key, epoch, after, decided)
-        return True
+    def decided_batch(self, key: LaneKey, after: Position, decided: Decided) -> Batch:
+        """What was read again of a decided range, to its very end; SLOT LOST where the source has not all of it."""
+        staged, end = self.kept(), decided.end
 
-    def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        """Finish what the row says is decided: that range to its very end, and no other."""
-        decided, after = row.decided, row.position
-        assert decided is not None
-        assert after is not None
-        if not decided.token or not self._sink.commit(decided.token):
-            read_again()
-            staged, end = self._kept(), decided.end
+        def rows() -> Iterator[Fields]:
+            return (one for one in staged.rows() if pair_of(one) <= end.pair)
 
-            def rows() -> Iterator[Fields]:
-                return (one for one in staged.rows() if pair_of(one) <= end.pair)
+        count = sum(1 for _ in rows())
+        if count != decided.rows:
+            what = f"{key.shard}: of {decided.rows} rows that are decided up to {end.text} the source has {count}"
+            raise trouble(TroubleName.SLOT_LOST, what)
+        return Batch(key, label_of(after, end), count, rows)
 
-            count = sum(1 for _ in rows())
-            if count != decided.rows:
-                what = f"{key.shard}: of {decided.rows} rows that are decided up to {end.text} the source has {count}"
-                raise trouble(TroubleName.SLOT_LOST, what)
-            self._write_again(key, epoch, after, decided, Batch(key, _label(after, end), count, rows))
-        self._settle(key, epoch, after, decided)
-
-    def _write_again(self, key: LaneKey, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
-        """Count first: whoever is killed in between has counted too much, never too little."""
-        if not self._store.repeat(key, epoch, after, decided):
-            raise self._missed(key, epoch, after)
-        self._sink.write(batch)
-
-    def _settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
-        self._forget()
-        if self._store.settle(key, epoch, after, decided):
+    def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
+        """The sink has the range: move the position to its end; raises where it is neither there nor moved."""
+        self.forget()
+        if self.store.settle(key, epoch, after, decided):
             return
-        row = self._store.read_row(key)
+        row = self.store.read_row(key)
         there = row is not None and row.epoch == epoch and row.position is not None
         if not there or row is None or row.position is None or row.position < decided.end:
-            raise self._missed(key, epoch, after)
+            raise self.missed(key, epoch, after)
 
-    def _missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
+    def missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
         """What it means that a decided range is not there to be finished any more."""
-        reason = explain_miss(self._store.read_row(key), epoch, after)
+        reason = explain_miss(self.store.read_row(key), epoch, after)
         if isinstance(reason, Position):
             return Busy(f"{key.shard}: another task has settled the range at {after.text}", where="sink")
         return reason
@@ -180,12 +158,12 @@ class TwoPartSink:
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Write a planned chunk; None where it is not ours to take."""
-        self._forget()
+        self.forget()
         with closing(StagedRows(reader)) as staged:
-            if not self._store.begin_chunk(key, epoch, number, staged.count):
+            if not self.store.begin_chunk(key, epoch, number, staged.count):
                 return None
             if staged.count:
-                self._sink.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
+                self._beside.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
         self._chunk = (key, epoch, number)
         return staged.count
 
@@ -199,40 +177,86 @@ class TwoPartSink:
         key, epoch, number = self._chunk
         self._chunk = None
         # another task may have noted the same chunk; who may not is told by the next chunk, and by the copy's end
-        self._store.end_chunk(key, epoch, number)
+        self.store.end_chunk(key, epoch, number)
 
     # -- the session ------------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
         """Forget what is staged, and roll back whatever is open; what is decided stays decided."""
-        self._forget()
+        self.forget()
         self._chunk = None
-        self._sink.abandon()
-        self._store.rest()
+        self._beside.abandon()
+        self.store.rest()
 
     def rest(self) -> None:
         """Between two tasks."""
-        self._forget()
-        self._sink.rest()
-        self._store.rest()
+        self.forget()
+        self._beside.rest()
+        self.store.rest()
 
     def close(self) -> None:
         """End both sessions; safe to call twice."""
-        self._forget()
-        self._sink.close()
-        self._store.close()
+        self.forget()
+        self._beside.close()
+        self.store.close()
 
-    def _kept(self) -> StagedRows:
+    def kept(self) -> StagedRows:
+        """The rows that wait."""
         assert self._staged is not None, "stage() comes first"
         return self._staged
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Let them go."""
         if self._staged is not None:
             self._staged.close()
             self._staged = None
 
 
-def _label(after: Position, end: Position) -> str:
+class TwoPartSink(StagedSink):
+    """Implements `core.ports.sink.StepSink` out of a sink and the store beside it; not shared between threads."""
+
+    def __init__(self, sink: BatchSink, store: Decisions) -> None:
+        super().__init__(sink, store)
+        self._sink = sink
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        """Prepare, decide, commit and settle; False where the range was not ours to decide."""
+        if not rows:
+            self.forget()
+            return self.store.advance_empty(key, epoch, after, new)
+        staged = self.kept()
+        batch = Batch(key, label_of(after, new), rows, staged.rows)
+        decided = Decided(new, self._sink.prepare(batch), rows)
+        if not self.store.decide(key, epoch, after, decided):
+            if decided.token:
+                self._sink.discard(decided.token)
+            self.forget()
+            return False
+        if not decided.token:
+            self._sink.write(batch)
+        elif not self._sink.commit(decided.token):
+            self._write_again(key, epoch, after, decided, batch)
+        self.settle(key, epoch, after, decided)
+        return True
+
+    def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
+        """Finish what the row says is decided: that range to its very end, and no other."""
+        decided, after = row.decided, row.position
+        assert decided is not None
+        assert after is not None
+        if not decided.token or not self._sink.commit(decided.token):
+            read_again()
+            self._write_again(key, epoch, after, decided, self.decided_batch(key, after, decided))
+        self.settle(key, epoch, after, decided)
+
+    def _write_again(self, key: LaneKey, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
+        """Count first: whoever is killed in between has counted too much, never too little."""
+        if not self.store.repeat(key, epoch, after, decided):
+            raise self.missed(key, epoch, after)
+        self._sink.write(batch)
+
+
+def label_of(after: Position, end: Position) -> str:
     return f"beyond {after.text} up to {end.text}"
 
 

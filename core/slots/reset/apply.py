@@ -15,8 +15,6 @@ from core.domain.reset import (
     BEGUN,
     DONE,
     GOING_BACK,
-    MARKS,
-    PLANS,
     ROLLED_BACK,
     WRITTEN,
     Check,
@@ -26,6 +24,7 @@ from core.domain.reset import (
     time_check,
     what_moved,
 )
+from core.domain.reset_files import MARKS, PLANS
 from core.domain.reset_text import plan_from
 from core.domain.row_counts import CopyRows
 from core.domain.text import typed
@@ -276,5 +275,5 @@ def _counts(rows: CopyRows | None) -> dict[str, str]:
 
 
 def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
-    hint = f"the job does not start until then: slotkeeper slots reset --resume {typed(entry.table, entry.slot)}"
+    hint = f"the job does not start until then: `slotkeeper slots reset --resume {typed(entry.table, entry.slot)}`"
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)

@@ -5,7 +5,8 @@ Next door: `core.domain.reset_text` writes it as text, `core.state.resets` keeps
 
 from __future__ import annotations
 
-from core.domain.reset import BACKED_UP, BACKUPS, ResetEntry, ResetPlan
+from core.domain.reset import BACKED_UP, ResetEntry, ResetPlan
+from core.domain.reset_files import BACKUPS
 from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
 from core.domain.slot import TableIdentity
 from core.errors import Refused

@@ -17,7 +17,6 @@ from core.domain.position import Position, further
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.reset import (
     EVERY,
-    PLANS,
     TAKES_COPY,
     Check,
     Goal,
@@ -38,9 +37,10 @@ from core.domain.reset import (
     untouched_check,
     wanted,
 )
+from core.domain.reset_files import PLANS
 from core.domain.reset_text import Backup, named, plan_from, plan_text
 from core.domain.row_counts import CopyRows, RowCount
-from core.domain.shape import RESNAPSHOT
+from core.domain.shape_ways import RESNAPSHOT
 from core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from core.domain.starting import NO_COPY, start_at
 from core.errors import Refused

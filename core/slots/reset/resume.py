@@ -6,7 +6,8 @@ Next door: `apply.py` has the steps; the sink's row of the reset says how far it
 from __future__ import annotations
 
 from core.domain.audit import Phase
-from core.domain.reset import BACKED_UP, BEGUN, DONE, MARKS, NEVER_BEGUN, ROLLED_BACK, WRITTEN, OpenReset, ResetEntry
+from core.domain.reset import BACKED_UP, BEGUN, DONE, NEVER_BEGUN, ROLLED_BACK, WRITTEN, OpenReset, ResetEntry
+from core.domain.reset_files import MARKS
 from core.domain.reset_text import plan_from
 from core.errors import Refused, Trouble, TroubleName
 from core.slots.reset import apply, plan

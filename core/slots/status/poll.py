@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from core.domain.finding import clock_apart
 from core.domain.slot import TableAnswer, UnreadRows
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.source import SlotPoller
@@ -26,12 +27,16 @@ NO_TIME = "the server did not count unread rows of this table in time"
 
 @dataclass(frozen=True, slots=True)
 class PolledTable:
-    """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet)."""
+    """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet).
+
+    `clock_apart`: by how many seconds the server's clock was ahead of ours then, at least (`core.domain.finding`).
+    """
 
     slots: TableSlots
     retained: TableRetained
     at: datetime
     counted_at: datetime | None
+    clock_apart: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class _Table:
     asked: dict[str, float] = field(default_factory=dict)
     answer: TableAnswer | None = None
     at: datetime | None = None
+    clock_apart: float = 0.0
     unread: Sequence[UnreadRows] | None = ()
     counted_at: datetime | None = None
     count_every: float = COUNT_EVERY
@@ -120,7 +126,8 @@ class StatusPoller:
         return min(((table, question) for table in self._tables for question in ("points", "count")), key=waiting)
 
     def _points(self, table: str, mine: _Table) -> None:
-        answer = self._reader.read_table(table)
+        before = self._utc()
+        answer, after = self._reader.read_table(table), self._utc()
         if answer is None:
             del mine.asked["points"]  # asked again at the next turn, in other words
             return
@@ -130,6 +137,7 @@ class StatusPoller:
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
             mine.ours_at = self._now()
         mine.answer, mine.at = answer, self._utc()
+        mine.clock_apart = clock_apart(answer.now.timestamp(), before.timestamp(), after.timestamp())
 
     def _count(self, table: str, mine: _Table) -> None:
         began = self._now()
@@ -155,4 +163,4 @@ class StatusPoller:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))
         points, unread, ours = answer.points, mine.unread, mine.ours
         found = put_together(answer.ttl, answer.consume_timeout, answer.now, points, unread, ours, words)
-        return PolledTable(slots, found, at, mine.counted_at)
+        return PolledTable(slots, found, at, mine.counted_at, mine.clock_apart)

@@ -5,6 +5,7 @@ Next door: `retained.py` and `inspect.py` put a look together, `core.state.slots
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from core.judgement.facts import SlotSeen
@@ -12,17 +13,27 @@ from core.slots.status.inspect import SlotView, TableSlots
 from core.slots.status.retained import TableRetained
 
 
-def sights(source: str, table: str, at: datetime, slots: TableSlots, retained: TableRetained) -> list[SlotSeen]:
-    """Every slot that the look at a moment of this host's clock has shown."""
-    return [_sight(source, table, at, slot, retained) for slot in slots.slots]
+def sights(
+    source: str,
+    table: str,
+    at: datetime,
+    slots: TableSlots,
+    retained: TableRetained,
+    owners: Mapping[str, str] | None = None,
+) -> list[SlotSeen]:
+    """Every slot that the look at a moment of this host's clock has shown.
+
+    `owners` are further jobs by the table's slots, which whoever looked did not ask for.
+    """
+    return [_sight(source, table, at, slot, retained, (owners or {}).get(slot.name, "")) for slot in slots.slots]
 
 
-def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained) -> SlotSeen:
+def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained, owner: str) -> SlotSeen:
     kept = retained.slot(slot.name)
     expires = retained.words.marks  # where nothing is kept for a slot, nothing of it can expire
     left, back = (kept.left if expires else None), kept.furthest_back
     return SlotSeen(
-        source, table, slot.name, slot.job or "", at, slot.exists,
+        source, table, slot.name, slot.job or owner, at, slot.exists,
         None if left is None else at + timedelta(seconds=left.seconds),
         retained.ttl.seconds if expires else None, slot.unread, back.shard if back is not None else "",
     )  # fmt: skip

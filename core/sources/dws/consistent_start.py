@@ -51,7 +51,7 @@ class DwsOpenTransactions:
 
     def advice(self, job: str) -> str:
         """What to do about those that do not end."""
-        more = ", or let this login see all sessions (slotkeeper doctor prints the GRANT)" if self._lacks else ""
+        more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
         return f"end it (an administrator sees it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
 
     def left(self) -> str:

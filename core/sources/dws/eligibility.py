@@ -132,7 +132,7 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
         yield Objection(f"gtm_option is {mode}: without one sync point per transaction no job runs", cure)
     elif mode.lower() in LITE and not points_proven:
         what = f"gtm_option is {mode}: whether each transaction has one sync point there, in order, is not documented"
-        cure = f"slotkeeper doctor --probe {source}, which records it; or an administrator sets gtm_option to gtm"
+        cure = f"`slotkeeper doctor --probe {source}`, which records it; or an administrator sets gtm_option to gtm"
         yield Objection(what, cure)
 
 
@@ -277,7 +277,7 @@ def partition_warning(table: str, source: str, answers: Sequence[str]) -> Object
     if all(one in TRACES for one in answers):
         return None
     what = f"{table} is partitioned: whether TRUNCATE PARTITION and DROP PARTITION show in its binlog is not documented"
-    cure = f"slotkeeper doctor --probe {source} finds out; until then DELETE the rows of a partition before it goes"
+    cure = f"`slotkeeper doctor --probe {source}` finds out; until then DELETE the rows of a partition before it goes"
     if "neither" in answers:
         what = f"{table} is partitioned: a probe found that TRUNCATE or DROP PARTITION leaves its rows in the target"
         cure = "DELETE the rows of a partition before it goes, or take a new snapshot behind it"

@@ -1,0 +1,86 @@
+"""Tries before their time, as people ask for them: which lanes may, and a wait that ends with such a request.
+
+A try is counted like any other, however early it comes: every limit of `core.retry` stays. Next door: `loop.py` has
+the lanes, `core.state.tries` the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from core import retry
+from core.domain.attempts import History
+from core.domain.job import WantedState
+from core.domain.lane import Activity, Lane
+from core.domain.tries import TryAnswer
+from core.engine.driver.context import JobContext
+
+READ_EVERY = 0.25
+"""Seconds between two questions of a wait whether it is to end."""
+PAUSED = "it is paused: resume it"
+
+
+def brought_forward(
+    lanes: Mapping[str, Lane], names: Mapping[str, Collection[str]], table: str, now: float, paused: bool
+) -> tuple[dict[str, Lane], list[TryAnswer]]:
+    """The lanes that are tried at once, and the answer for each table of `names` that was meant; "" means all.
+
+    Where a login was refused nothing is tried early: all lanes of a job log in by the same account. A lane whose
+    registration may still be on its way is tried once none can be (`Lane.not_before`).
+    """
+    refused = next((why for lane in lanes.values() if (why := retry.why_not_now(lane.history))), "")
+    why_none = PAUSED if paused else refused
+    changed: dict[str, Lane] = {}
+    answers = []
+    for one, of_table in names.items():
+        if table not in ("", one):
+            continue
+        if why_none:
+            answers.append(TryAnswer(one, refused=dict.fromkeys(_waiting(lanes, of_table), why_none)))
+            continue
+        mine = {name: lanes[name] for name in of_table}
+        forward = {name: lane for name, lane in mine.items() if lane.activity is Activity.WAITING}
+        early = {name: lane for name, lane in forward.items() if lane.not_before <= now}
+        changed |= {name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in forward.items()}
+        polled = tuple(name for name, lane in mine.items() if lane.activity is Activity.IDLE)
+        busy = tuple(name for name in mine if name not in forward and name not in polled)
+        late = {name: _late(lane, now) for name, lane in forward.items() if name not in early}
+        answers.append(TryAnswer(one, tuple(early), polled, busy, late))
+    return changed, answers
+
+
+def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
+    """The lanes of a table that wait for a try; all of them where none does."""
+    return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)
+
+
+def _late(lane: Lane, now: float) -> str:
+    return f"an answer was lost, and the call may still be on its way: tried in {lane.not_before - now:.0f} s"
+
+
+def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:
+    """Wait so long before `what` is tried again, less where something else is wanted or the try is asked for.
+
+    Who asked while it was being tried hears that, and cuts nothing short.
+    """
+    if not ctx.requests.possible:
+        ctx.pause(seconds)
+        return
+    _answered(ctx, TryAnswer(busy=(what,)))
+    why, end = retry.why_not_now(history), ctx.clock.monotonic() + seconds
+    answer = TryAnswer(refused={what: why}) if why else TryAnswer(tried=(what,))
+    while (left := end - ctx.clock.monotonic()) > 0 and ctx.wanted() is WantedState.RUN:
+        ctx.pause(min(left, READ_EVERY))
+        if _answered(ctx, answer) and not why:
+            return
+
+
+def _answered(ctx: JobContext, answer: TryAnswer) -> bool:
+    """Answer the requests that came since the last time, table by table; whether one was of a table of these."""
+    tables, found = [channel.source_table for channel in ctx.job.channels], False
+    for asked in ctx.requests.new():
+        mine = [replace(answer, table=table) for table in tables if asked.table in ("", table)]
+        ctx.requests.answer(asked, mine)
+        found = found or bool(mine)
+    return found

@@ -1,0 +1,91 @@
+"""Tries that people ask for before their time, and what a driver or a supervisor did about each.
+
+Next door: `core.domain.tries` has the values, `core.launch.tries` asks and waits for the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+
+from core.clock import Clock, SystemClock
+from core.domain.tries import TryAnswer, TryAsked
+from core.errors import Busy
+from core.state.faults import StateError
+from core.state.sqlite import Store
+
+READ_EVERY = 0.25
+"""Seconds between two readings of what is asked for."""
+KEPT = 20
+"""So many of a job are kept; an older one has long been answered."""
+
+
+def ask(store: Store, job: str, table: str = "") -> int:
+    """Ask for a try at once of one source table, or of the whole job; returns its number."""
+    with store.write() as sql:
+        number = sql.execute("INSERT INTO tries_asked (job, source_table) VALUES (?, ?)", (job, table)).lastrowid
+        sql.execute(
+            "DELETE FROM tries_asked WHERE job = ?1 AND number <= (SELECT number FROM tries_asked WHERE job = ?1"
+            " ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+            (job, KEPT),
+        )
+        sql.execute("DELETE FROM tries_answered WHERE number NOT IN (SELECT number FROM tries_asked)")
+    assert number is not None
+    return number
+
+
+def answers(store: Store, number: int) -> list[TryAnswer]:
+    """What was done about it, table by table as each was answered."""
+    rows = store.read("SELECT answer FROM tries_answered WHERE number = ? ORDER BY source_table", number)
+    return [_answer(row["answer"]) for row in rows]
+
+
+def _answer(text: str) -> TryAnswer:
+    found = json.loads(text)
+    lanes = {name: tuple(found[name]) for name in ("tried", "polled", "busy")}
+    return TryAnswer(found["table"], **lanes, refused=found["refused"])
+
+
+class StoredTries:
+    """What is asked for of one job; implements `core.domain.tries.Tries`. Any thread may call.
+
+    A store that is busy or gone for now has nothing new, and an answer that cannot be kept is passed over.
+    """
+
+    def __init__(self, store: Store, job: str, clock: Clock | None = None) -> None:
+        self._store, self._job, self._clock = store, job, clock or SystemClock()
+        self._lock = threading.Lock()
+        self._known: tuple[TryAsked, ...] = ()
+        self._read_at = float("-inf")
+
+    def last(self) -> int:
+        """The number of the last one."""
+        with self._lock:
+            self._read()
+            return self._known[-1].number if self._known else 0
+
+    def since(self, number: int) -> Sequence[TryAsked]:
+        """Those after that number, read at most four times a second."""
+        with self._lock:
+            if self._clock.monotonic() - self._read_at > READ_EVERY:
+                self._read()
+            return [one for one in self._known if one.number > number]
+
+    def answer(self, number: int, answers: Iterable[TryAnswer]) -> None:
+        """Keep what was done."""
+        with suppress(Busy, StateError), self._store.write() as sql:
+            for one in answers:
+                sql.execute(
+                    "INSERT OR REPLACE INTO tries_answered (number, source_table, answer) VALUES (?, ?, ?)",
+                    (number, one.table, json.dumps(asdict(one))),
+                )
+
+    def _read(self) -> None:
+        self._read_at = self._clock.monotonic()
+        with suppress(Busy, StateError):
+            rows = self._store.read("SELECT number, source_table FROM tries_asked WHERE job = ?", self._job)
+            found = [TryAsked(row["number"], row["source_table"]) for row in rows]
+            self._known = tuple(sorted(found, key=lambda one: one.number))
