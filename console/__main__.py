@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from console.cli import diagnostics
-from console.cli.context import COMPLETING, UNJUDGED, bare, judges
+from console.cli import diagnostics, printed
+from console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
 from console.tui import startup
 from core.config.load import default_state_dir
 
@@ -22,6 +22,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code; raises nothing."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not end a command
@@ -38,14 +39,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:  # the top of a front end
         code = int(_unwritten() or diagnostics.report(error, _log()))
+    finally:
+        printed.given("")
     return UNJUDGED if judges(args) else code
+
+
+def _open_what_is_closed() -> None:
+    """Whoever starts us may have closed our streams (`>&-`): what is opened first would take their places."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _run(args: Sequence[str]) -> int:
     if os.environ.get(COMPLETING):
         from console.commands import main as main_cli
 
-        return main_cli.complete()
+        return main_cli.complete(args)
     shared = bare(args)
     if shared is not None and startup.on_a_terminal():
         return startup.open_console(shared)
@@ -53,6 +67,7 @@ def _run(args: Sequence[str]) -> int:
     from console.commands import main as main_cli  # Typer is loaded for commands only
     from core.drivers.deadline import interrupts_heard
 
+    printed.given(reset_warning.option(args, VALUED))
     with interrupts_heard():
         reset_warning.tell(args)
         return main_cli.run(args)

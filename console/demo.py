@@ -19,6 +19,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from console import demos
 from core.clock import SystemClock
 from core.config import handover
 from core.config.load import load
@@ -99,7 +100,7 @@ binlog_max_sleep_time = "500ms"
 
 [state]
 dir = "{state}"
-"""
+{alerts}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ def configuration(source: Endpoint, sink: Endpoint, state: Path, options: DemoOp
         state=state,
         sink_options=_keys(sink_options),
         spark=_keys(options.spark),
+        alerts='\n[alerts]\ndisk_free = "1MiB"\n' if options.small_disk else "",
     )
 
 
@@ -146,7 +148,7 @@ class Demo:
         self.options = options
         self.spark: dict[str, object] = {}
         """What was measured of Spark on the way, for the result."""
-        self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-demo-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=demos.PREFIX))
         self._say = say
         self._clock = SystemClock()
         self._opened = ExitStack()
@@ -168,7 +170,7 @@ class Demo:
         with ThreadPoolExecutor(2) as pool:
             starting = [
                 pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})
-                for name in ("warehouse", "sink")
+                for name in demos.SERVERS
             ]
             for one in starting:
                 self._servers.append(one.result())
@@ -190,7 +192,7 @@ class Demo:
     @property
     def config(self) -> Path:
         """The configuration that the demo wrote."""
-        return self.folder / "config.toml"
+        return self.folder / demos.CONFIG
 
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
@@ -208,7 +210,7 @@ class Demo:
 
     @property
     def _state(self) -> Path:
-        return self.folder / "disk" / "state" if self.options.small_disk else self.folder / "state"
+        return (self.folder / demos.DISK if self.options.small_disk else self.folder) / demos.STATE
 
     def _command(self, words: Sequence[str]) -> Answer:
         """A command as somebody at a prompt gives it."""

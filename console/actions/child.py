@@ -1,7 +1,8 @@
 """Runs one command for the console, in a session of its own, and writes down how it ended.
 
-`python -m console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop, meanwhile.
-Next door: `console.actions.runner` starts it, `console.actions.store` keeps what it writes.
+`python -m console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop, meanwhile. Its own
+stdout and stderr are the files that keep what the command says. The command is begun before anything else is loaded:
+somebody waits for its answer. Next door: `console.actions.runner` starts it, `console.actions.store` keeps records.
 """
 
 from __future__ import annotations
@@ -14,63 +15,58 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from console.actions.record import Record
-from console.actions.store import Records
-from core.clock import SystemClock
 from core.config import handover
-from core.domain.job_view import Identity
-from core.errors import SlotkeeperError
-from core.launch import identity as processes
-from core.state.folder import StateFolder
+
+if TYPE_CHECKING:
+    from core.domain.job_view import Identity
 
 NOT_STARTED = 127
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code; a record that cannot be read or written does not keep it from that."""
     folder, id, *words = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the command inherits it
-    records = Records(StateFolder.open(Path(folder)))
-    record = records.load(id)
-    if record is None:
-        return NOT_STARTED
-    return carry(records, record, words)
-
-
-def carry(records: Records, record: Record, words: Sequence[str]) -> int:
-    """Begin, wait, write down the end; a record that cannot be written any more does not keep the command from it."""
-    out, err = records.stream(record.id, "out"), records.stream(record.id, "err")
-    begun = replace(record, child=_identity(os.getpid()))
     try:
         with handover.passed() as given:
             child = subprocess.Popen(
-                list(words),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=given.environment,
-                pass_fds=given.descriptors,
+                list(words), stdin=subprocess.DEVNULL, env=given.environment, pass_fds=given.descriptors
             )
-        begun = replace(begun, command=_identity(child.pid))
-        _note(records, begun)
-        code = child.wait()
     except OSError as error:
-        os.write(err, f"slotkeeper: the command cannot be started: {error.strerror}\n".encode())
-        code = NOT_STARTED
-    finally:
-        os.close(out)
-        os.close(err)
-    _note(records, replace(begun, ended_at=SystemClock().utc(), code=code))
+        sys.stderr.write(f"slotkeeper: the command cannot be started: {error.strerror}\n")
+        sys.stderr.flush()
+        _note(folder, id, None, NOT_STARTED)
+        return NOT_STARTED
+    _note(folder, id, child.pid)
+    code = child.wait()
+    _note(folder, id, child.pid, code)
     return code
 
 
-def _note(records: Records, record: Record) -> None:
+def _note(folder: str, id: str, pid: int | None, code: int | None = None) -> None:
+    """Write down who we are and what we began, and at its end how it ended."""
+    from console.actions.store import Records
+    from core.clock import SystemClock
+    from core.errors import SlotkeeperError
+    from core.state.folder import StateFolder
+
     with suppress(SlotkeeperError):
-        records.save(record)
+        records = Records(StateFolder.open(Path(folder)))
+        record = records.load(id)
+        if record is None:
+            return
+        if code is None:
+            command = _identity(pid) if pid is not None else None
+            records.save(replace(record, child=_identity(os.getpid()), command=command))
+        else:
+            records.save(replace(record, ended_at=SystemClock().utc(), code=code))
 
 
 def _identity(pid: int) -> Identity | None:
+    from core.launch import identity as processes
+
     with suppress(ProcessLookupError):
         return processes.of(pid)
     return None

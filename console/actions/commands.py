@@ -6,7 +6,6 @@ Next door: `console.actions.rules` says what must be typed, `console.actions.run
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ class JobVerb(Enum):
     RESTART = "restart"
     PAUSE = "pause"
     RESUME = "resume"
+    RETRY = "retry"
     DRAIN = "drain"
     CANCEL = "cancel"
     VERIFY = "verify"
@@ -49,8 +49,7 @@ class EntryVerb(Enum):
     DISCARD = "discard"
 
 
-_PRINTED = re.compile(r"\b(slotkeeper )(?=(?:jobs|slots|errors|verify|doctor|audit|status|config|watch|run)\b)")
-_WITHOUT_CONFIGURATION = (JobVerb.STOP, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.CANCEL)
+_WITHOUT_CONFIGURATION = (JobVerb.STOP, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.RETRY, JobVerb.CANCEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +63,6 @@ class Origin:
     def shared(self) -> tuple[str, ...]:
         """The options that come before a command."""
         return (f"--config={self.config}",) if self.config else ()
-
-
-def with_config(text: str, config: str) -> str:
-    """A sentence whose commands name the configuration that a console was started with, so that they can be pasted.
-
-    >>> with_config("wait, or slotkeeper jobs start a", "/srv/my etl.toml"), with_config("slotkeeper doctor", "")
-    ("wait, or slotkeeper --config '/srv/my etl.toml' jobs start a", 'slotkeeper doctor')
-    """
-    return _PRINTED.sub(lambda found: f"{found[1]}--config {shlex.quote(config)} ", text) if config else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Entry:
     warns: str = ""
 
 
-MANY = (JobVerb.STOP, JobVerb.START, JobVerb.PAUSE, JobVerb.RESUME)
+MANY = (JobVerb.STOP, JobVerb.START, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.RETRY)
 """What may be done to several jobs at once."""
 
 
@@ -49,6 +49,7 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
         ("g", JobVerb.START, "start"),
         ("r", JobVerb.RESTART, "restart with the configuration as it is now"),
         ("p", toggle, "resume" if paused else "pause: its process lives and applies nothing"),
+        ("t", JobVerb.RETRY, "try now: what waits for its next try, or its next poll"),
         ("d", JobVerb.DRAIN, "drain: wait until nothing is unread; changes nothing"),
         ("v", JobVerb.VERIFY, "verify: compare source and target, all rows of both; changes nothing"),
         ("c", JobVerb.CANCEL, "cancel for good: can never be started again"),
@@ -85,6 +86,8 @@ def job_why(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
         return "CANCELLED is final" if state is JobState.CANCELLED else ""
     if verb is JobVerb.DRAIN:
         return "" if lives and state in _STREAMING else f"it is {word}: only a job that follows can drain"
+    if verb is JobVerb.RETRY:
+        return "" if lives and state is not JobState.PAUSED else f"it is {word}: it tries nothing"
     if verb is JobVerb.CANCEL:
         return "a process of it lives: stop it first" if lives else _refused(state, verb)
     if not lives:

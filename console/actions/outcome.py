@@ -13,6 +13,8 @@ from console.actions.commands import JobVerb
 from console.actions.preview import parsed
 from console.actions.record import Action, Said, Stage
 from console.monitor.snapshot import JobFacts, Level
+from console.views.how_far import is_progress, newest
+from console.views.lanes import copy_of
 from core.domain.reset import DONE
 from core.domain.text import safe
 from core.domain.ttl import in_words
@@ -26,8 +28,9 @@ REQUESTED = {
     JobVerb.DRAIN: "drained",
     JobVerb.CANCEL: "CANCELLED",
     JobVerb.VERIFY: "compared",
+    JobVerb.RETRY: "a try at once",
 }
-REFUSED = 3
+REFUSED, CANCELLED = 3, 130
 _OURS = "slotkeeper: "
 _STILL, _NOTHING = "quarantined", "nothing was done"
 _KINDS, _NAMED = ("missing", "extra", "different", "unsettled", "quarantined"), 20
@@ -47,6 +50,8 @@ def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
     if action.stage is Stage.GONE:
         return Level.UNKNOWN, "its process is gone without a word: killed? read what is observed"
     code, found = action.record.code or 0, parsed(said.out)
+    if code == CANCELLED:
+        return Level.WARNING, "cancelled"
     if code == 0:
         return Level.FINE, observed(found) or "done"
     why = complaint(said.err)[0] or observed(found)
@@ -62,6 +67,8 @@ def observed(found: Mapping[str, Any] | None) -> str:
         return _summed(_entries(found))
     if "verdict" in found:
         return safe(found["verdict"], 40)
+    if "polled" in found:
+        return safe(found.get("said", ""), 300)
     if "outcome" in found:
         return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
     done = found.get("done")
@@ -76,13 +83,22 @@ def observed(found: Mapping[str, Any] | None) -> str:
 
 def complaint(err: str) -> tuple[str, str]:
     """The last thing that a command complained of, and its hint."""
-    lines = err.splitlines()
+    lines = [line for line in err.splitlines() if not is_progress(line)]
     starts = [number for number, line in enumerate(lines) if line.startswith(_OURS)]
     if not starts:
         return safe(lines[-1], 400) if lines else "", ""
     first = starts[-1]
     hint = lines[first + 1].strip() if first + 1 < len(lines) and lines[first + 1].startswith("  ") else ""
     return safe(lines[first].removeprefix(_OURS), 400), safe(hint, 300)
+
+
+def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lines:
+    """The bar of what takes its time: as the command says it, else of the copy that its job makes."""
+    found = newest(said.err) or (copy_of(job) if job is not None else None)
+    if found is None:
+        return []
+    named = [(Level.REST, safe(found.what, 120))] if found.what != safe(key, 200) else []
+    return [*named, (Level.BUSY, found.drawn(ascii_only))]
 
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
@@ -94,6 +110,8 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
     if action.stage is Stage.GONE:
         level, text = verdict(action, said, now)
         return [(level, f"{name}: requested {wanted}, observed {shown}; {text}")]
+    if action.record.code == CANCELLED:
+        return [(Level.WARNING, f"{name}: cancelled after {took(action, now):.1f} s; nothing was changed")]
     state = safe(found["state"], 20) if found and found.get("state") else ""
     if action.record.code == 0:
         seen = state or observed(found) or shown
@@ -111,11 +129,17 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
 
 
 def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """How a slot command ended, per DN as the command saw it afterwards."""
+    """How a slot command ended, per DN as the command saw it afterwards.
+
+    A preflight's answers count as soon as they are said: nothing comes after them.
+    """
     level, text = verdict(action, said, now)
+    found = parsed(said.out) or {}
+    if "verdicts" in found and not action.over:
+        clear = bool(found.get("clear"))
+        return [(Level.FINE if clear else Level.WARNING, observed(found)), *_verdicts(found)]
     if not action.over or action.stage is Stage.GONE:
         return [(level, text)]
-    found = parsed(said.out) or {}
     done = found.get("done") if isinstance(found.get("done"), dict) else {}
     missed = set(done.get("missed", ()) if done else ())
     lanes = found.get("lanes") or (done or {}).get("result") or found.get("left") or {}

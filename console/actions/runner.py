@@ -61,11 +61,15 @@ class Runner:
         record = self._record(order)
         records.save(record)
         words = [*CHILD, str(records.folder.path), record.id, *self._command, *order.words]
+        streams = [records.stream(record.id, name) for name in ("out", "err")]
         try:
-            self._children[record.id] = _spawn(words)
+            self._children[record.id] = _spawn(words, *streams)
         except (OSError, ValueError) as error:
             records.save(replace(record, ended_at=self._clock.utc(), code=-1))
             raise Refused(f"{order.what}: the command cannot be started: {error}", "nothing was changed") from error
+        finally:
+            for one in streams:
+                os.close(one)
         self._forget_old(records)
         return record.id
 
@@ -95,6 +99,12 @@ class Runner:
         if id in self._ended:
             self._said[id] = found
         return found
+
+    def cancel(self, id: str) -> bool:
+        """Ask a command to break off, as Ctrl-C does; False where its process is gone, or not here."""
+        found = self.find(id)
+        command = found.record.command if found is not None and not found.over else None
+        return command is not None and processes.interrupt(command)
 
     def recent(self) -> list[Action]:
         """What was asked for lately, without dry runs; the newest first."""
@@ -153,10 +163,20 @@ class Runner:
                 self._said.pop(id, None)
 
 
-def _spawn(words: Sequence[str]) -> int:
-    """A child in a session of its own, without our terminal; nobody has to wait for it."""
-    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+def _spawn(words: Sequence[str], out: int, err: int) -> int:
+    """A child in a session of its own, without our terminal; nobody has to wait for it. It says what it says there."""
+    defaults = [signal.SIGPIPE, signal.SIGINT]  # a shell may have had ours ignore it, and `cancel` sends it
+    files = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, out, 1),
+        (os.POSIX_SPAWN_DUP2, err, 2),
+    ]
     with handover.passed() as given:
         return os.posix_spawn(
-            words[0], list(words), given.environment, file_actions=null, setsid=True, setsigdef=[signal.SIGPIPE]
+            words[0],
+            list(words),
+            given.environment,
+            file_actions=files,
+            setsid=True,
+            setsigdef=defaults,
         )

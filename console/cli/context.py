@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VALUED = "--config"
 FLAGS = ("--ascii", "--mono", "--read-only")
 COMPLETING = "_SLOTKEEPER_COMPLETE"
-"""Set by a shell that completes a command line; Typer's scripts make the name from the program's."""
+"""Set by a shell that completes a command line; the words are its arguments (`slotkeeper completion`)."""
 BY_CODE = "--exit-code"
 UNJUDGED = 3
 """The exit code of a monitoring plugin that could not judge ("unknown")."""
@@ -85,3 +85,13 @@ def judges(args: Sequence[str]) -> bool:
 def no_colour() -> bool:
     """Whether the environment asks for none."""
     return bool(os.environ.get("NO_COLOR"))
+
+
+def installed_version() -> str:
+    """The version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError, version  # loads the e-mail package
+
+    try:
+        return version("slotkeeper")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        return "unknown"

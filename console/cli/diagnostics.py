@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
 
+from console.cli import printed
 from core.domain.text import safe
 from core.errors import ErrorKind, SlotkeeperError
 from core.ownership import make_folder
@@ -90,9 +91,9 @@ def note(message: str) -> None:
 
 
 def _say(message: str, hint: str = "") -> None:
-    text = f"slotkeeper: {_clean(message)}\n"
+    text = f"slotkeeper: {printed.complete(_clean(message))}\n"
     if hint:
-        text += f"  {safe(hint, _TYPED)}\n"
+        text += f"  {printed.complete(safe(hint, _TYPED))}\n"
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

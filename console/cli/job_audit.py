@@ -14,11 +14,12 @@ from core.domain.audit import AuditLine
 from core.domain.job_view import JobView
 from core.domain.table import TableReport
 from core.domain.text import safe
+from core.domain.tries import TryAnswer, in_words
 from core.state.audit import Audit, intent, outcome
 from core.state.faults import StateError
 from core.state.sqlite import Store
 
-_Seen = TypeVar("_Seen", JobView, TableReport)
+_Seen = TypeVar("_Seen", JobView, TableReport, tuple[TryAnswer, ...])
 
 
 def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
@@ -37,6 +38,15 @@ def noted_table(
     state = next((one.state for one in known if one.source_table == table), "unknown")
     line = intent(action, f"job {job} table {table}", reason, {"state": state})
     return _noted(store, line, act, lambda found: found.state)
+
+
+def noted_try(
+    store: Store, job: str, table: str, reason: str, act: Callable[[], tuple[TryAnswer, ...]]
+) -> tuple[TryAnswer, ...]:
+    """The same of a try before its time."""
+    row, what = store.job(job), f"job {job} table {table}" if table else f"job {job}"
+    line = intent("jobs retry", what, reason, {"state": row.state.value if row else "never started"})
+    return _noted(store, line, act, lambda found: in_words(found) if found else "asked for")
 
 
 def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Callable[[_Seen], str]) -> _Seen:

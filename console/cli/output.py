@@ -20,6 +20,8 @@ from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 from pathlib import PurePath
 
+from console.cli import printed
+from console.cli.local_time import both
 from core.domain.position import Position
 from core.domain.text import safe
 from core.redaction import masked
@@ -34,7 +36,12 @@ _GLUE = "\ue000"
 
 def line(text: object = "", ascii_only: bool = False) -> None:
     """One line of text, made visible."""
-    _write(_cell(text, ascii_only, limit=10_000) + "\n")
+    _write(printed.complete(_cell(text, ascii_only, limit=10_000)) + "\n")
+
+
+def raw(text: str) -> None:
+    """One line for a program that takes a tab for one: made visible but for tabs."""
+    _write("\t".join(safe(each, 10_000) for each in text.split("\t")) + "\n")
 
 
 def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
@@ -42,7 +49,7 @@ def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
     indent = " " * (len(label) + 2)
     first = f"{label}  " if label else ""
     lines = textwrap.wrap(
-        _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), text.replace(_GLUE, "\\ue000")),
+        _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), printed.complete(text).replace(_GLUE, "\\ue000")),
         WIDTH,
         initial_indent=first,
         subsequent_indent=indent if label else "",
@@ -67,8 +74,8 @@ def table(
 
 
 def second(moment: datetime | None) -> str | None:
-    """A moment to the second, for people."""
-    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    """A moment to the second, for people: UTC, and the local time beside it."""
+    return None if moment is None else both(moment)
 
 
 def as_json(value: object) -> None:
@@ -116,7 +123,9 @@ def _cell(value: object, ascii_only: bool, limit: int = 500) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = safe(_plain(value) if isinstance(value, datetime | date | Enum | Position) else value, limit)
+    if isinstance(value, datetime):
+        return both(value)
+    text = safe(_plain(value) if isinstance(value, date | Enum | Position) else value, limit)
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 

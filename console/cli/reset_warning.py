@@ -12,26 +12,30 @@ from pathlib import Path
 from console.cli import diagnostics
 from core.config.load import default_state_dir, load_usable
 from core.config.model import NoConfig
+from core.domain.reset_files import MARKS
 from core.domain.text import typed
 from core.errors import SlotkeeperError
-from core.state.resets import marks
 
 
 def tell(args: Sequence[str]) -> None:
     """Warn of every unfinished reset in the state folder that this command line means."""
     folder = _folder(args)
-    for mark in marks(folder) if folder is not None else ():
+    if folder is None or not any((folder / MARKS).glob("*")):
+        return
+    from core.state.resets import marks  # loads what a reset is
+
+    for mark in marks(folder):
         where = f"{mark.table} {mark.slot}"
-        again = f"slotkeeper slots reset --resume {typed(mark.table, mark.slot)}"
+        again = f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`"
         diagnostics.warn(f"reset {mark.id} of {where} is unfinished: {again}")
 
 
 def _folder(args: Sequence[str]) -> Path | None:
     """The state folder as the command will find it; None where its configuration cannot be read: it says so itself."""
-    given = _value(args, "--state-dir")
+    given = option(args, "--state-dir")
     if given:
         return Path(given)
-    config = _value(args, "--config")
+    config = option(args, "--config")
     try:
         return load_usable(Path(config) if config else None, dict(os.environ)).state_dir
     except NoConfig:
@@ -40,7 +44,8 @@ def _folder(args: Sequence[str]) -> Path | None:
         return None
 
 
-def _value(args: Sequence[str], name: str) -> str:
+def option(args: Sequence[str], name: str) -> str:
+    """What an option was given on a command line, before anybody has parsed it; "" where it was not."""
     for place, word in enumerate(args):
         if word == "--":
             break

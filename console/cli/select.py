@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics
+from console.cli import completion, context, diagnostics
 from core.config import secrets, values
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig, tables
@@ -23,14 +23,31 @@ from core.domain.spec import JobSpec
 from core.errors import ConfigError
 from core.state.sqlite import Store
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name")]
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
-Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name")]
-Source = Annotated[str, typer.Option("--source", metavar="NAME", help="the table's source, where several have it")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name", autocompletion=completion.jobs)]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table", autocompletion=completion.tables_read)]
+Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name", autocompletion=completion.slots)]
+OneJob = Annotated[
+    str, typer.Argument(metavar="[JOB]", help="of this job only; default: of all", autocompletion=completion.jobs)
+]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="NAME",
+        help="the table's source, where several have it",
+        autocompletion=completion.sources,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
 OneJson = Annotated[bool, typer.Option("--json", help="one JSON object")]
 StateDir = Annotated[
-    Path | None, typer.Option("--state-dir", metavar="DIR", help="state folder; no configuration is read then")
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="state folder; no configuration is read then",
+        autocompletion=completion.files,
+    ),
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
 
@@ -50,6 +67,7 @@ OneTable = Annotated[
         metavar="TABLE",
         callback=_named,
         help="this source table of the job alone, while the others go on",
+        autocompletion=completion.tables_read,
     ),
 ]
 ConfirmJob = Annotated[str, typer.Option("--confirm", metavar="JOB", help="the job's name, typed again")]

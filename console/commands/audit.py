@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli import diagnostics, output, select
+from console.cli.local_time import SHORT, both
 from console.cli.select import OneJson, StateDir
 from core.domain.text import many
 from core.state.audit import Audit
@@ -39,7 +40,7 @@ def list_lines(
     if as_json:
         output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
     else:
-        rows = [[f"{one.at:%m-%d %H:%M:%S}Z", one.actor.who, one.action, one.what, one.said] for one in found.lines]
+        rows = [[both(one.at, SHORT), one.actor.who, one.action, one.what, one.said] for one in found.lines]
         output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
     if found.damaged:
         diagnostics.warn(f"{many(found.damaged, 'line')} of {audit.file} cannot be read")

@@ -7,15 +7,17 @@ stdout.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -23,16 +25,20 @@ from typing import Annotated
 
 import typer
 
-from console.cli import diagnostics, output, select
-from console.commands import demo_incident, watch
+from console import demos
+from console.cli import completion, diagnostics, output, select
+from console.commands import demo_incident, demo_stop, watch
 from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
 from console.tui import startup
+from console.views import demo_result
 from core.config import handover, values
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
+from core.domain.text import typed
 from core.embedded.incidents import registry
 from core.embedded.incidents.record import Incident
+from core.embedded.orders import TABLE
 from core.errors import ConfigError
 from core.verify.comparison import Comparison
 
@@ -77,15 +83,30 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
+def _incidents() -> list[tuple[str, str]]:
+    return [(demo_incident.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
+
+
 SparkMaster = Annotated[
     str, typer.Option(parser=_master, metavar="MASTER", help="local[N], local-cluster[2,1,1024] or spark://host:port")
 ]
-SparkSecretFile = Annotated[Path | None, typer.Option(help="file with the secret of a spark:// cluster")]
+SparkSecretFile = Annotated[
+    Path | None, typer.Option(help="file with the secret of a spark:// cluster", autocompletion=completion.files)
+]
 
 
 WhichIncident = Annotated[
-    str, typer.Option("--incident", metavar="NAME", help="make this happen meanwhile; list: which there are")
+    str,
+    typer.Option(
+        "--incident",
+        metavar="NAME",
+        help="make this happen meanwhile; list: which there are",
+        autocompletion=_incidents,
+    ),
 ]
+
+
+app.command()(demo_stop.stop)
 
 
 @app.callback(invoke_without_command=True)
@@ -111,6 +132,8 @@ def demo(
 
     --incident NAME makes something go wrong in it, and says what to try; headless it is seen, refused and cured too.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     if incident == demo_incident.LIST:
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
@@ -129,22 +152,26 @@ def demo(
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
     """The demo with a night in it; whether all of it went as the runbook says."""
     run = Demo(replace(options, sink_options=night.options, small_disk=night.small_disk), diagnostics.note)
+    with demos.noted(run.folder, os.environ):
+        values, fine = _played(run, night, headless)
+    _show(values, as_json)
+    return fine
+
+
+def _played(run: Demo, night: Incident, headless: bool) -> tuple[dict[str, object], bool]:
     try:
         run.prepare()
         run.start_job()
         run.start_writers()
         if headless:
             played = demo_incident.play_headless(run, night)
-            values, fine = played.values(), played.fine
-        else:
-            values, fine = demo_incident.play_watched(run, night, lambda turn: _watch(run, turn)), True
+            return played.values(), played.fine
+        return demo_incident.play_watched(run, night, lambda turn: _watch(run, turn)), True
     except KeyboardInterrupt:
         diagnostics.note("stopping")
         raise typer.Exit(130) from None
     finally:
         run.close()
-    _show(values, as_json)
-    return fine
 
 
 def _watch(run: Demo, turn: Callable[[], None]) -> None:
@@ -161,8 +188,15 @@ def _watch(run: Demo, turn: Callable[[], None]) -> None:
 
 def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) -> bool:
     """The ordinary demo; whether both tables are equal at its end."""
-    began = time.monotonic()
     run = Demo(options, diagnostics.note)
+    with demos.noted(run.folder, os.environ):
+        verdict = _compared(run, options, headless, keep)
+    _show(verdict, as_json)
+    return bool(verdict["verified"])
+
+
+def _compared(run: Demo, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
+    began = time.monotonic()
     kept = False
     try:
         verdict = _run(run, options, View.LINES if headless else view_here())
@@ -170,6 +204,7 @@ def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) ->
         if keep:
             kept = True
             _say_how_to_attach(run)
+        return verdict
     except KeyboardInterrupt:
         diagnostics.note("stopping")
         raise typer.Exit(130) from None
@@ -178,8 +213,6 @@ def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) ->
             run.detach()
         else:
             run.close()
-    _show(verdict, as_json)
-    return bool(verdict["verified"])
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -360,27 +393,28 @@ def _show(verdict: dict[str, object], as_json: bool) -> None:
     if as_json:
         output.as_json(verdict)
         return
-    output.table(["figure", "value"], list(map(list, _figures(verdict))))
-
-
-def _figures(verdict: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """The verdict's figures, those within a figure by both names.
-
-    >>> list(_figures({"seed": 1, "latency_ms": {"p50": 2.5, "p99": None}}))
-    [('seed', 1), ('latency_ms p50', 2.5), ('latency_ms p99', None)]
-    """
-    for name, value in verdict.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{name} {inner}", one) for inner, one in value.items())
-        else:
-            yield name, value
+    said = demo_result.sentence(verdict)
+    if said:
+        output.line(said)
+    for words, value in demo_result.rows(verdict):
+        output.line(f"{words:<36}  {output.second(value) if isinstance(value, datetime) else value}")
 
 
 def _say_how_to_attach(run: Demo) -> None:
-    warehouse, sink = run.warehouse, run.sink
-    assert warehouse is not None and sink is not None
     for line in run.sessions():
         diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
-    diagnostics.note(f"end it: slotkeeper --config {run.config} jobs stop {JOB}; then stop the servers by their pids:")
-    diagnostics.note(f"kill {warehouse.server.pid} {sink.pid}")
+    diagnostics.note(f"a mirror of your own: {_invitation(run)}")
+    diagnostics.note("end all of it: slotkeeper demo stop")
+
+
+def _invitation(run: Demo) -> str:
+    """What is typed for another mirror between the same servers."""
+    assert run.loaded is not None
+    source, sink = run.loaded.sources["dws1"].endpoint, run.loaded.sinks["mart"].endpoint
+    words = [
+        f"slotkeeper init --{name} {one.user}@{one.host}:{one.port}/{one.database}"
+        f" --{name}-password-file {typed(one.password.ref)}"
+        for name, one in (("source", source), ("sink", sink))
+    ]
+    return " ".join(words).replace(" slotkeeper init", "") + f" --table {TABLE}"

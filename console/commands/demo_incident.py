@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from console.cli import diagnostics, output
+from console.cli.local_time import CLOCK, both
 from console.demo import Demo
 from core.domain.job import JobState
 from core.embedded.incidents import play
@@ -85,7 +86,7 @@ def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
 
 def say_made(made: Made) -> None:
     """When it began, and what was done."""
-    diagnostics.note(f"t0 {made.since:%H:%M:%S} UTC: {made.text}")
+    diagnostics.note(f"t0 {both(made.since, CLOCK)}: {made.text}")
 
 
 # -- headless ---------------------------------------------------------------------------------------------------------

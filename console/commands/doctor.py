@@ -25,7 +25,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from console.cli import context, diagnostics, output, select
+from console.cli import completion, context, diagnostics, output, select
 from console.cli.select import OneJson, Reason
 from core.bounded import TooLong, output_of, text_of
 from core.config import handover
@@ -67,7 +67,12 @@ _WORKERS = f"its workers need Python with {WORKERS_NEED}, and each password_file
 _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base in ("usr/lib", "run", "etc")))
 
 
-Probed = Annotated[str, typer.Option("--probe", metavar="SOURCE", help="ask how this cluster behaves, and keep it")]
+Probed = Annotated[
+    str,
+    typer.Option(
+        "--probe", metavar="SOURCE", help="ask how this cluster behaves, and keep it", autocompletion=completion.sources
+    ),
+]
 Schema = Annotated[str, typer.Option("--probe-schema", metavar="SCHEMA", help="where the scratch tables are made")]
 Execute = Annotated[bool, typer.Option("--execute", help="probe a source that is PROD")]
 Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]

@@ -12,12 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import context, diagnostics, output, select
-from console.cli.select import ConfirmJob, Job, Json
+from console.cli import context, diagnostics, output, printed, select
+from console.cli.local_time import SHORT, both
+from console.cli.select import ConfirmJob, Job, Json, OneJob
 from core.config.model import Loaded
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
 from core.domain.spec import JobSpec
-from core.domain.text import many
+from core.domain.text import many, typed
 from core.errors import ConfigError, Refused
 from core.services import quarantine
 from core.state.folder import StateFolder
@@ -25,6 +26,7 @@ from core.state.folder import StateFolder
 app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
 
 _ALL = "all"
+_QUARANTINED = EntryState.QUARANTINED.value
 _STATES = [*(state.value for state in EntryState), _ALL]
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
@@ -40,10 +42,8 @@ def errors() -> None:
 @app.command("list")
 def list_entries(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="only of this job")] = "",
-    state: Annotated[
-        str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")
-    ] = "quarantined",
+    job: OneJob = "",
+    state: Annotated[str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")] = _QUARANTINED,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="at most so many of the newest")] = 100,
     before: Annotated[int | None, typer.Option("--before", metavar="ID", help="older than this entry")] = None,
     as_json: Json = False,
@@ -57,6 +57,9 @@ def list_entries(
     found = sorted(found, key=lambda entry: (entry.quarantined_at, entry.id), reverse=True)[:limit]
     if as_json:
         output.as_json({"entries": [_values(entry) for entry in found]})
+        return
+    if not found:
+        output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
         return
     columns = ["id", "quarantined", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
     output.table(columns, map(_row, found), select.ascii_only(ctx))
@@ -74,7 +77,7 @@ def show(
     with quarantine.polling(spec) as rows:
         entry = rows.entry(id)
     if entry is None or not quarantine.is_of(entry, spec):
-        raise Refused(f"there is no entry {id} of job {job}", f"slotkeeper errors list {job}")
+        raise Refused(f"there is no entry {id} of job {job}", f"`slotkeeper errors list {typed(job)}` has them")
     if as_json:
         output.as_json({**_values(entry), "values": dict(entry.values)})
         return
@@ -126,9 +129,9 @@ def discard(
     if confirm != job:
         raise Refused(f"the name typed is not {job!r}", f"--confirm {job}")
     if rows != len(wanted):
-        typed = "nothing" if rows is None else str(rows)
+        said = "nothing" if rows is None else str(rows)
         some = many(len(wanted), "entry", "entries")
-        raise Refused(f"{some} would be given up, typed was {typed}", f"--rows {len(wanted)}")
+        raise Refused(f"{some} would be given up, typed was {said}", f"--rows {len(wanted)}")
     _tell(ctx, _discarded(loaded, spec, wanted, reason), as_json)
 
 
@@ -155,6 +158,9 @@ def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:
     if as_json:
         output.as_json({"entries": [{**_outcome(one), "sqlstate": one.sqlstate} for one in found]})
         return
+    if not found:
+        output.line("no rows are in quarantine: nothing was done")
+        return
     rows = [[one.id, one.state.value, said] for one in found for said in [_outcome(one)["outcome"]]]
     output.table(["id", "state", "outcome"], rows, select.ascii_only(ctx))
 
@@ -172,8 +178,8 @@ def _outcome(one: Replayed) -> dict[str, Any]:
 
 def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: bool, as_json: bool) -> None:
     named = "--all" if every else " ".join(map(str, wanted))
-    typed = f"--execute --reason TEXT --confirm {job.name} --rows {len(wanted)}"
-    how = f"slotkeeper errors discard {job.name} {named} {typed}"
+    consent = f"--execute --reason TEXT --confirm {typed(job.name)} --rows {len(wanted)}"
+    how = printed.complete(f"slotkeeper errors discard {typed(job.name)} {named} {consent}")
     if as_json:
         output.as_json({"executed": False, "ids": list(wanted), "how": how})
         return
@@ -185,7 +191,7 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
 
 
 def _row(entry: QuarantineEntry) -> list[object]:
-    place = [entry.id, f"{entry.quarantined_at:%m-%d %H:%M:%S}Z", entry.job, entry.shard, entry.position, entry.kind]
+    place = [entry.id, both(entry.quarantined_at, SHORT), entry.job, entry.shard, entry.position, entry.kind]
     return [*place, ", ".join(entry.key), entry.state.value, entry.sqlstate, entry.where, entry.message]
 
 
@@ -197,4 +203,4 @@ def _values(entry: QuarantineEntry) -> dict[str, object]:
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
-    return f"{value:%Y-%m-%d %H:%M:%S}Z" if isinstance(value, datetime) else str(value)
+    return both(value) if isinstance(value, datetime) else str(value)

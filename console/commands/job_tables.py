@@ -14,10 +14,11 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.job_audit import noted_table
-from console.monitor.health import living_tables
+from console.monitor.why import living_tables
 from core.config.model import Loaded
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
+from core.domain.lock_wait import LockWait
 from core.domain.spec import JobSpec
 from core.domain.table import TableReport, amiss, to_do
 from core.domain.text import typed
@@ -45,7 +46,7 @@ def steer(
 ) -> None:
     """Ask something of one table of a running job, wait for the effect, tell it in one line."""
     if loaded is not None and job in loaded.jobs:
-        _refuse_whole(loaded.jobs[job])
+        refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
         patience = TablePatience(wait, partial(_progress, job))
@@ -73,8 +74,9 @@ class Since(Protocol):
 
 
 def as_values(one: Since) -> dict[str, object]:
-    """Such a thing as JSON values: its time is one."""
-    return {**dataclasses.asdict(one), "since": moment(one.since)}
+    """Such a thing as JSON values: its time is one, and so are those of who is in front where it is a wait."""
+    found = {**dataclasses.asdict(one), "since": moment(one.since)}
+    return found | ({"blockers": list(map(as_values, one.blockers))} if isinstance(one, LockWait) else {})
 
 
 def _ascii(ctx: typer.Context) -> bool:
@@ -90,7 +92,7 @@ def _progress(job: str, table: TableReport) -> None:
     diagnostics.note(f"{job} {table.source_table}: {table.state}")
 
 
-def _refuse_whole(spec: JobSpec) -> None:
+def refuse_whole(spec: JobSpec) -> None:
     """Raise Refused where no table of the job can go on without the others."""
     if len(spec.channels) == 1:
         refuse_one_table(spec.name)

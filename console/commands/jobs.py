@@ -7,9 +7,7 @@ Next door: `core.launch.control` does it and waits for the effect; `core.launch.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -17,43 +15,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.cli import diagnostics, output, select
-from console.cli.job_audit import noted
+from console.cli import diagnostics, later, output, select
 from console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
-from console.commands import job_tables
-from console.monitor.health import living_tables, why_of
+from console.monitor.why import living_tables, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
-from core.domain.elapsed import elapsed
-from core.domain.job import JobEvent, JobState, transition
+from core.domain.job import JobEvent, JobState, WantedState, transition
 from core.domain.job_view import Identity, JobView
+from core.domain.remedy import first_act, for_job, until_started
 from core.domain.report import JobReport
 from core.domain.verified import Verified, in_a_phrase
-from core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
-from core.judgement.limits import LIMITS
-from core.launch import control
-from core.launch.control import START_LOCK, Patience, refuse_open_reset
+from core.errors import ConfigError, Refused
+from core.judgement.limits import LIMITS, Limits
 from core.launch.log import last_lines
-from core.launch.tables import Ask
 from core.launch.view import observe, observe_all
-from core.state.audit import Audit, intent
 from core.state.sqlite import Store
 from core.state.verified import last
 
 if TYPE_CHECKING:
-    from core.domain.spec import JobSpec
+    from console.cli import job_audit
+    from console.commands import job_drain, job_retry, job_tables
+    from core.launch import control, tables
+else:  # `jobs list` is asked every few seconds by somebody's script
+    job_audit = later.module("console.cli.job_audit")
+    job_drain = later.module("console.commands.job_drain")
+    job_retry = later.module("console.commands.job_retry")
+    job_tables = later.module("console.commands.job_tables")
+    control = later.module("core.launch.control")
+    tables = later.module("core.launch.tables")
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 
 _SHOWN_EVENTS = 10
 _REFUSED = "refused by the configuration"
 LOCK_SECONDS = 5.0
-POLL_SECONDS = 0.5
-_PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
-_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP, JobState.PENDING)
-"""States in which draining may be waited for: one that was resumed a moment ago is PENDING, and streams soon."""
-NOT_KNOWN = "?"
-_DATED = {"tables", "conditions"}
+_WANTED = {WantedState.RUN: "running", WantedState.PAUSE: "paused", WantedState.STOP: "stopped"}
+_DATED = ("tables", "conditions", "lock_waits")
 """What of a report says since when, in seconds: JSON has times."""
 
 Wait = Annotated[
@@ -119,7 +116,7 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         proof = {"verified": verified.get(job)}
         output.as_json({**_brief(view), **proof, "report": _report(view.report), "errors": errors, "events": events})
         return
-    _show_head(ctx, view)
+    _show_head(ctx, view, loaded.alerts.limits if loaded is not None else LIMITS)
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
     if view.report is not None and view.report.lanes:
         table = any(lane.label for lane in view.report.lanes)
@@ -160,15 +157,25 @@ def start(
     seconds = 0 if no_wait else wait
     if table:
         job_tables.refuse_take_over(take_over)
-        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, Ask.START, seconds, reason, as_json)
+        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, seconds, reason, as_json)
         return
     config, patience = str(loaded.path.absolute()), _patience(seconds)
     with Store.open(loaded.state_dir) as store:
         job_tables.tell_taken_out(store, spec)
+        _warn_of_its_end(store, job)
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
-        view = noted(store, "jobs start", job, reason, act)
+        view = job_audit.noted(store, "jobs start", job, reason, act)
         job_tables.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
+
+
+def _warn_of_its_end(store: Store, job: str) -> None:
+    """What had to be done by hand since a job has FAILED: without that it comes up, and soon ends so again."""
+    row = store.job(job)
+    act = first_act(until_started(row.safe, job)) if row is not None and row.state is JobState.FAILED else ""
+    if row is not None and act:
+        ended = f" ({row.trouble})" if row.trouble else ""
+        diagnostics.warn(f"job {job} has FAILED{ended}, and ends so again unless this is done: {act}")
 
 
 @app.command()
@@ -183,25 +190,24 @@ def restart(
     """Stop a job where it runs, and start it with the configuration as it is now; --table: one table, as configured."""
     loaded, spec = select.starting(ctx, job)
     if table:
-        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, Ask.RESTART, wait, reason, as_json)
+        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, wait, reason, as_json)
         return
     config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
         store.register_job(job, config)
         job_tables.tell_taken_out(store, spec)
-        view = noted(
+        _warn_of_its_end(store, job)
+        view = job_audit.noted(
             store, "jobs restart", job, reason, partial(control.restart, store, job, config, patience=patience)
         )
         job_tables.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
-def _steering(
-    verb: Callable[[Store, str, Patience | None], JobView], reached: Callable[[JobView], bool], help: str
-) -> None:
+def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
     """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
 
-    @app.command(verb.__name__, help=help)
+    @app.command(verb, help=help)
     def steer(
         ctx: typer.Context,
         job: Job,
@@ -213,22 +219,47 @@ def _steering(
     ) -> None:
         loaded, folder = _place(ctx, state_dir)
         if table:
-            job_tables.steer(ctx, folder, loaded, job, table, Ask(verb.__name__), wait, reason, as_json)
+            job_tables.steer(ctx, folder, loaded, job, table, tables.Ask(verb), wait, reason, as_json)
             return
         with Store.open(folder) as store:
             select.refuse_refused(loaded, store, job)
             observe(store, job)
-            view = noted(store, f"jobs {verb.__name__}", job, reason, partial(verb, store, job, _patience(wait)))
+            view = job_audit.noted(
+                store, f"jobs {verb}", job, reason, partial(getattr(control, verb), store, job, _patience(wait))
+            )
         _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
 
 
 _steering(
-    control.stop,
+    "stop",
     lambda view: not view.state.is_open and not view.lives,
     "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
-_steering(control.pause, lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
-_steering(control.resume, lambda view: view.state.has_process, "Let a paused job go on.")
+_steering("pause", lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
+_steering("resume", lambda view: view.state.has_process, "Let a paused job go on.")
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    job: Job,
+    wait: Wait = _WAIT,  # type: ignore[assignment]
+    table: OneTable = "",
+    reason: Reason = "",
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Try at once what waits for its next try, and poll at once what waits for its next poll.
+
+    A try is counted as any other. A login that was refused waits for its time: it has one try left.
+    """
+    loaded, folder = _place(ctx, state_dir)
+    if table and loaded is not None and job in loaded.jobs:
+        job_tables.refuse_whole(loaded.jobs[job])
+    with Store.open(folder) as store:
+        select.refuse_refused(loaded, store, job)
+        observe(store, job)
+        job_retry.retried(ctx, store, job, table, wait, reason, as_json)
 
 
 @app.command("ensure")
@@ -249,7 +280,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
         def start_again(view: JobView) -> JobView:
             if view.name in refused:
                 raise refused[view.name]
-            return noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
+            return job_audit.noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
 
         found = ensure(store, start_again)
         if loaded is not None:
@@ -296,6 +327,7 @@ def cancel(
     # `jobs list` must load no database driver
     from core.services.audit import audited
     from core.slots.change import Done
+    from core.state.audit import Audit, intent
 
     if confirm != job:
         raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")
@@ -303,10 +335,10 @@ def cancel(
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
     with Store.open(select.state_of(ctx, state_dir)[1]) as store:
         observe(store, job)
-        with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
+        with store.folder.locked(job, control.START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
             _refuse_unless_at_rest(view)
-            refuse_open_reset(store, job)
+            control.refuse_open_reset(store, job)
 
             def act() -> Done:
                 store.apply(job, JobEvent.CANCELLED, reason)
@@ -333,26 +365,7 @@ def drain(
     The job goes on running and registering. 0: now; 1: not within the time, with what is left per DN.
     """
     loaded, spec = select.job_of(ctx, job)
-    tables = [channel.source_table for channel in spec.channels]
-    end = time.monotonic() + wait
-    shown: Mapping[str, str] = {}
-    with Store.open(loaded.state_dir) as store:
-        view = _streaming(store, job)
-        while True:
-            try:
-                left = _left(loaded, spec, tables)
-            except SlotkeeperError as error:
-                if error.kind not in _PASSING:
-                    raise
-                left = {NOT_KNOWN: error.message}
-            if not left or time.monotonic() >= end:
-                break
-            if shown != left:
-                diagnostics.note(f"{job}: {_left_in_words(left)}")
-                shown = left
-            time.sleep(POLL_SECONDS)
-            view = _streaming(store, job, exit_code=True)
-    _tell_drained(ctx, job, tables, left, view, as_json)
+    job_drain.drain(ctx, loaded, spec, wait, as_json)
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
@@ -364,11 +377,11 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
         raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
 
 
-def _patience(wait: float) -> Patience:
+def _patience(wait: float) -> control.Patience:
     def progress(view: JobView) -> None:
         diagnostics.note(f"{view.name}: {view.state.value}{_bracketed(view.reason)}")
 
-    return Patience(wait, progress)
+    return control.Patience(wait, progress)
 
 
 def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:
@@ -380,18 +393,18 @@ def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def _show_head(ctx: typer.Context, view: JobView) -> None:
+def _show_head(ctx: typer.Context, view: JobView, limits: Limits) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
         ("state", view.state),
-        ("wanted", view.wanted),
+        ("wanted", _WANTED.get(view.wanted) if view.wanted else None),
         ("reason", why_of(view)),
-        ("do", view.safe or job_tables.to_do_first(view)),
+        ("do", for_job(view.safe, view.name) or job_tables.to_do_first(view)),
         ("started", output.second(view.started_at)),
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
         ("supervisor", _who(view.supervisor, view.supervisor_alive)),
-        ("reported", _reported(view)),
+        ("reported", _reported(view, limits)),
         ("config", view.config),
     ]
     for label, value in rows:
@@ -399,27 +412,27 @@ def _show_head(ctx: typer.Context, view: JobView) -> None:
             output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
 
 
-def _reported(view: JobView) -> str | None:
+def _reported(view: JobView, limits: Limits) -> str | None:
     """When its driver reported last; how long ago, where a living one should have since."""
     at = output.second(view.reported_at)
     if view.reported_at is None or not view.driver_alive or not view.reported:
         return at
     silent = (SystemClock().utc() - view.reported_at).total_seconds()
-    return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > LIMITS.silent_warning else at
+    return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
 
 
 def _brief(view: JobView) -> dict[str, object]:
     """A look as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {"job": found.pop("name"), **found, "tables": list(map(job_tables.as_values, living_tables(view)))}
+    return {"job": found.pop("name"), **found, "tables": [job_tables.as_values(one) for one in living_tables(view)]}
 
 
 def _report(report: JobReport | None) -> dict[str, object] | None:
     if report is None:
         return None
     found = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
-    return found | {name: list(map(job_tables.as_values, found[name])) for name in _DATED & found.keys()}
+    return found | {name: [job_tables.as_values(one) for one in found[name]] for name in _DATED}
 
 
 def _never_started(name: str) -> dict[str, object]:
@@ -442,77 +455,9 @@ def _bracketed(text: str) -> str:
     return f" ({text})" if text else ""
 
 
-# -- cancel and drain -------------------------------------------------------------------------------------------------
-
-
-def _left(loaded: Loaded, spec: JobSpec, tables: list[str]) -> Mapping[str, str]:
-    """What is unread by DN, or by table and DN where the job reads several."""
-    from core.services import slot_commands
-    from core.slots.status.preflight import left_by_shard
-
-    found: dict[str, str] = {}
-    for table in tables:
-        left = left_by_shard(slot_commands.preflight(loaded, spec.source.name, table, lambda jobs: ()))
-        found |= {spec.lane_name(table, shard): said for shard, said in left.items()}
-    return found
-
-
-def _tell_drained(
-    ctx: typer.Context, job: str, tables: list[str], left: Mapping[str, str], view: JobView, as_json: bool
-) -> None:
-    at, table = SystemClock().utc(), ", ".join(tables)
-    until = f"until the next commit on {table}; the job reads and registers that again by itself"
-    if as_json:
-        quiet = _quiet_seconds(view, at)
-        output.as_json(
-            {
-                "job": job,
-                "table": table,
-                "drained": not left,
-                "at": at,
-                "holds": until,
-                "quiet_seconds": quiet,
-                "left": left,
-            }
-        )
-    elif left:
-        output.line(f"{job}: not drained: {_left_in_words(left)}", select.ascii_only(ctx))
-    else:
-        output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
-        output.line(f"it holds {until}", select.ascii_only(ctx))
-    if left:
-        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-
-
-def _quiet_seconds(view: JobView, now: datetime) -> float | None:
-    """How long ago the job last applied a change, as far as this run of it knows."""
-    if view.report is None or view.reported_at is None:
-        return None
-    ages = [lane.last_commit_age for lane in view.report.lanes if lane.last_commit_age is not None]
-    past = elapsed(view.reported_at, now)
-    return round(min(ages) + past, 1) if ages and past is not None else None
-
-
-def _streaming(store: Store, job: str, exit_code: bool = False) -> JobView:
-    """The job while it streams; Refused (or, later on, exit code 1) where it does not."""
-    view = observe(store, job)
-    if view.state in _STREAMING and view.lives:
-        return view
-    why = f": {view.reason}" if view.reason else ""
-    text = f"job {job} is {view.state.value}{why}; draining needs a job that is RUNNING or CATCHING UP"
-    if exit_code:
-        diagnostics.warn(text)
-        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-    raise Refused(text, f"`slotkeeper jobs start {job}`")
-
-
 def _refuse_unless_at_rest(view: JobView) -> None:
     transition(view.state, JobEvent.CANCELLED)
     if view.elsewhere:
         raise Refused(f"job {view.name} was started elsewhere and may live there", "stop it there first")
     if view.lives:
         raise Refused(f"a process of job {view.name} still lives", f"`slotkeeper jobs stop {view.name}` first")
-
-
-def _left_in_words(left: Mapping[str, str]) -> str:
-    return "; ".join(text if shard == NOT_KNOWN else f"{shard}: {text}" for shard, text in left.items())

@@ -7,12 +7,11 @@ The sinks themselves are asked, each for at most a few seconds; nothing is locke
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated
 
 import typer
 
 from console.cli import context, diagnostics, output, select
-from console.cli.select import OneJson
+from console.cli.select import OneJob, OneJson
 from console.views.locks import NOBODY, shown, values
 from core.clock import SystemClock
 from core.domain.lock_wait import LockWait, locked
@@ -25,7 +24,7 @@ app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at 
 @app.command()
 def locks(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="the sessions of this job only; default: of all")] = "",
+    job: OneJob = "",
     as_json: OneJson = False,
 ) -> None:
     """Which sessions of ours wait for a lock at the sinks, since when, and who is in front. Only looks.

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +23,7 @@ import typer
 import typer.core
 import typer.main
 
-from console.cli import diagnostics, output
+from console.cli import context, diagnostics, output, typer_patch
 from console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
 from console.tui import startup
 
@@ -40,6 +41,7 @@ class Entry:
 
 COMMANDS: dict[str, Entry] = {
     "demo": Entry("console.commands.demo", "try everything on this machine, without a warehouse", group=False),
+    "init": Entry("console.commands.init", "a first mirror of your own: a few questions, then it starts", group=False),
     "run": Entry("console.commands.run", "run one job in the foreground", group=False),
     "jobs": Entry("console.commands.jobs", "list, start, pause, stop, drain and cancel jobs"),
     "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
@@ -52,6 +54,8 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry("console.commands.status", "one answer for monitoring", group=False),
     "doctor": Entry("console.commands.doctor", "check what jobs need on this machine and at the servers", group=False),
     "config": Entry("console.commands.config", "check and show the configuration"),
+    "completion": Entry("console.commands.completion", "let bash, zsh or fish complete what is typed", group=False),
+    "man": Entry("console.commands.man", "the manual page", group=False),
 }
 
 if TYPE_CHECKING:
@@ -120,29 +124,27 @@ def hoisted(args: Sequence[str]) -> list[str]:
     return front + rest
 
 
-def installed_version() -> str:
-    """The version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError, version  # loads the e-mail package
-
-    try:
-        return version("slotkeeper")
-    except PackageNotFoundError:  # run from a folder that was never installed
-        return "unknown"
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
-app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
+def _files(incomplete: str) -> list[tuple[str, str]]:
+    from console.cli import completion  # only where a shell asks
+
+    return completion.files(incomplete)
 
 
 def _version(asked: bool) -> None:
     if asked:
-        output.line(f"slotkeeper {installed_version()}")
+        output.line(f"slotkeeper {context.installed_version()}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
 def root(
     ctx: typer.Context,
-    config: Annotated[Path | None, typer.Option("--config", help="configuration file", metavar="FILE")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="configuration file", metavar="FILE", autocompletion=_files)
+    ] = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="plain ASCII only")] = False,
     mono: Annotated[bool, typer.Option("--mono", help="no colours; NO_COLOR does the same")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="the console can change nothing")] = False,
@@ -160,18 +162,42 @@ def root(
 
 
 def main_command() -> _Command:
-    """The root as what Typer can run, with --install-completion and --show-completion."""
+    """The root as what Typer can run."""
+    typer_patch.convert_what_was_typed()
     return typer.main.get_command(app)
 
 
-def complete() -> int:
-    """Answer a shell that completes a command line: what it asks is in the environment, and the answer is all we say.
+def complete(words: Sequence[str]) -> int:
+    """Answer a shell that completes a command line of these words, the last of which may be "" or half typed.
 
-    Whatever else were written would land in somebody's prompt.
+    An offer a line, and nothing else: whatever else were written would land in somebody's prompt.
     """
-    with suppress(Exception, SystemExit):
-        main_command().main(args=[], prog_name=PROGRAM)
+    from console.cli import completion
+
+    found: list[completion.Offer] = []
+    with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
+        found = completion.offers(main_command(), _names, completed(words))
+    for offer in found:
+        files = offer.help == completion.FILES
+        output.raw("\t" if files else f"{offer.word}\t{' '.join(offer.help.split())}" if offer.help else offer.word)
     return int(diagnostics.ExitCode.FINE)
+
+
+def completed(words: Sequence[str]) -> list[str]:
+    """Words of a command line as the parser takes them, the last one as it stands.
+
+    bash counts "=" as a word of its own (COMP_WORDBREAKS).
+
+    >>> completed(["jobs", "list", "--config", "c", "--st"]), completed(["slots", "--source", "=", "dw"])
+    (['--config', 'c', 'jobs', 'list', '--st'], ['slots', '--source', 'dw'])
+    """
+    whole = [word for place, word in enumerate(words) if word != "=" or not words[place - 1].startswith("--")]
+    last = "" if list(words[-1:]) == ["="] else whole.pop() if whole else ""
+    return [*(whole if whole[-1:] == [VALUED] else hoisted(whole)), last]
+
+
+def _names() -> list[tuple[str, str]]:
+    return [(name, entry.help) for name, entry in COMMANDS.items()]
 
 
 def run(args: Sequence[str]) -> int:
@@ -180,8 +206,6 @@ def run(args: Sequence[str]) -> int:
         result = main_command().main(args=hoisted(args), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
-    except SystemExit as ended:  # the options that install completion end so
-        return ended.code if isinstance(ended.code, int) else int(diagnostics.ExitCode.FAILED)
     except typer.TyperException as error:
         code = int(diagnostics.usage(error.format_message().rstrip("."), _what_there_is(error)))
         return UNJUDGED if judges(args) else code
@@ -194,9 +218,9 @@ def _what_there_is(error: typer.TyperException) -> str:
     >>> _what_there_is(typer.TyperException("no"))
     'slotkeeper --help lists what there is'
     """
-    context = getattr(error, "ctx", None)
-    if context is None:
+    failed = getattr(error, "ctx", None)
+    if failed is None:
         return f"{PROGRAM} --help lists what there is"
-    verbs = getattr(context.command, "commands", {}) if context.invoked_subcommand is None else {}
+    verbs = getattr(failed.command, "commands", {}) if failed.invoked_subcommand is None else {}
     one = f"one of {', '.join(verbs)}; " if verbs else ""
-    return f"{one}{context.command_path} --help {'says more' if verbs else 'lists what there is'}"
+    return f"{one}{failed.command_path} --help {'says more' if verbs else 'lists what there is'}"

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import context, output, select
+from console.cli import completion, context, output, select
 from console.cli.select import Json, Source, Table
 from console.views import binlog
 from console.views.binlog import Shown
@@ -26,9 +26,20 @@ LATEST = "latest"
 TYPES = "IdBU"
 
 Slot = Annotated[
-    str, typer.Option("--slot", metavar="SLOT", help="from where this slot stands; default: the job's, if it is one")
+    str,
+    typer.Option(
+        "--slot",
+        metavar="SLOT",
+        help="from where this slot stands; default: the job's, if it is one",
+        autocompletion=completion.slots,
+    ),
 ]
-Dn = Annotated[str, typer.Option("--dn", metavar="NAME", help="default: where the slot lies furthest back")]
+Dn = Annotated[
+    str,
+    typer.Option(
+        "--dn", metavar="NAME", help="default: where the slot lies furthest back", autocompletion=completion.dns
+    ),
+]
 From = Annotated[str, typer.Option("--from", metavar="N", help="from this place on, as the rows show it")]
 To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this place")]
 Time = Annotated[str, typer.Option("--time", metavar="TIME", help="from the first record at or after it (RFC 3339)")]

@@ -15,15 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import context, diagnostics, output, select
+from console.cli import completion, context, diagnostics, output, select
 from console.cli.select import ConfirmSlot, Json, Slot, Table
-from console.monitor.health import living_tables
+from console.monitor.why import living_tables
 from core.clock import SystemClock
 from core.config.model import Loaded
 from core.domain import reset_text
 from core.domain.job import JobEvent, JobState, WantedState, transition
 from core.domain.job_view import JobView
-from core.domain.reset import BACKUPS, DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
+from core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
+from core.domain.reset_files import BACKUPS
 from core.domain.spec import JobSpec
 from core.domain.table import AS_THE_JOB, TableReport
 from core.domain.text import typed
@@ -58,10 +59,15 @@ Points = Annotated[
     list[str] | None, typer.Option("--point", metavar="DN=PLACE", help="with --to point: per DN, or one place for all")
 ]
 Time = Annotated[str, typer.Option("--time", metavar="TIME", help="with --to time: RFC 3339 with its offset")]
-Backup = Annotated[str, typer.Option("--backup", metavar="ID", help="with --to backup")]
-Dns = Annotated[list[str] | None, typer.Option("--dn", metavar="NAME", help="only this DN; may be repeated")]
+Backup = Annotated[
+    str, typer.Option("--backup", metavar="ID", help="with --to backup", autocompletion=completion.backups)
+]
+Dns = Annotated[
+    list[str] | None,
+    typer.Option("--dn", metavar="NAME", help="only this DN; may be repeated", autocompletion=completion.dns),
+]
 Execute = Annotated[bool, typer.Option("--execute", help="carry out --plan; without this only a plan is made")]
-PlanId = Annotated[str, typer.Option("--plan", metavar="ID", help="the plan's id")]
+PlanId = Annotated[str, typer.Option("--plan", metavar="ID", help="the plan's id", autocompletion=completion.plans)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the backup and in the audit")]
 Rows = Annotated[
     int | None,
@@ -84,8 +90,12 @@ def add_to(app: typer.Typer) -> None:
 
 def reset(
     ctx: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table")] = "",
-    slot: Annotated[str, typer.Argument(metavar="[SLOT]", help="the slot's name")] = "",
+    table: Annotated[
+        str, typer.Argument(metavar="[TABLE]", help="schema.table", autocompletion=completion.tables_read)
+    ] = "",
+    slot: Annotated[
+        str, typer.Argument(metavar="[SLOT]", help="the slot's name", autocompletion=completion.slots)
+    ] = "",
     to: To = None,
     points: Points = None,
     time: Time = "",
@@ -109,7 +119,7 @@ def reset(
         _resume(ctx, loaded, table, slot, steal, as_json)
         return
     if not table or not slot:
-        raise ConfigError("a reset needs TABLE and SLOT", "slotkeeper slots reset TABLE SLOT --to ...")
+        raise ConfigError("a reset needs TABLE and SLOT", "`slotkeeper slots reset TABLE SLOT --to ...`")
     job = reset_service.job_of(loaded, table, slot)
     order = ResetOrder(plan_id, reason, confirm, rows)
     goal = None if execute else _goal(job, to, points or [], time, backup, tuple(dns or ()), on_existing)
@@ -118,7 +128,7 @@ def reset(
 
 def undo(
     ctx: typer.Context,
-    backup: Annotated[str, typer.Argument(metavar="BACKUP", help="the backup's id")],
+    backup: Annotated[str, typer.Argument(metavar="BACKUP", help="the backup's id", autocompletion=completion.backups)],
     execute: Execute = False,
     plan_id: PlanId = "",
     reason: Reason = "",
@@ -397,7 +407,7 @@ def print_result(result: Result, ascii_only: bool) -> None:
     output.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
     for shard, seen in sorted(result.lanes.items()):
         output.paragraph(shard, seen, ascii_only)
-    output.paragraph("", f"the way back: slotkeeper slots undo {result.reset}", ascii_only)
+    output.paragraph("", f"the way back: `slotkeeper slots undo {result.reset}`", ascii_only)
 
 
 def print_history(found: list[ResetEntry], ascii_only: bool) -> None:

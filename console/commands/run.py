@@ -23,7 +23,7 @@ from console.cli import diagnostics, select
 from console.cli.job_audit import noted
 from console.cli.select import Job, Reason
 from console.commands import job_tables
-from console.monitor.health import why_of
+from console.monitor.why import why_of
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.launch import control, verdict

@@ -15,7 +15,8 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, select
+from console.cli import completion, context, diagnostics, output, select
+from console.cli.local_time import SHORT, both
 from console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
 from console.commands import peek, reset
 from core.config.model import Loaded, owners
@@ -48,7 +49,9 @@ _UNDO = {
 }
 """The way back from each verb, in words."""
 
-OnlySource = Annotated[str, typer.Option("--source", metavar="NAME", help="only this source of the configuration")]
+OnlySource = Annotated[
+    str, typer.Option("--source", metavar="NAME", help="only this source", autocompletion=completion.sources)
+]
 Execute = Annotated[bool, typer.Option("--execute", help="do it; without this only the plan is shown")]
 ConfirmTable = Annotated[
     str,
@@ -70,7 +73,14 @@ For = Annotated[
 @app.command("list")
 def list_slots(
     ctx: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table; default: every configured one")] = "",
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TABLE]",
+            help="schema.table; default: every configured one",
+            autocompletion=completion.tables_read,
+        ),
+    ] = "",
     source: OnlySource = "",
     as_json: Json = False,
 ) -> None:
@@ -188,7 +198,7 @@ def _print(ctx: typer.Context, each: Polled) -> None:
     for slot in each.slots.slots:
         retained = each.retained.slot(slot.name)
         dns = len(slot.shards) if slot.exists else 0 if slot.exists is False else None
-        cleared = f"{retained.left.expires_at:%m-%d %H:%M:%SZ}" if retained.left else None
+        cleared = both(retained.left.expires_at, SHORT) if retained.left else None
         point = slot.oldest_point
         rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(retained.left)])
     output.table(["slot", "owner", "dns", "oldest", "unread", "expires at", "left", "ttl"], rows, ascii_only)

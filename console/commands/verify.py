@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 
 from console.cli import diagnostics, output, select
+from console.cli.progress import Progress
 from console.cli.select import Job, OneJson, OneTable
 from console.commands import job_tables
 from core.clock import SystemClock
@@ -53,10 +54,10 @@ def verify(
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
-    parts = [
-        (part, verify_service.verify(part, runs and not job_tables.off(view, part.channel.source_table), _silent))
-        for part in spec.narrowed
-    ]
+    parts: list[tuple[JobSpec, Comparison]] = []
+    for part in spec.narrowed:
+        moves, what = runs and not job_tables.off(view, part.channel.source_table), _what(spec, part, len(parts))
+        parts.append((part, verify_service.verify(part, moves, Progress(what, "rows compared").at)))
     verdict = _worst(_verdict(found) for _, found in parts)
     if not table or verdict == "different":
         _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
@@ -109,8 +110,9 @@ def _total(job: str, found: list[Comparison], verdict: str) -> str:
     return f"{job}: {verdict}: {apart} of {len(found)} tables differ; {rows}"
 
 
-def _silent(done: int, known: int) -> None:
-    """Nobody watches the ranges go by."""
+def _what(spec: JobSpec, part: JobSpec, number: int) -> str:
+    several = len(spec.channels) > 1
+    return f"{spec.name} {part.channel.source_table} ({number + 1} of {len(spec.channels)})" if several else spec.name
 
 
 def _verdict(found: Comparison) -> str:

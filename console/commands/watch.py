@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -19,17 +20,17 @@ from rich.text import Text
 
 from console.cli import diagnostics, output, select
 from console.cli.select import Job, StateDir
-from console.monitor.health import facts
+from console.monitor.health import LEVELS, facts, said
 from console.monitor.snapshot import Level
-from console.views.rows import plain
+from console.views.rows import plain, rank
 from console.views.watch import list_lines
 from core.clock import SystemClock
+from core.config.model import Loaded
+from core.domain.fault import Party
 from core.domain.job import JobState
 from core.domain.job_view import JobView
-from core.judgement.facts import Facts
 from core.judgement.judge import judge
-from core.judgement.limits import LIMITS, Limits
-from core.launch.seen import job_seen
+from core.launch.seen import gather
 from core.launch.view import observe
 from core.state.sqlite import Store
 
@@ -51,8 +52,7 @@ def watch(
         select.refuse_refused(loaded, store, job)
         view = observe(store, job)
         try:
-            limits = loaded.alerts.limits if loaded is not None else LIMITS
-            view = follow(store, job, select.ascii_only(ctx), lambda one: False, limits)
+            view = follow(store, job, select.ascii_only(ctx), lambda one: False, loaded)
         except KeyboardInterrupt:
             diagnostics.note(f"left; job {job} goes on as it was")
             return
@@ -61,10 +61,10 @@ def watch(
 
 
 def follow(
-    store: Store, job: str, ascii_only: bool, leave: Callable[[JobView], bool], limits: Limits = LIMITS
+    store: Store, job: str, ascii_only: bool, leave: Callable[[JobView], bool], loaded: Loaded | None = None
 ) -> JobView:
     """Draw the job until it has no process, or `leave` says so; the last look at it."""
-    lines = _Lines(store, job, ascii_only, limits)
+    lines = _Lines(store, job, ascii_only, loaded)
     drawn = sys.stdout.isatty()
     console = Console(markup=False, highlight=False, emoji=False)
     live = Live(console=console, auto_refresh=False, transient=False) if drawn else None
@@ -85,18 +85,23 @@ def follow(
 class _Lines:
     """The lines of one job."""
 
-    def __init__(self, store: Store, job: str, ascii_only: bool, limits: Limits) -> None:
+    def __init__(self, store: Store, job: str, ascii_only: bool, loaded: Loaded | None) -> None:
         self._store = store
         self._job = job
         self._ascii = ascii_only
-        self._limits = limits
+        self._loaded = loaded
         self._clock = SystemClock()
 
     def of(self, view: JobView) -> list[tuple[Level, str]]:
-        """What is known now."""
+        """What is known now: the judgement that `status` and the console show, of this job and of this machine."""
         now = self._clock.utc()
-        seen = job_seen(self._store, view, {}, None, None, (), now, self._limits)
-        found = facts(view, judge(Facts(now, (seen,), limits=self._limits)), now)
+        faults = judge(gather(self._store, self._loaded, now))
+        found = facts(view, faults, now)
+        ours = [one for one in faults if one.party is Party.MACHINE]
+        if ours:
+            parts = [said(ours, now), *([found.wrong] if found.faults else [])]
+            level = min(LEVELS[ours[0].severity], found.level, key=rank)
+            found = replace(found, level=level, wrong="; ".join(parts), safe=found.safe or ours[0].do)
         return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:

@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import JobFacts, Level
+from console.monitor.why import living_tables, why_whole
 from core.domain.fault import Fault, Severity, worst
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
-from core.domain.table import TableReport, amiss, said_of
-from core.domain.text import many, safe
+from core.domain.table import amiss
+from core.domain.text import many
 
 if TYPE_CHECKING:
     from core.domain.job_view import JobView
@@ -60,31 +61,10 @@ def said(faults: Sequence[Fault], now: datetime) -> str:
     return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
 
 
-def living_tables(view: JobView) -> tuple[TableReport, ...]:
-    """How the tables of a job of several stand; none of one that does not live, whose own state says it all."""
-    known = view.report if view.reported and view.lives and view.state.has_process else None
-    return known.tables if known else ()
-
-
-def why_of(view: JobView) -> str:
-    """What is the matter with a job, as the store and its processes say; the name of its trouble once."""
-    tables = said_of(living_tables(view))
-    whole = _why_whole(view)
-    return "; ".join(part for part in (tables, whole) if part)
-
-
-def _why_whole(view: JobView) -> str:
-    """The same of the job as a whole: without what is told of single tables anyway."""
-    if view.reason and safe(said_of(living_tables(view))) == view.reason:
-        return ""
-    named = view.trouble if not view.reason.startswith(view.trouble) else ""
-    return ": ".join(part for part in (named, view.reason) if part)
-
-
 def _calm(view: JobView) -> str:
     """What a job without faults is doing."""
     if view.starting or not view.state.has_process:
-        return _why_whole(view)
+        return why_whole(view)
     return _progress(view.report if view.reported else None)
 
 

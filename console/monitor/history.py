@@ -1,7 +1,7 @@
 """What the console would have shown at a past moment, and how one steps from moment to moment.
 
-Frames are recorded by supervisors (`core.launch.recorder`); slots are not, so their screens have nothing to show then.
-Next door: `console.monitor.store_reader` does the same for now; `console.monitor.throughput` follows frames.
+Frames are recorded by supervisors (`core.launch.recorder`), slots by whoever sees them (`core.state.slots_seen`). Next
+door: `console.monitor.store_reader` does the same for now; `console.monitor.throughput` follows frames.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from console.monitor.health import facts
-from console.monitor.snapshot import JobDetail, JobFacts, Level, Local
+from console.monitor.past_slots import tables_of
+from console.monitor.snapshot import JobDetail, JobFacts, Level, Local, TableSeen
 from console.monitor.store_reader import complete, message_of
 from console.monitor.throughput import Throughput
 from core.clock import Clock
@@ -25,6 +26,7 @@ from core.state.audit import Audit
 from core.state.frames import Frame
 from core.state.metrics import Metrics
 from core.state.rows import ErrorRow
+from core.state.slots_seen import seen_until
 from core.state.sqlite import Store
 from core.state.verified import last
 
@@ -141,6 +143,13 @@ class Past:
             return self._at(store, metrics, at, job)
         except Exception as error:  # whatever it is must be told on the screen
             return Local(at, fault=message_of(error))
+
+    def tables(self, local: Local) -> dict[tuple[str, str], TableSeen]:
+        """The slots of that moment. Raises errors of `core.errors`."""
+        if local.at is None or local.fault:
+            return {}
+        positionless = {job.name for job in local.jobs if job.report is not None and not job.report.keeps_positions}
+        return tables_of(seen_until(self._opened()[0], local.at), local.at, positionless)
 
     def _opened(self) -> tuple[Store, Metrics]:
         if self._store is None or self._metrics is None:

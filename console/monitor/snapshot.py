@@ -13,7 +13,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.domain.job import JobState
-from core.judgement.of_conditions import unread_meanwhile
 
 if TYPE_CHECKING:
     from console.monitor.rates import Busy
@@ -108,6 +107,8 @@ class JobFacts:
     @property
     def unread(self) -> str:
         """What becomes of what it has not read while it does not read."""
+        from core.judgement.of_conditions import unread_meanwhile  # the first frame is seen without it
+
         return unread_meanwhile(self.report)
 
     @property
@@ -184,6 +185,10 @@ class TableSeen:
     """What a person may type at this source; not known of what was recorded."""
 
 
+Tables = Mapping[tuple[str, str], TableSeen]
+"""What was seen of slots, by source and table."""
+
+
 @dataclass(frozen=True, slots=True)
 class SinkSeen:
     """What is held in quarantine at one sink; after a failed look the counts are those of `at`, `fault` says why."""
@@ -207,7 +212,7 @@ class MonitorState:
     """All of it; `sinks` are those that were looked at."""
 
     local: Local = NOT_READ
-    tables: Mapping[tuple[str, str], TableSeen] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
     sinks: Mapping[str, SinkSeen] = field(default_factory=dict)
 
     def job(self, name: str) -> JobFacts | None:

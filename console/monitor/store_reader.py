@@ -32,7 +32,7 @@ from core.launch.log import last_lines
 from core.launch.seen import gather
 from core.redaction import masked
 from core.state import slots_seen
-from core.state.acks import AckFile, Acks, ended
+from core.state.acks import AckFile, Acks, ended, without
 from core.state.audit import Audit
 from core.state.faults import StateError
 from core.state.metrics import Metrics
@@ -41,7 +41,7 @@ from core.state.sqlite import Store
 from core.state.verified import last
 
 LOG_LINES = 40
-_EVENTS = 20
+_EVENTS = 40
 
 
 class Reader:
@@ -80,12 +80,14 @@ class Reader:
         """What people have said; of what has ended since the last time it holds no more (no supervisor may live)."""
         acks, before = file.read(), self._firing
         self._firing = {one.key for one in faults}
-        if not ended(acks, before - self._firing):
+        over = before - self._firing
+        if not ended(acks, over):
             return acks
         try:
-            return file.end(before - self._firing, now)
-        except SlotkeeperError:  # a folder that may only be read
-            return acks
+            return file.end(over, now)
+        except SlotkeeperError:  # a folder that may only be read, or whose disk is full: it holds here no more
+            self._firing |= over
+            return without(acks, over)
 
     def close(self) -> None:
         """Give the state store back."""

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from console.monitor.quarantine_poller import SinkPolled
-from console.monitor.snapshot import Local, MonitorState
+from console.monitor.snapshot import Local, MonitorState, Tables
 from console.tui import terminal
 from console.tui.navigation import Navigation, lazily
 from console.tui.screens.base import Frame
@@ -115,7 +115,7 @@ class ConsoleApp(Navigation):
 
     def on_unmount(self) -> None:
         """Collect no more."""
-        self.services.feed.stop()
+        self.services.close()
         if self.history is not None:
             self.history.close()
 
@@ -231,9 +231,9 @@ class ConsoleApp(Navigation):
         self.history = HistoryMode(self)
         self.history.begin(moment)
 
-    def show_moment(self, local: Local) -> None:
+    def show_moment(self, local: Local, tables: Tables) -> None:
         """A past moment was read: it is what is shown."""
-        self.shown = MonitorState(local)
+        self.shown = MonitorState(local, tables)
         self.redrawn()
 
     def leave_history(self) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from console.tui import verbs
 from console.tui.host import INTERVALS
 from console.tui.theme import THEMES
-from console.views.slots import all_slots
 
 if TYPE_CHECKING:
     from console.tui.host import Host
@@ -108,17 +108,8 @@ def _key(name: str) -> Callable[[Host, str], object]:
     return press
 
 
-def _jobs(app: Host) -> Iterable[str]:
-    return [one.name for one in app.shown.local.jobs]
-
-
-def _slots(app: Host) -> dict[str, str]:
-    """What slots are called, to their keys."""
-    return {f"{one.seen.table} {one.slot.name}": one.key for one in all_slots(app.shown.tables.values())}
-
-
 def _job(app: Host, name: str) -> None:
-    known = list(_jobs(app))
+    known = verbs.jobs_known(app)
     if name in known:
         app.open_job(name, "2")
         return
@@ -127,14 +118,21 @@ def _job(app: Host, name: str) -> None:
 
 
 def _slot(app: Host, name: str) -> None:
-    known = _slots(app)
-    found = [key for words, key in known.items() if name in (words, words.split(" ", 1)[-1])]
+    found = verbs.slots_called(app, name)
     if len(found) == 1:
-        app.open_slot(found[0])
-    elif not known:
+        app.open_slot(found[0].key)
+    elif not verbs.slots_known(app):
         app.say("no slot was looked at yet: 3 looks")
     else:
         app.say(f"there are {len(found)} slots {name}: type its table too" if found else f"there is no slot {name}")
+
+
+def _graphs(app: Host, name: str) -> None:
+    named = [name] if name else app.frame.jobs_meant() if app.frame is not None else []
+    if named and named[0] in verbs.jobs_known(app):
+        app.open_graphs(named[0])
+    else:
+        app.say(f"there is no job {name}" if name else "no job is chosen: :graphs JOB")
 
 
 def _refresh(app: Host, seconds: str) -> None:
@@ -157,8 +155,9 @@ def _theme(app: Host, name: str) -> None:
 
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
     add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
-add(Command("job", "open one job", _job, "NAME", _jobs))
-add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", _slots))
+add(Command("job", "open one job", _job, "NAME", verbs.values_of_jobs))
+add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", verbs.values_of_slots))
+add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", verbs.values_of_jobs))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
@@ -167,11 +166,16 @@ add(Command("history", "what was recorded; again leaves it", lambda app, rest: a
 add(Command("at", "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m", _at, "TIME"))
 add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open_locks()))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))
-add(Command("pause", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
+add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
 add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))
 add(Command("copy", "copy the row", _key("copy")))
 add(Command("export", "the listed rows as CSV and JSON", _key("export")))
 add(Command("wide", "the columns that this width hides", _key("wide")))
+add(Command("columns", "which columns this table shows", _key("columns")))
 add(Command("faults", "only rows in trouble, or all", _key("faults")))
 add(Command("help", "the keys of this screen", lambda app, rest: app.action_keys()))
 add(Command("quit", "leave", _key("quit")))
+for _verb, _does in verbs.JOB_VERBS.items():
+    add(Command(_verb, _does, verbs.on_jobs(_verb), "[JOB ...]", verbs.values_of_jobs))
+for _verb, _does in verbs.SLOT_VERBS.items():
+    add(Command(_verb, _does, verbs.on_slot(_verb), "[TABLE SLOT]", verbs.values_of_slots))

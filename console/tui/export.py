@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,13 +37,6 @@ def put(folder: Path, name: str, content: str) -> Path:
     place = checked.path / name
     checked.replace(place, content.encode("utf-8", "backslashreplace"), _RIGHTS)
     return place
-
-
-def write_new(path: Path, content: str) -> None:
-    """Write a file that must not be there yet; raises FileExistsError where it is."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, _RIGHTS), "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(content)
 
 
 FOLDER = "exports"

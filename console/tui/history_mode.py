@@ -107,6 +107,7 @@ class HistoryMode:
             replay = await self._in_thread(make)
             job = self._app.job_shown
             local = None if replay is None else await self._in_thread(lambda: self._past.local(replay.at, job))
+            tables = {} if local is None else await self._in_thread(lambda: self._past.tables(local))
         except (SlotkeeperError, ValueError) as error:
             self._app.say(str(error), Level.WARNING)
             if self.local is None:
@@ -120,7 +121,7 @@ class HistoryMode:
             self._quiet()
             self._app.say("history has come to the end of what is recorded")
         self._replay, self.local = replay, local
-        self._app.show_moment(local)
+        self._app.show_moment(local, tables)
 
     async def _in_thread(self, do: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, do)

@@ -6,7 +6,7 @@ Next door: `console.tui.app` adds the picture; `console.tui.commands` has the co
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,6 +20,7 @@ from console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
 
 if TYPE_CHECKING:
     from console.actions.commands import Doing
+    from console.actions.rules import Part
     from console.tui.host import Host
     from console.views.quarantine import Choice
     from console.views.slots import SlotFacts
@@ -76,6 +77,10 @@ class Navigation(Shell):
         """One job DN by DN, as a screen of that number."""
         self.push_screen(JobScreen(name, number))
 
+    def open_graphs(self, job: str, number: str = "2", lane: str = "") -> None:
+        """Lag and rate of a job over time; those of a DN first where one is named."""
+        self.push_screen(lazily("console.tui.screens.graphs", "GraphsScreen", job, number, lane)())
+
     def open_slot(self, key: str) -> None:
         """One slot DN by DN."""
         self.push_screen(lazily("console.tui.screens.slots", "SlotScreen", key)())
@@ -98,35 +103,51 @@ class Navigation(Shell):
 
     # Actions: what is acted upon is given here, at the key press; rows may move afterwards
 
-    def open_job_menu(self, names: Sequence[str]) -> None:
-        """What can be done to these jobs."""
+    def open_job_menu(self, names: Sequence[str], verb: str = "") -> None:
+        """What can be done to these jobs; a verb is chosen at once."""
         if names:
-            self.push_screen(lazily("console.tui.screens.actions.menu", "JobMenu", names)())
+            self._open_menu(lazily("console.tui.screens.actions.menu", "JobMenu", names)(), verb)
         else:
             self.say("no job is chosen", Level.WARNING)
 
-    def open_slot_menu(self, slots: Sequence[SlotFacts]) -> None:
-        """What can be done to this slot; several are refused."""
+    def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None:
+        """What can be done to this slot, a verb at once; several are refused."""
         if len(slots) == 1:
-            self.push_screen(lazily("console.tui.screens.actions.menu", "SlotMenu", slots[0])())
+            self._open_menu(lazily("console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
         else:
             self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
+
+    def _open_menu(self, menu: Any, verb: str) -> None:
+        """A menu; the line of a verb is chosen as its letter would choose it, once the menu is there."""
+
+        def choose() -> None:
+            key = next((entry.key for entry in menu.entries() if entry.what == verb), "")
+            if key and self.screen in (menu,):
+                menu.action_choose(key)
+            else:
+                self.say(f"{verb} is not offered here now", Level.WARNING)
+
+        self.push_screen(menu)
+        if verb:
+            menu.call_after_refresh(choose)
 
     def open_quarantine_menu(self, choice: Choice) -> None:
         """What can be done to these rows in quarantine."""
         self.push_screen(lazily("console.tui.screens.actions.menu", "EntryMenu", choice)())
 
-    def plan_again(self, doing: Doing) -> None:
-        """Another plan, of what is there now, in place of the screen that is seen."""
-        self.switch_screen(lazily("console.tui.screens.actions.preview", "SlotPreview", doing)())
+    def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
+        """Another plan, of what is there now, in place of the screen that is seen; `typed` stands in its fields."""
+        self.switch_screen(lazily("console.tui.screens.actions.preview", "SlotPreview", doing, typed)())
 
     # Keys
 
     def action_go(self, mode: str) -> None:
-        """Another screen; pressed again it goes back to that screen's beginning."""
+        """Another screen, always its list: what was opened from it or from this one is closed."""
         while len(self.screen_stack) > 1 and (mode == self.current_mode or not getattr(self.screen, "subject", True)):
             self.pop_screen()
         self.switch_mode(mode)
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
 
     def action_keys(self) -> None:
         """The keys of this screen."""

@@ -18,6 +18,7 @@ from console.monitor.lock_poller import LockPoller
 from console.monitor.poller import Collector
 from console.monitor.quarantine_poller import SinkQuarantines, Sinks
 from console.monitor.slot_poller import SlotPoller
+from console.views.fitting import Chosen
 from core.clock import Clock, SystemClock
 from core.config.load import default_state_dir
 from core.config.model import Loaded, NoConfig
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from console.actions.runner import Runner
     from console.monitor.snapshot import Local
     from console.monitor.store_reader import Reader
+    from console.tui.graph_feed import GraphFeed
     from core.domain.peek import Ask, Page
     from core.judgement.facts import SlotSeen
 
@@ -80,10 +82,26 @@ class Services:
     quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
     locks: LockPoller = field(default_factory=LockPoller)
 
+    columns: dict[str, Chosen] = field(default_factory=dict)
+    """Which columns a person wants to see, by screen, as long as this console is open."""
+
     @cached_property
     def runs(self) -> Runner:
         """What sets commands going; made when it is first asked for."""
         return self.actions(self.folder, self.clock)
+
+    @cached_property
+    def graphs(self) -> GraphFeed:
+        """What reads the recorded frames for graphs; made when it is first asked for."""
+        from console.tui.graph_feed import GraphFeed
+
+        return GraphFeed(self.folder, self.clock)
+
+    def close(self) -> None:
+        """Read no more."""
+        self.feed.stop()
+        if "graphs" in vars(self):
+            self.graphs.close()
 
     @cached_property
     def sinks(self) -> Sinks:

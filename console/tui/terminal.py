@@ -17,7 +17,9 @@ from core.config import handover
 
 POLL_SECONDS = 5.0
 START_DEMO = 64
-"""The console ends with this where the demo is to begin in its terminal."""
+START_INIT = 65
+"""The console ends with these where the demo, or the questions for a first mirror, are to begin in its terminal."""
+_BECOMES = {START_DEMO: ("demo",), START_INIT: ("init", "--open")}
 _SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
 _HANGUP = 129
 
@@ -41,8 +43,8 @@ def end_without_terminal() -> None:
 
 
 def followed(code: int, env: Mapping[str, str]) -> int:
-    """The exit code; where the demo was asked for, this process becomes the demo."""
-    if code == START_DEMO:
-        words = [sys.executable, "-P", "-m", "console", "demo"]
+    """The exit code; where something else was asked for, this process becomes that."""
+    if code in _BECOMES:
+        words = [sys.executable, "-P", "-m", "console", *_BECOMES[code]]
         os.execve(sys.executable, words, handover.environment(env))  # noqa: S606  no shell, our own interpreter
     return code

@@ -194,7 +194,7 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
     if one.rule == "slot_ttl":
         return _TTL
     if one.rule == "slot_absent":
-        return (Option("slotkeeper slots reset TABLE SLOT --to snapshot", Loss.TIME),)
+        return (Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME),)
     if one.rule in ("job_failed", "table_failed") or one.rule in _SERVERS:
         trouble = job.trouble if job is not None and one.rule == "job_failed" else ""
         return remedy_for(trouble or one.name, one.cause).options
@@ -203,8 +203,8 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
 
 _SERVERS = ("source_fails", "dn_fails", "sink_fails")
 _TTL = (
-    Option("raise binlog_ttl: ALTER TABLE TABLE SET (binlog_ttl = ...)"),
-    Option("slotkeeper slots register TABLE SLOT: gives up what is unread", Loss.UNREAD),
+    Option("raise binlog_ttl at the source: ALTER TABLE TABLE SET (binlog_ttl = ...)"),
+    Option("`slotkeeper slots register TABLE SLOT`: gives up what is unread", Loss.UNREAD),
 )
 
 

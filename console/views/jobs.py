@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.rates import BEHIND_SECONDS, bars
 from console.monitor.snapshot import JobFacts, Level
+from console.views.bars import bar
 from console.views.lanes import is_stopped, speed, worst_lane
 from console.views.rows import (
     FAULTS,
@@ -48,6 +49,7 @@ JOB_COLUMNS = (
     Column("rate", "ROWS/S", 6, right=True),
     Column("spark", "10 MIN", 8),
     Column("sync", "IN SYNC", 7, right=True),
+    Column("synced", "OF DNS", 8, least=160),
     Column("pid", "PID", 7, right=True, least=WIDEST),
     Column("wrong", "WHAT IS WRONG", 20, least=130, grows=True),
 )
@@ -114,6 +116,7 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
         "rate": job.rate,
         "spark": sum(known) if known else None,
         "sync": in_sync(job),
+        "synced": in_sync(job),
         "events": report.changes if report else None,
         "lanes": len(report.lanes) if report else None,
         "report": None if job.reported_at is None else (now - job.reported_at).total_seconds(),
@@ -156,6 +159,7 @@ def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
         "its": seconds(its) if lags else "-",
         "rate": speed(job.rate) if here else "-",
         "spark": spark if spark.strip("?") else UNKNOWN if here else "-",
+        "synced": bar(synced, 8, ascii_only, up=False) if here else "",
         "sync": "-" if not here else UNKNOWN if synced is None else _in_sync(job, synced),
     }
 
@@ -164,6 +168,20 @@ def _in_sync(job: JobFacts, share: float) -> str:
     """DNs in sync of all; during a copy the share of it that is done."""
     dns = len(job.report.lanes) if job.report else 0
     return f"{round(share * dns)}/{dns}" if dns else f"{int(share * 100)}%"
+
+
+def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
+    """The DNs in sync, or the share of the copy that is done, as a bar and in figures; "" where nothing could be."""
+    if job.state is None or not job.state.has_process or not job.current:
+        return ""
+    synced = in_sync(job)
+    if synced is None:
+        return f"sync   DNs in sync {UNKNOWN}"
+    shown = f"{bar(synced, 16, ascii_only, up=False)} {_in_sync(job, synced)}"
+    copying = job.report is not None and not job.report.lanes
+    return (
+        f"sync   {shown} of the copy is done" if copying else f"sync   {shown} DNs lag by {BEHIND_SECONDS:g} s at most"
+    )
 
 
 def in_sync(job: JobFacts) -> float | None:

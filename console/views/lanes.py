@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from console.monitor.rates import Busy, bars, bottleneck
 from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
+from console.views.how_far import HowFar, bar
 from console.views.rows import (
     TYPED,
     UNKNOWN,
@@ -30,9 +31,9 @@ from console.views.rows import (
     seconds,
 )
 from core.domain.job import JobState
-from core.domain.lane import Activity
 from core.domain.table import amiss, to_do
 from core.domain.text import safe
+from core.domain.ttl import in_words
 from core.domain.verified import in_a_phrase, rows_quarantined
 
 if TYPE_CHECKING:
@@ -115,7 +116,14 @@ def _level(lane: LaneReport, behind: int | None) -> Level:
 
 def is_stopped(lane: LaneReport) -> bool:
     """Whether its table has ended alone: it may be at its last known latest, and is not in sync all the same."""
-    return lane.activity == Activity.STOPPED.value
+    return lane.activity == _stopped()
+
+
+@cache
+def _stopped() -> str:
+    from core.domain.lane import Activity  # the first frame is seen without it
+
+    return Activity.STOPPED.value
 
 
 def speed(rate: float | None) -> str:
@@ -186,9 +194,11 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
     if report is None:
         return "nothing was reported yet"
     parts = []
-    if report.chunks_total and not report.lanes:
-        parts.append(f"chunks {count(report.chunks_done)}/{count(report.chunks_total)}")
-        parts.append(f"rows copied {count(report.snapshot_rows)}")
+    copied = copy_of(job)
+    if copied is not None:
+        parts.append(f"{bar(copied.share, ascii_only, 12)} {int(copied.share * 100)} %")
+        parts.append(f"chunks {copied.done:,}/{copied.total:,}")
+        parts.append(f"{count(report.snapshot_rows)} rows" + (f", {copied.left} left" if copied.left else ""))
     if report.lanes:
         lags = [pace.lag for pace in job.throughput.values() if pace.lag is not None]
         middle = f", median {seconds(median(lags))}" if lags and job.lag_seconds is not None else ""
@@ -198,6 +208,18 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
     word = "rows/s" if not report.lanes else "events/s"
     parts.append(f"{word} {speed(job.rate)} {bars(job.spark, ascii_only)}".rstrip())
     return "   ".join(parts)
+
+
+def copy_of(job: JobFacts) -> HowFar | None:
+    """How far a job's copy is, by its chunks, and the time left at its pace; None where none is under way."""
+    report = job.report
+    if report is None or report.lanes or not report.chunks_total:
+        return None
+    done, total = report.chunks_done or 0, report.chunks_total
+    left = ""
+    if job.rate and done and done < total:
+        left = in_words(max(1.0, report.snapshot_rows / done * (total - done) / job.rate))
+    return HowFar("copy", done, total, "chunks copied", left)
 
 
 def work(job: JobFacts) -> str:

@@ -48,16 +48,16 @@ class Remedy:
     options: tuple[Option, ...]
 
 
-_SNAPSHOT = Option("slotkeeper slots reset TABLE SLOT --to snapshot", Loss.TIME)
-_VERIFY = Option("slotkeeper verify JOB names the keys that differ")
-_DOCTOR = Option("slotkeeper doctor checks servers, logins and privileges")
-_START = Option("cure it, then slotkeeper jobs start JOB: it goes on where the sink stands")
+_SNAPSHOT = Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME)
+_VERIFY = Option("`slotkeeper verify JOB` names the keys that differ")
+_DOCTOR = Option("`slotkeeper doctor` checks servers, logins and privileges")
+_START = Option("cure it, then `slotkeeper jobs start JOB`: it goes on where the sink stands")
 _WAIT = Option("wait: it is tried again, the position stays and nothing is skipped")
-_POLL = Option("slotkeeper errors list JOB, or Enter on the line of 4 Errors: which rows, and why each was refused")
+_POLL = Option("`slotkeeper errors list JOB`, or Enter on the line of 4 Errors: which rows, and why each was refused")
 _REPLAY = Option(
-    "cure the target, then slotkeeper errors replay JOB --all --reason TEXT: what is still bad stays quarantined"
+    "cure the target, then `slotkeeper errors replay JOB --all --reason TEXT`: what is still bad stays quarantined"
 )
-_DISCARD = Option("slotkeeper errors discard JOB ID: the target never gets the row, until its key changes", Loss.ROWS)
+_DISCARD = Option("`slotkeeper errors discard JOB ID`: the target never gets the row, until its key changes", Loss.ROWS)
 
 
 def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
@@ -71,14 +71,16 @@ _TROUBLES = {
     TroubleName.SLOT_MOVED: _trouble(
         TroubleName.SLOT_MOVED,
         "somebody else registers this slot; what lies between may be gone",
-        Option("find the other consumer: slotkeeper slots show TABLE SLOT"),
+        Option("find the other consumer: `slotkeeper slots show TABLE SLOT`"),
     ),
     TroubleName.PROGRESS_LOST: Remedy(
         f"{TroubleName.PROGRESS_LOST.value}: {SAFE[TroubleName.PROGRESS_LOST]}",
         "the slot has points and the sink no progress rows: where to go on is not known",
         (
-            Option("restore slotkeeper_progress from a backup of the sink, then slotkeeper jobs start JOB"),
-            Option("slotkeeper slots drop TABLE SLOT: then set on_existing, and slotkeeper jobs start JOB", Loss.TIME),
+            Option("restore slotkeeper_progress from a backup of the sink, then `slotkeeper jobs start JOB`"),
+            Option(
+                "`slotkeeper slots drop TABLE SLOT`: then set on_existing, and `slotkeeper jobs start JOB`", Loss.TIME
+            ),
         ),
     ),
     TroubleName.SOURCE_OLDER: _trouble(
@@ -110,7 +112,7 @@ _TROUBLES = {
         (
             _POLL,
             _REPLAY,
-            Option("then slotkeeper jobs start JOB: the step that did not fit is taken again"),
+            Option("then `slotkeeper jobs start JOB`: the step that did not fit is taken again"),
             Option("raise quarantine_limit where so many bad rows are to be expected"),
             _DISCARD,
         ),
@@ -130,12 +132,12 @@ _DOWN = Remedy(
 _LOGIN = Remedy(
     "the login is refused",
     "user, password or privilege; it is tried twice at most, so that no account is locked",
-    (Option("correct the password reference or the GRANT: slotkeeper doctor prints it"), _START),
+    (Option("correct the password reference or the GRANT: `slotkeeper doctor` prints it"), _START),
 )
 _LINE = Remedy(
     "the line is not safe enough",
     "TLS, a certificate or the way to log in is not what sslmode asks for: no password was sent",
-    (Option("correct the certificate, or sslmode and the keys beside it: slotkeeper doctor shows both"), _START),
+    (Option("correct the certificate, or sslmode and the keys beside it: `slotkeeper doctor` shows both"), _START),
 )
 _LOCKED = Remedy(
     "the account is locked",
@@ -151,21 +153,21 @@ _OPEN = Remedy(
     (
         Option("wait: the start goes on by itself once they have ended"),
         Option("end it: the start names where an administrator sees it"),
-        Option("let the login see all sessions: slotkeeper doctor prints the GRANT"),
-        Option("raise `wait` in [jobs.JOB], then slotkeeper jobs start JOB"),
+        Option("let the login see all sessions: `slotkeeper doctor` prints the GRANT"),
+        Option("raise `wait` in [jobs.JOB], then `slotkeeper jobs start JOB`"),
     ),
 )
 _MASKED = Remedy(
     "rows or values may be hidden from us",
     "row security or a redaction policy would let the copy and the comparison miss rows, without an error",
-    (Option("take it off the table, or use a login that it does not concern: slotkeeper doctor prints how"), _START),
+    (Option("take it off the table, or use a login that it does not concern: `slotkeeper doctor` prints how"), _START),
 )
 _COPY_LOST = Remedy(
     "a copy cannot go on",
     "the target, its shadow or the way of the copy is gone: what was copied with it has to be copied anew",
     (
         Option(
-            "slotkeeper slots reset TABLE SLOT --to snapshot: --on-existing replace where the target has rows",
+            "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace where the target has rows",
             Loss.TIME,
         ),
     ),
@@ -180,14 +182,14 @@ _FILLED = Remedy(
     "a first copy would mix its rows with those that are there",
     (
         Option("if the job ran before, its progress rows are lost: do not empty the target, restore them"),
-        Option('set on_existing = "replace" or "merge" in [jobs.JOB], then slotkeeper jobs start JOB', Loss.TIME),
+        Option('set on_existing = "replace" or "merge" in [jobs.JOB], then `slotkeeper jobs start JOB`', Loss.TIME),
     ),
 )
 _GTM = Remedy(
     "the cluster's order of transactions is not certain",
     "without one sync point per transaction and DN, in order, changes could be lost or applied in the wrong order",
     (
-        Option("slotkeeper doctor --probe SOURCE finds out and records it (gtm-lite)"),
+        Option("`slotkeeper doctor --probe SOURCE` finds out and records it (gtm-lite)"),
         Option("an administrator sets gtm_option to gtm, and restarts the cluster"),
     ),
 )
@@ -215,24 +217,24 @@ _OBJECT = Remedy(
 _CRASH = Remedy(
     "the driver ended by itself",
     "its supervisor starts it again with growing pauses, and gives up after 5 crashes in 10 minutes",
-    (Option("read the log: slotkeeper jobs logs JOB; SIGKILL is most often the kernel out of memory"), _START),
+    (Option("read the log: `slotkeeper jobs logs JOB`; SIGKILL is most often the kernel out of memory"), _START),
 )
 _RESET = Remedy(
     "a reset is unfinished",
     "a slot that is half moved is not followed",
-    (Option("slotkeeper slots reset --resume TABLE SLOT finishes it or rolls it back"),),
+    (Option("`slotkeeper slots reset --resume TABLE SLOT` finishes it or rolls it back"),),
 )
 _LEASE = Remedy(
     "somebody else has the lease",
     "another run of this job, or a reset, holds it",
-    (_WAIT, Option("stop it there; slotkeeper jobs start JOB --take-over ends a holder that is gone")),
+    (_WAIT, Option("stop it there; `slotkeeper jobs start JOB --take-over` ends a holder that is gone")),
 )
 _STRANGER = Remedy(
     "somebody else has the lease's lock",
     "a session that is no job of ours took a lock of the same number; it can change nothing of ours",
     (
         Option("have its user or an administrator end it: the message names it"),
-        Option("slotkeeper jobs start JOB --take-over goes on without it: each step is fenced by the progress rows"),
+        Option("`slotkeeper jobs start JOB --take-over` goes on without it: each step is fenced by the progress rows"),
     ),
 )
 _STRANGERS_TARGET = Remedy(
@@ -243,7 +245,7 @@ _STRANGERS_TARGET = Remedy(
 UNKNOWN_KIND = Remedy(
     "not a kind that is known here",
     "the message is all there is",
-    (Option("slotkeeper jobs logs JOB shows what came before it"), _DOCTOR),
+    (Option("`slotkeeper jobs logs JOB` shows what came before it"), _DOCTOR),
 )
 
 _BY_MEANING = {
@@ -282,7 +284,7 @@ def remedy_for(code: str, message: str) -> Remedy:
     >>> remedy_for("57P01", "source dws1: terminating connection").title
     'the server does not answer'
     >>> remedy_for("", "SLOT LOST: dn_1: gone").options[0].do
-    'slotkeeper verify JOB names the keys that differ'
+    '`slotkeeper verify JOB` names the keys that differ'
     >>> remedy_for("", "?").title
     'not a kind that is known here'
     """

@@ -79,7 +79,7 @@ def open_reset_line(one: OpenReset, table: str, slot: str) -> str:
     """What to do about it."""
     place = typed(table, slot)
     which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
-    return f"{which} is unfinished ({safe(one.id, 60)}): slotkeeper slots reset --resume {place}"
+    return f"{which} is unfinished ({safe(one.id, 60)}): `slotkeeper slots reset --resume {place}`"
 
 
 def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine]:

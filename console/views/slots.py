@@ -6,7 +6,6 @@ clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.statu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from console.views import slot_history
+from console.views.bars import bar
 from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
 from core.domain.elapsed import elapsed
 from core.domain.text import safe
@@ -35,6 +35,7 @@ SLOT_COLUMNS = (
     Column("dn", "OLDEST DN", 9, least=WIDE),
     Column("holder", "HOLDER", 10, least=NARROW),
     Column("age", "AGE", 4, right=True, least=WIDEST),
+    Column("lost", "WHAT IS LOST THEN", 20, least=150, grows=True),
 )
 SHARD_COLUMNS = (
     Column("mark", "", 1),
@@ -46,6 +47,7 @@ SHARD_COLUMNS = (
     Column("registered", "REGISTERED", 10, right=True, least=NARROW),
     Column("by", "BY", 6, least=WIDE),
     Column("left", "TTL LEFT", 8, right=True),
+    Column("bar", "OF TTL", 8, least=WIDE),
     Column("deadline", "EXPIRES UTC", 12),
 )
 OWN_COLUMNS = (
@@ -82,7 +84,9 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
     ]
 
 
-def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> list[Row]:
+def slot_rows(
+    tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ, ascii_only: bool = True
+) -> list[Row]:
     """The slots, the worst first, then the one that expires first; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
@@ -91,7 +95,7 @@ def slot_rows(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_REA
             level = Level.CRITICAL
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
         order["age"] = _seconds(seen_at(one.seen), now)
-        row = Row(one.key, level, _cells(one, level, jobs, now), order)
+        row = Row(one.key, level, _cells(one, level, jobs, now, ascii_only), order)
         keyed.append((rank(level), UNKNOWN_LAST if left is None else left, one.key, row))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
@@ -102,16 +106,13 @@ def seen_at(seen: TableSeen) -> datetime | None:
     return min(known, default=None)
 
 
-def bar(left: float | None, ttl: int | None) -> str:
+def ttl_bar(left: float | None, ttl: int | None, ascii_only: bool = True) -> str:
     """What is left of a TTL as eight cells; empty where it is unknown.
 
-    >>> [bar(left, 800) for left in (800, 340.0, 1, 0, None)]
-    ['########', '####....', '#.......', '........', '']
+    >>> [ttl_bar(left, 800) for left in (800, 340.0, None)]
+    ['########', '####....', '']
     """
-    if left is None or not ttl:
-        return ""
-    full = min(8, math.ceil(left / ttl * 8))
-    return "#" * full + "." * (8 - full)
+    return "" if left is None or not ttl else bar(left / ttl, 8, ascii_only)
 
 
 def shard_columns(one: SlotFacts | None) -> list[Column]:
@@ -125,7 +126,7 @@ def shard_columns(one: SlotFacts | None) -> list[Column]:
 UNKNOWN_LAST = float("inf")
 
 
-def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
+def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True) -> list[Row]:
     """A slot DN by DN, the one that is cleared first on top."""
     listed = {each.shard: each for each in one.slot.shards}
     kept = {each.shard: each for each in one.retained.shards}
@@ -139,9 +140,9 @@ def shard_rows(one: SlotFacts, now: datetime) -> list[Row]:
             retained.registered_at if retained else None, one.seen.retained.now if one.seen.retained else None
         )
         unread = listed[name].unread if name in listed else None
-        order = {"left": left, "deadline": left, "unread": _number(unread), "registered": ago}
-        row = Row(name, level, {"mark": level.value, **cells}, order)
-        keyed.append((rank(level), UNKNOWN_LAST if left is None else left, name, row))
+        order = {"left": left, "bar": left, "deadline": left, "unread": _number(unread), "registered": ago}
+        cells |= {"mark": level.value, "bar": ttl_bar(left, _ttl(one), ascii_only)}
+        keyed.append((rank(level), UNKNOWN_LAST if left is None else left, name, Row(name, level, cells, order)))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
 
@@ -202,14 +203,16 @@ def _seconds(at: datetime | None, now: datetime | None) -> float | None:
     return None if at is None or now is None else max(0.0, (now - at).total_seconds())
 
 
-def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: datetime) -> dict[str, str]:
+def _cells(
+    one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: datetime, ascii_only: bool
+) -> dict[str, str]:
     slot, retained = one.slot, one.retained
     back, nothing = retained.furthest_back, "-" if keeps_nothing(one) else ""
     return {
         "mark": level.value,
         "slot": safe(f"{one.seen.table}/{slot.name}", 120),
         "left": "ABSENT" if slot.exists is False else nothing or _left_words(retained.left, one.seen.at, now),
-        "bar": bar(remaining(retained.left, one.seen.at, now), _ttl(one)),
+        "bar": ttl_bar(remaining(retained.left, one.seen.at, now), _ttl(one), ascii_only),
         "deadline": nothing or deadline(retained.left, now),
         "unread": count(slot.unread),
         "oldest": nothing or _is_oldest(retained),
@@ -217,6 +220,7 @@ def _cells(one: SlotFacts, level: Level, jobs: Mapping[str, JobFacts], now: date
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
         "age": age(seen_at(one.seen), now),
+        "lost": _consequence(one, now)[1],
     }
 
 
@@ -323,6 +327,18 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
         return level, "when it expires cannot be told here"
     lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
     return level, f"if nobody registers, it expires at {clock(left.expires_at)} UTC and {lost} lost to it"
+
+
+def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True) -> str:
+    """The TTL and what is left of it, with its bar; the default is named as such."""
+    ttl = one.seen.retained.ttl if one.seen.retained else None
+    if keeps_nothing(one):
+        return "TTL -"
+    if ttl is None or ttl.seconds is None:
+        return f"TTL {UNKNOWN}"
+    left = remaining(one.retained.left, one.seen.at, now)
+    some = f"   {ttl_bar(left, ttl.seconds, ascii_only)} {left / ttl.seconds:.0%} left" if left is not None else ""
+    return f"TTL {in_words(ttl.seconds)}{' (default)' if ttl.default else ''}{some}"
 
 
 def faults(tables: Iterable[TableSeen]) -> list[str]:

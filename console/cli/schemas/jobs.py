@@ -147,8 +147,12 @@ _REPORT = thing(
         "conditions": listed("what is wrong by the driver's word, the oldest first", _CONDITION),
         "lock_waits": listed("its sessions at the sink that wait for a lock, as last measured", LOCK_WAIT),
         "locks_untold": text("why the sink could not tell of locks, empty where it could"),
+        "clock_apart": maybe(
+            number("by how many seconds the source's clock was ahead of this machine's at least", None), "not measured"
+        ),
+        "quarantine_limit": maybe(whole("with more rows of a table quarantined it stops"), "it holds none"),
     },
-    optional=["conditions", "lock_waits", "locks_untold"],
+    optional=["conditions", "lock_waits", "locks_untold", "clock_apart", "quarantine_limit"],
 )
 
 _SEEN: dict[str, Schema] = {
@@ -162,6 +166,8 @@ _SEEN: dict[str, Schema] = {
     "run": text("its newest run, empty where there was none"),
     "supervisor": maybe(_IDENTITY, "none was seen"),
     "supervisor_alive": flag("whether its supervisor lives here"),
+    "supervisor_stopped": flag("whether a signal or a debugger keeps its supervisor from running"),
+    "driver_stopped": flag("whether one keeps its driver from running"),
     "driver": maybe(_IDENTITY, "none was seen"),
     "driver_alive": flag("whether its driver lives here"),
     "elsewhere": flag("whether it was started on another machine and has not been seen to end"),
@@ -277,6 +283,7 @@ FAULT = thing(
         "thing": maybe(text("a DN, a slot or another thing that tells faults of one rule apart"), _OF_NOTHING),
         "value": maybe(text("what was measured"), "nothing was"),
         "limit": maybe(text("what it was held against"), "it has no limit"),
+        "source": maybe(text("the source of a slot that is no job's"), _OF_NOTHING),
     },
 )
 
@@ -326,6 +333,19 @@ SCHEMAS: dict[str, Schema] = {
             "a job",
             {"job": _JOB, "outcome": word_of("what was done", Ensured), "state": _STATE, "why": REASON},
         ),
+    ),
+    "jobs retry": thing(
+        "what was tried before its time",
+        {
+            "job": _JOB,
+            "table": maybe(text("schema.table at the source"), "the whole job"),
+            "answered": flag("whether the job was waited for, and answered"),
+            "tried": listed("lanes, or a start, a copy or a driver, that are tried now", text("a lane")),
+            "polled": listed("lanes whose source is asked now whether something came", text("a lane")),
+            "busy": listed("lanes that were under way", text("a lane")),
+            "refused": by_name("why a lane waits on: in words, by lane", text("in words")),
+            "said": text("the same in one line; empty where nothing was waited for"),
+        },
     ),
     "jobs logs": thing(
         "the end of a job's log, which is text",

@@ -10,7 +10,7 @@ _BLOCKER: dict[str, Schema] = {
     "user": maybe(text("its login, empty for a process of the server's own"), _HIDDEN),
     "application": maybe(text("its name"), _HIDDEN),
     "state": maybe(text("what it does, as the server says"), _HIDDEN),
-    "since": maybe(number("when its transaction began, seconds since 1970", None), _HIDDEN),
+    "since": maybe(moment("when its transaction began"), _HIDDEN),
     "statement": maybe(text("its statement"), _HIDDEN),
     "waits": flag("whether it waits for a lock itself"),
     "transaction": text("what tells it from a later one of its session"),
@@ -23,7 +23,7 @@ _WAIT: dict[str, Schema] = {
     "session": text("our session's name"),
     "thing": text("what it waits for"),
     "mode": text("the lock that it wants"),
-    "since": number("when it was first seen waiting, seconds since 1970", None),
+    "since": moment("when it was first seen waiting"),
     "statement": maybe(text("its statement"), _HIDDEN),
     "blockers": listed("who is in front, those first that wait for nobody", thing("a session", _BLOCKER)),
     "waits": flag("whether it waits at this moment, and not between two attempts"),
@@ -31,19 +31,17 @@ _WAIT: dict[str, Schema] = {
 LOCK_WAIT = thing("a session of ours that waits for a lock", _WAIT)
 
 _SHOWN_BLOCKER: dict[str, Schema] = {
-    name: _BLOCKER[name] for name in ("pid", "user", "application", "state", "statement", "waits")
+    name: _BLOCKER[name] for name in ("pid", "user", "application", "state", "since", "statement", "waits")
 } | {
     "prepared": maybe(text("the name of a prepared transaction"), "it is a session"),
     "job": maybe(text("the job that its name says"), "it says none"),
-    "since": maybe(moment("when its transaction began"), _HIDDEN),
     "node": maybe(text("the node whose lock it is"), "the server told none"),
     "query_id": _BLOCKER["query"],
 }
 _SHOWN: dict[str, Schema] = {
-    name: _WAIT[name] for name in ("pid", "session", "thing", "mode", "statement", "waits")
+    name: _WAIT[name] for name in ("pid", "session", "thing", "mode", "since", "statement", "waits")
 } | {
     "job": text("whose session it is"),
-    "since": moment("when it was first seen waiting"),
     "seconds": number("how long that is ago"),
     "cause": text("who keeps it out, in a sentence"),
     "do": SAFE,

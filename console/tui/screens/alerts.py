@@ -8,11 +8,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import ClassVar
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
 from console.tui.screens.ack_table import AckTable
 from console.tui.screens.base import Lines
+from console.tui.screens.below import events_below
 from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from console.views.rows import Row
 
@@ -46,6 +48,10 @@ class AlertsScreen(AckTable):
             gone = "the alert that was chosen has ended; j or k chooses another"
             return "What this means", [(Level.REST, gone if self.rows() else "nothing fires")]
         return f"{one.rule}  {one.thing}", alert_lines(one)
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         """The thing that it is about."""

@@ -95,11 +95,11 @@ class SlotHistoryScreen(TableScreen):
         lines.append((Level.FINE, row.cells["said"]))
         if row.cells["action"] == "backup":
             lines.append(
-                (Level.FINE, f"slotkeeper slots undo {safe(row.key.removeprefix('backup '), 80)} plans the way back")
+                (Level.FINE, f"`slotkeeper slots undo {safe(row.key.removeprefix('backup '), 80)}` plans the way back")
             )
         return "History", [
             *lines,
-            (Level.REST, f"slotkeeper slots history {place} asks the sink, which knows every machine"),
+            (Level.REST, f"`slotkeeper slots history {place}` asks the sink, which knows every machine"),
         ]
 
     def crumb(self) -> str:
@@ -107,7 +107,7 @@ class SlotHistoryScreen(TableScreen):
         return f"Slots > {safe(self._slot, 60)} > history"
 
     def _read(self) -> list[Backup]:
-        from core.domain.reset import BACKUPS
+        from core.domain.reset_files import BACKUPS
         from core.services.reset_texts import backup_of
         from core.state.folder import StateFolder
         from core.state.resets import ResetFiles

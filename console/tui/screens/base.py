@@ -7,8 +7,7 @@ screens.
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
@@ -19,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from console.actions.commands import with_config
+from console.cli.printed import with_config
 from console.monitor.snapshot import Level
 from console.tui.keymap import bindings_of, shown_key
 from console.tui.theme import style_of
@@ -27,14 +26,18 @@ from console.tui.widgets.line import Line as Line
 from console.tui.widgets.live_table import ROLES
 from console.views.header import Identity, parts
 from console.views.rows import NARROW, WIDE, age, plain
+from console.views.wrapping import wrapped
 
 if TYPE_CHECKING:
     from console.tui.host import Host
+    from console.views.slots import SlotFacts
 
 SMALLEST = (60, 15)
 FULL = (80, 24)
 TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
 Lines = Iterable[tuple[Level, str]]
+OUTERMOST = "nothing is open here that could be left; q leaves the console"
+ONE_PANE = "all of it is seen: there is no other pane to go to"
 ALERTS = "6"
 HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "pause": "play", "history": "leaves history", "palette": ""}
 """The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
@@ -106,6 +109,15 @@ class Frame(Screen[None]):
         """What Tab goes through."""
         return []
 
+    def jobs_meant(self) -> list[str]:
+        """The jobs that a typed verb is about where it names none."""
+        job = str(getattr(self, "job", ""))
+        return [job] if job else []
+
+    def slot_meant(self) -> SlotFacts | None:
+        """The slot that a typed verb is about where it names none."""
+        return None
+
     def neighbours(self) -> list[str]:
         """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""
         return []
@@ -135,8 +147,8 @@ class Frame(Screen[None]):
 
     def redraw(self) -> None:
         """Everything, where this is what is seen."""
-        if not self.is_mounted or not self.is_current:
-            return
+        if not self.is_mounted or not self.is_current or not self.query("#identity"):
+            return  # on its way in or out: keys may be typed faster than a screen opens
         self.draw_identity()
         self._line("tabs").say(self._tabs())
         self._line("keys").say(self._keys())
@@ -181,7 +193,10 @@ class Frame(Screen[None]):
         A key that is typed twice, faster than screens change, closes one screen and not two.
         """
         app = self.app
-        if app.screen is not self or len(app.screen_stack) < 2:
+        if app.screen is not self:
+            return False
+        if len(app.screen_stack) < 2:
+            self.console.say(OUTERMOST)
             return False
         app.pop_screen()
         return True
@@ -193,6 +208,8 @@ class Frame(Screen[None]):
     def action_pane(self, step: int) -> None:
         """The next pane that can be gone to, or the one before."""
         panes = [one for one in self.panes() if one.display and one.can_focus]
+        if len(panes) < 2:
+            self.console.say(ONE_PANE)
         if not panes:
             return
         place = panes.index(self.focused) + step if self.focused in panes else 0
@@ -214,13 +231,8 @@ class Frame(Screen[None]):
         """Several lines, wrapped to the width of the screen."""
         made: list[Text] = []
         for level, words in lines:
-            wrapped = textwrap.wrap(
-                with_config(words, self.console.services.config),
-                self._width - 1,
-                initial_indent=" ",
-                subsequent_indent="   ",
-            )
-            made += [self.text(self._cut(line), level) for line in wrapped]
+            shown = plain(with_config(words, self.console.services.config), self.console.ascii_only)
+            made += [self.text(line, level) for line in wrapped(shown, self._width - 1, " ", "   ")]
         return made
 
     def paragraph(self, lines: Lines, most: int) -> Text:
@@ -285,15 +297,22 @@ class Frame(Screen[None]):
             some = app.counts.get(number, 0)
             words = f"{number} {label} {min(some, 99)}" if some else f"{number} {label}"
             words = f"[{words}]" if mine else f" {words} "
-            role = "here" if mine else "crit" if some and number == ALERTS and app.critical else ""
-            text.append(words, style=self.style(role) if role else "")
+            shown = Text(words, self.style("here") if mine else "", end="")
+            if some:
+                role, end = "crit" if number == ALERTS and app.critical else "warn", len(words) - 1
+                shown.stylize(self.style(role), end - len(str(min(some, 99))), end)
+            text.append_text(shown)
             text.append(gap if int(number) < 7 and self._width >= WIDE else "")
         return text
+
+    def keys_now(self) -> Mapping[str, str]:
+        """The keys to show below, with other words than their own where they have some here."""
+        return dict.fromkeys(self.keys_shown, "")
 
     def _keys(self) -> Text:
         text = Text(" ", no_wrap=True, end="")
         every = {each.binding.id: each.binding for each in bindings_of(self)}
-        said = HISTORY_KEYS if self.console.in_history else dict.fromkeys(self.keys_shown, "")
+        said = HISTORY_KEYS if self.console.in_history else self.keys_now()
         for binding in (every[name] for name in said if name in every):
             key, does = shown_key(binding), said[str(binding.id)] or binding.description
             if cell_len(text.plain) + len(key) + 1 + len(does) > self._width:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
+
 from console.monitor.snapshot import Level
 from console.tui.screens.ack_table import AckTable
 from console.tui.screens.base import Lines
+from console.tui.screens.below import events_below
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
 from console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
 from console.views.rows import Row, rank
@@ -60,6 +63,10 @@ class ErrorsScreen(AckTable):
         return f"{safe(one.job, 60)}  {safe(one.code or 'no code', 40)}", error_lines(
             one, self.console.shown.job(one.job), self.console.now
         )
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         """The rows that are held, or the job."""

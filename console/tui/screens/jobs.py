@@ -6,14 +6,23 @@ Next door: `console.views.jobs`, `console.views.overview` and `console.views.lan
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import JobDetail, JobFacts, Level
 from console.tui.screens.base import Lines
-from console.tui.screens.table import TableScreen
-from console.views.jobs import JOB_COLUMNS, PROCESS_COLUMNS, job_rows, units, what_is_safe, what_is_wrong
+from console.tui.screens.below import GraphBelow
+from console.views.jobs import (
+    JOB_COLUMNS,
+    PROCESS_COLUMNS,
+    job_rows,
+    sync_line,
+    units,
+    what_is_safe,
+    what_is_wrong,
+)
 from console.views.lanes import (
     LANE_COLUMNS,
     counters,
@@ -29,31 +38,65 @@ from console.views.lanes import (
     work,
 )
 from console.views.overview import at_work, event_lines, summary
-from console.views.rows import FAULTS, Column, Row, age, clock, columns_for, named_by, rank
+from console.views.rows import FAULTS, Column, Row, age, clock, named_by, rank
 from console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
+from core.domain.fault import Party
 from core.domain.text import safe
 
+_LOG_LINES = 12
+"""Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
+GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag and rate over time, and what happened")
 
 
-class _OfJobs(TableScreen):
-    """A table of jobs; Enter opens one."""
+class _LeadsToLocks(GraphBelow):
+    """A screen of jobs; its key for locks is shown while a lock is at fault."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [LOCKS]
-    has_actions = True
+    BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS]
 
     def action_locks(self) -> None:
         """Who waits for a lock, and who is in front."""
         self.console.open_locks()
 
+    def keys_now(self) -> Mapping[str, str]:
+        """The keys that are shown at this moment."""
+        first, *others = self.keys_shown
+        return dict.fromkeys((first, "locks", *others), "") if self.locked() else super().keys_now()
+
+    def locked(self) -> bool:
+        """Whether a lock is at fault."""
+        return any(one.party is Party.LOCK for one in self.console.shown.local.faults)
+
+
+class _OfJobs(_LeadsToLocks):
+    """A table of jobs; Enter opens one."""
+
+    has_actions = True
+
+    def action_graphs(self) -> None:
+        """Lag and rate of this job over time."""
+        key = self.table.cursor_key
+        if key is None:
+            self.console.say("no job is chosen", Level.WARNING)
+        else:
+            self.console.open_graphs(key, self.number)
+
+    def jobs_meant(self) -> list[str]:
+        """The marked jobs, else the one under the cursor."""
+        key = self.table.cursor_key
+        return self.marked or ([key] if key is not None else [])
+
+    def graphed(self, key: str | None) -> tuple[str, str]:
+        """The job under the cursor."""
+        return key or "", ""
+
     def rows(self) -> list[Row]:
         """The jobs, the worst first."""
         return job_rows(self.console.shown.local.jobs, self.console.now, self.console.ascii_only)
 
-    def columns_now(self) -> tuple[Column, ...]:
-        """The columns that are shown at this width."""
-        named = named_by(self.columns, units(self.console.shown.local.jobs))
-        return columns_for(named, self.app.size.width, self.wide)
+    def every_column(self) -> Sequence[Column]:
+        """All of them, with what is behind called as the sources do."""
+        return named_by(self.columns, units(self.console.shown.local.jobs))
 
     def opened(self, key: str) -> None:
         """One job DN by DN."""
@@ -62,6 +105,11 @@ class _OfJobs(TableScreen):
     def act(self, keys: list[str]) -> None:
         """What can be done to these jobs."""
         self.console.open_job_menu(keys)
+
+    def subject_of(self, key: str | None) -> str:
+        """What is to be done about the job: another remedy is not left scrolled away."""
+        job = self.console.shown.job(key) if key else None
+        return job.safe if job is not None else ""
 
     def fault(self) -> Lines:
         """Where the state store cannot be read."""
@@ -73,6 +121,7 @@ class _OfJobs(TableScreen):
         job = self.console.shown.job(key) if key else None
         if job is None:
             return [(Level.REST, "no row is chosen")]
+        sync = sync_line(job, self.console.ascii_only)
         different = job.verified is not None and job.verified.verdict == "different"
         return [
             (job.level, f"wrong  {what_is_wrong(job)}"),
@@ -81,6 +130,7 @@ class _OfJobs(TableScreen):
                 Level.CRITICAL if different else Level.FINE,
                 f"target {safe(job.tables[1] or '?', 60)}{_more(job)}  {proof(job, self.console.now)}",
             ),
+            *([(Level.FINE, sync)] if sync else []),
         ]
 
 
@@ -100,8 +150,6 @@ class OverviewScreen(_OfJobs):
         if local.at is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
         slots = soonest(self.console.shown.tables.values(), self.console.now)
-        if self.console.in_history:
-            slots = Level.REST, "slots: not recorded; R leaves history"
         if local.fault:
             return [*self.fault(), slots]
         return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]
@@ -130,36 +178,38 @@ class JobsScreen(_OfJobs):
         return (safe(key, 60) if key else "Job"), lines
 
 
-class JobScreen(TableScreen):
+class JobScreen(_LeadsToLocks):
     """One job: its DNs, what is wrong, what is safe, errors and the end of its log."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
         Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only"),
         Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
-        LOCKS,
     ]
     its_name = "DN"
     columns = LANE_COLUMNS
     has_strip = True
     has_actions = True
     panel_height = 7
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "act", "log", "errors-of", "describe", "faults", "pane")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "act", "graphs", "log", "errors-of", "describe", "pane")
 
     def __init__(self, job: str, number: str) -> None:
         super().__init__()
         self.job = job
         self.number = number
 
-    def columns_now(self) -> tuple[Column, ...]:
-        """The columns that are shown at this width."""
-        job = self.console.shown.job(self.job)
-        return columns_for(lane_columns(job), self.app.size.width, self.wide)
+    def every_column(self) -> Sequence[Column]:
+        """All of them, as this job's source calls what they say."""
+        return lane_columns(self.console.shown.job(self.job))
 
     def rows(self) -> list[Row]:
         """The DNs of the last report."""
         job = self.console.shown.job(self.job)
         return lane_rows(job, self.console.ascii_only) if job else []
+
+    def graphed(self, key: str | None) -> tuple[str, str]:
+        """The DN under the cursor, of this job."""
+        return self.job, key or ""
 
     def about(self) -> str:
         """Whose report it is, and how old."""
@@ -192,13 +242,14 @@ class JobScreen(TableScreen):
             lines += [(Level.FINE, work(job))] if job.level in FAULTS and job.busy else []
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
-            lines.append((Level.FINE, counters(job)))
+            sync = sync_line(job, self.console.ascii_only)
+            lines += [(Level.FINE, one) for one in (sync, counters(job)) if one]
         if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
         for one in detail.errors[:2]:
             words = safe(f"{one.side} {one.code} {one.message}", 300)
             lines.append((Level.WARNING, f"{clock(one.last_at)}  {one.count}x  {words}"))
-        room = max(2, self.panel_rows - len(lines))
+        room = max(2, min(_LOG_LINES, self.panel_rows - len(lines)))
         lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
         return f"Errors {len(detail.errors)} and the end of the log", lines
 
@@ -231,9 +282,14 @@ class JobScreen(TableScreen):
 
         self.app.push_screen(DescribeScreen(self.job, self.number))
 
-    def action_locks(self) -> None:
-        """Who waits for a lock, and who is in front."""
-        self.console.open_locks()
+    def locked(self) -> bool:
+        """Whether a lock is at fault for this job."""
+        faults = self.console.shown.local.faults
+        return any(one.party is Party.LOCK and one.job == self.job for one in faults)
+
+    def action_graphs(self) -> None:
+        """Lag and rate over time, of the DN under the cursor first."""
+        self.console.open_graphs(self.job, self.number, self.table.cursor_key or "")
 
     def action_errors_of(self) -> None:
         """The errors of this job only."""

@@ -5,12 +5,15 @@ Next door: `console.views.slots` has rows and sentences; `console.tui.screens.ta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Lines
+from console.tui.screens.below import LEAST_EVENTS, LEAST_ROOM, GraphBelow, events_below
 from console.tui.screens.table import TableScreen
 from console.views.rows import Column, Row, age, columns_for
 from console.views.slots import (
@@ -24,9 +27,9 @@ from console.views.slots import (
     shard_rows,
     slot_lines,
     slot_rows,
+    ttl_line,
 )
 from core.domain.text import safe
-from core.domain.ttl import in_words
 
 
 class _OfSlots(TableScreen):
@@ -51,6 +54,15 @@ class _OfSlots(TableScreen):
     def meant(self) -> tuple[SlotFacts | None, str]:
         """The slot that a key means, and the DN if one is chosen."""
         return self.slot(self.table.cursor_key), ""
+
+    def slot_meant(self) -> SlotFacts | None:
+        """The slot under the cursor."""
+        return self.meant()[0]
+
+    def jobs_meant(self) -> list[str]:
+        """The job that reads it."""
+        one = self.slot_meant()
+        return [one.slot.job] if one is not None and one.slot.job else []
 
     def act(self, keys: list[str]) -> None:
         """What can be done to a slot."""
@@ -82,15 +94,12 @@ class _OfSlots(TableScreen):
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
             return "What this means", missing or [(Level.REST, "no row is chosen")]
-        ttl = one.seen.retained.ttl if one.seen.retained else None
-        words = (
-            "?" if ttl is None or ttl.seconds is None else in_words(ttl.seconds) + (" (default)" if ttl.default else "")
-        )
-        title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   TTL {words}"
+        said = ttl_line(one, self.console.now, self.console.ascii_only)
+        title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   {said}"
         return title, [*missing, *slot_lines(one, self.console.now, self.console.shown.local, shard)]
 
 
-class SlotsScreen(_OfSlots):
+class SlotsScreen(_OfSlots, GraphBelow):
     """Every slot of every table that a job reads."""
 
     its_place = "Slots   read-only: looking creates and moves nothing"
@@ -103,12 +112,14 @@ class SlotsScreen(_OfSlots):
 
     def rows(self) -> list[Row]:
         """The slots, the first to be cleared on top."""
-        return slot_rows(self.console.shown.tables.values(), self.console.now, self.console.shown.local)
+        return slot_rows(
+            self.console.shown.tables.values(), self.console.now, self.console.shown.local, self.console.ascii_only
+        )
 
     def about(self) -> str:
         """The age of the oldest look."""
-        if self.console.in_history:
-            return "slots are not recorded; R leaves history"
+        if self.console.in_history and not self.console.shown.tables:
+            return "no slot had been seen by then; R leaves history"
         if self.console.shown.tables:
             return f"seen {self.oldest()} ago"
         return "no source was asked yet" if self.console.has_sources else "no job with a source is configured"
@@ -116,6 +127,24 @@ class SlotsScreen(_OfSlots):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What it means."""
         return self.detail_of(key)
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """The slot DN by DN, the graphs of its job, then what happened last."""
+        one = self.slot(key)
+        rows = shard_rows(one, self.console.now, self.console.ascii_only) if one is not None else []
+        some: list[Text] = []
+        if len(rows) > 1 and room >= min(len(rows), 4) + 2:
+            columns = columns_for(shard_columns(one), self.app.size.width)
+            some = [self.text(""), self.text("".join(_cell(column.label, column) for column in columns), Level.REST)]
+            some += [self.text(_line(row, columns), row.level) for row in rows[: room - 2]]
+        room -= len(some)
+        graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
+        return [*some, *graphs, *events_below(self, room - len(graphs))]
+
+    def graphed(self, key: str | None) -> tuple[str, str]:
+        """The job that reads this slot."""
+        one = self.slot(key)
+        return (one.slot.job or "" if one is not None else ""), ""
 
     def opened(self, key: str) -> None:
         """One slot DN by DN."""
@@ -136,14 +165,14 @@ class SlotScreen(_OfSlots):
         super().__init__()
         self.key = key
 
-    def columns_now(self) -> tuple[Column, ...]:
-        """The columns that are shown at this width."""
-        return columns_for(shard_columns(self.slot(self.key)), self.app.size.width, self.wide)
+    def every_column(self) -> Sequence[Column]:
+        """Those of what its source keeps, or of our own position."""
+        return shard_columns(self.slot(self.key))
 
     def rows(self) -> list[Row]:
         """The DNs, the first to be cleared on top."""
         one = self.slot(self.key)
-        return shard_rows(one, self.console.now) if one else []
+        return shard_rows(one, self.console.now, self.console.ascii_only) if one else []
 
     def about(self) -> str:
         """The age of the look."""
@@ -166,3 +195,12 @@ class SlotScreen(_OfSlots):
         """Where one is."""
         one = self.slot(self.key)
         return f"Slots > {safe(one.slot.name, 60) if one else '?'}"
+
+
+def _line(row: Row, columns: Sequence[Column]) -> str:
+    return "".join(_cell(row.cells.get(column.key, ""), column) for column in columns)
+
+
+def _cell(text: str, column: Column) -> str:
+    cut = text if len(text) <= column.width else text[: max(0, column.width - 2)] + ".."
+    return (cut.rjust(column.width) if column.right else cut.ljust(column.width)) + " "

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -18,11 +20,19 @@ from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line, Lines
 from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
+from console.views.fitting import Chosen, fitted, needs
 from console.views.rows import Column, Row, columns_for, kept
 from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
 from core.domain.text import safe
 
 USUAL_ROWS = 30
+FIXED_ROWS = 6
+"""The rows of a screen besides strip, table and panel: identity, tabs, two rules, place and keys."""
+
+_AROUND_TITLE = 6
+"""The cells of a title's rule besides its words and those at its end."""
+_LEAST_TABLE = 3
+"""The least height of a table, also in console.tcss."""
 
 
 class TableScreen(Frame):
@@ -34,6 +44,9 @@ class TableScreen(Frame):
         Binding("s", "sort", "sort", id="sort", tooltip="by the next column, at last as it was"),
         Binding("S", "turn", "turn", id="turn", tooltip="the other way round"),
         Binding("w", "wide", "wide", id="wide", tooltip="the columns that this width hides"),
+        Binding(
+            "c", "columns", "columns", id="columns", tooltip="which ones are shown, as long as the console is open"
+        ),
         Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="the row, or not any more"),
         Binding("u", "unmark", "unmark", id="unmark", tooltip="all rows"),
         Binding("y", "copy", "copy", id="copy", tooltip="the row"),
@@ -60,6 +73,12 @@ class TableScreen(Frame):
         self._marks: set[str] = set()
         self._moved_on = True
         self._late = False
+        self._above = 0
+        self._sized = 0
+        self._title = ""
+        self._needs: dict[str, int] = {}
+        self._needs_at = 0
+        self._every = 0
 
     # What a screen of this kind says
 
@@ -79,6 +98,14 @@ class TableScreen(Frame):
         """Title and lines of the panel for the row under the cursor; what is too much for it can be scrolled."""
         raise NotImplementedError
 
+    def subject_of(self, key: str | None) -> str:
+        """What the panel is about beside its row: where that changes, it is read from its beginning."""
+        return ""
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What the panel shows below its own lines where it has so many rows left."""
+        return []
+
     def strip(self) -> Lines:
         """Lines above the table."""
         return ()
@@ -97,8 +124,10 @@ class TableScreen(Frame):
 
     @property
     def panel_rows(self) -> int:
-        """The height of the panel: half of what a terminal has beyond a usual one is its."""
-        return self.panel_height + max(0, (self.app.size.height - USUAL_ROWS) // 2)
+        """The height of the panel: all that the table does not need, and half of what is beyond a usual terminal."""
+        height = self.app.size.height
+        least = self.panel_height + max(0, (height - USUAL_ROWS) // 2)
+        return max(least, height - FIXED_ROWS - self._above - max(_LEAST_TABLE, self._every + 1))
 
     @property
     def table(self) -> LiveTable:
@@ -145,18 +174,24 @@ class TableScreen(Frame):
         super().on_resize(event)
 
     def _size_panel(self) -> None:
-        panel = self.query_one("#panel", Panel)
-        panel.room = self.panel_rows
-        panel.styles.height = self.panel_rows
+        panel, rows = self.query_one("#panel", Panel), self.panel_rows
+        if self._sized != rows:
+            self._sized = panel.room = rows
+            panel.styles.height = rows
 
     def draw(self) -> None:
         """Strip, table, panel."""
+        above: list[Text] = []
         if self.has_strip:
-            self.say("strip", self.paragraph(self.strip(), 4), layout=True)
+            above = self.wrapped(self.strip())[:4]
+            self.say("strip", Text("\n", end="").join(above), layout=True)
         every = self.rows()
+        if (len(above), len(every)) != (self._above, self._every):
+            self._above, self._every = len(above), len(every)
+            self._size_panel()
         listed = self._listed(every)
-        columns = self.columns_now()
-        self.table.show(self._calm(listed), columns, self._marks)
+        calm = self._calm(listed)
+        self.table.show(calm, self._fitted(calm), self._marks)
         number = str(len(every)) if len(listed) == len(every) else f"{len(listed)} of {len(every)}"
         how = [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
         how += ["faults only"] if self.faults_only else []
@@ -164,19 +199,43 @@ class TableScreen(Frame):
         how += ["wide"] if self.wide else []
         about = [self.about()] if self.about() else []
         words = "   ".join([f"{self.heading()} {number}", *about, *how])
-        self.say("title", self.rule(words, self.order.title(self.columns, self.usual_order)))
+        self._title = words
+        self._draw_title()
         self.draw_panel()
 
+    def _draw_title(self) -> None:
+        """What the table is of, and on which row the cursor is."""
+        table = self.table
+        row = f"{table.cursor_row + 1} of {table.row_count}" if table.show_cursor else ""
+        whole = "   ".join(filter(None, (self.order.title(self.columns, self.usual_order), row)))
+        room = self.app.size.width - cell_len(self._title) - _AROUND_TITLE
+        self.say("title", self.rule(self._title, whole if len(whole) <= room else row))
+
+    def every_column(self) -> Sequence[Column]:
+        """All columns that there are now, by their names."""
+        return self.columns
+
     def columns_now(self) -> tuple[Column, ...]:
-        """The columns that are shown at this width."""
-        return columns_for(self.columns, self.app.size.width, self.wide)
+        """The columns that are shown at this width, as they were chosen."""
+        chosen = self.console.services.columns.get(type(self).__name__, Chosen())
+        return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide)
+
+    def _fitted(self, rows: Sequence[Row]) -> tuple[Column, ...]:
+        """Those columns, each as wide as what is in it as far as there is room."""
+        columns, width = self.columns_now(), self.app.size.width
+        if self._needs_at != width:
+            self._needs_at, self._needs = width, {}
+        self._needs = needs(rows, columns, self._needs, self.console.ascii_only)
+        flexible = next((one.key for one in self.columns if one.width == 0), "")
+        return fitted(columns, self._needs, flexible)
 
     def draw_panel(self) -> None:
         """What the row under the cursor means."""
         key = self.table.cursor_key
         title, lines = self.panel(key)
         panel = self.query_one(Panel)
-        panel.fill(key, self.wrapped(lines))
+        texts = self.wrapped(lines)
+        panel.fill((key, self.subject_of(key)), [*texts, *self.more(key, panel.room - len(texts))])
         if self.focused is panel and not panel.too_long:
             self.table.focus()
         self.say("subtitle", self.rule(title, panel.where, self.style("here") if self.focused is panel else ""))
@@ -194,6 +253,7 @@ class TableScreen(Frame):
     def on_live_table_moved(self) -> None:
         """Explain the new row."""
         if self.is_current:
+            self._draw_title()
             self.draw_panel()
 
     def on_live_table_opened(self, message: LiveTable.Opened) -> None:
@@ -254,6 +314,16 @@ class TableScreen(Frame):
         """The columns that this width hides, or those that it shows."""
         self.wide = not self.wide
         self.redraw()
+
+    def action_columns(self) -> None:
+        """Choose which columns are shown."""
+        from console.tui.screens.columns import ColumnsScreen
+
+        def changed() -> Sequence[Column]:
+            self.draw()
+            return self.columns_now()
+
+        self.app.push_screen(ColumnsScreen(type(self).__name__, self.every_column(), changed))
 
     def action_mark(self) -> None:
         """Mark the row under the cursor, or not any more; then the next row."""

@@ -1,7 +1,7 @@
-"""The first screen where there is no configuration: what this is, and the two ways on.
+"""The first screen where there is no configuration: what this is, and the three ways on.
 
-Next door: `console.tui.terminal` starts the demo once the console has left; `console.tui.export` writes the
-configuration.
+Next door: `console.tui.terminal` starts the demo, or the questions, once the console has left;
+`console.cli.new_file` writes the configuration.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from console.cli.new_file import write_new
 from console.monitor.snapshot import Level
-from console.tui.export import write_new
 from console.tui.screens.base import Frame, Line
-from console.tui.terminal import START_DEMO
+from console.tui.terminal import START_DEMO, START_INIT
 from core.config.load import default_path
 from core.domain.text import safe
 from core.ownership import make_folder
@@ -31,19 +31,21 @@ WORDS = (
     "Where the warehouse has dropped changes, a job stops and says so.",
     "There is no configuration yet.",
     "  d  try everything on this machine, without a warehouse",
+    "  n  a first mirror of your own: a few questions, then it starts",
     "  w  write a commented configuration to start from",
 )
 
 
 class WelcomeScreen(Frame):
-    """Six lines, two ways on."""
+    """Seven lines, three ways on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "demo", "run the demo", id="demo"),
+        Binding("n", "init", "a mirror of your own", id="init"),
         Binding("w", "write", "write a configuration", id="write"),
     ]
     its_place = "Welcome"
-    keys_shown: ClassVar[tuple[str, ...]] = ("demo", "write", "back", "help", "quit")
+    keys_shown: ClassVar[tuple[str, ...]] = ("demo", "init", "write", "back", "help", "quit")
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,6 +64,10 @@ class WelcomeScreen(Frame):
         """Leave; then the demo begins in this terminal."""
         self.app.exit(START_DEMO)
 
+    def action_init(self) -> None:
+        """Leave; then the questions begin in this terminal, and the console opens after them."""
+        self.app.exit(START_INIT)
+
     def action_write(self) -> None:
         """Write the example to where a configuration is looked for; what is there stays."""
         self._message = self._written(default_path(os.environ))
@@ -75,4 +81,4 @@ class WelcomeScreen(Frame):
             return Level.WARNING, f"There is a file already, which was left as it is: {safe(path, 300)}"
         except OSError as error:
             return Level.WARNING, f"Not written: {safe(error, 300)}"
-        return Level.FINE, f"Written: {safe(path, 300)}. Set source and sink there, then try: slotkeeper doctor"
+        return Level.FINE, f"Written: {safe(path, 300)}. Set source and sink there, then try: `slotkeeper doctor`"

@@ -6,7 +6,7 @@ show what became of it. Next door: `console.actions` has rules and commands, `co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,6 +30,8 @@ from console.views.rows import plain
 from core.domain.text import safe
 from core.errors import SlotkeeperError
 
+CANCELLED = "cancelled"
+ALL_SEEN = "all its lines are seen"
 READ_ONLY = "RO: nothing can be applied; `:rw reason` arms for ten minutes"
 
 
@@ -85,7 +87,7 @@ class ActScreen(Frame, ModalScreen[None]):
     def on_mount(self) -> None:
         """Something has the keys first."""
         super().on_mount()
-        self.first().focus()
+        self.set_focus(self.first())  # at once: `focus()` waits its turn, and a field may be there by then
 
     def first(self) -> Widget:
         """What has the keys first: the lines."""
@@ -223,6 +225,13 @@ class Fields(Vertical):
         self._ascii_only = ascii_only
         self._given = typed
 
+    class Ready(Message):
+        """All fields are there: one may have the focus."""
+
+    def on_mount(self) -> None:
+        """What was composed is mounted before this is."""
+        self.post_message(self.Ready())
+
     def compose(self) -> ComposeResult:
         """A row per field."""
         for want in self._wants:
@@ -248,7 +257,46 @@ class Fields(Vertical):
 
 
 class FieldsScreen(ActScreen):
-    """A screen with fields."""
+    """A screen with fields: the first empty one has the keys, and what is to be read scrolls beside it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "lines(1)", "its lines", id="act-lines-down", key_display="PgDn", tooltip="from a field"),
+        Binding("pageup", "lines(-1)", "lines back", id="act-lines-up", key_display="PgUp", tooltip="from a field"),
+    ]
+    TYPING: ClassVar[dict[str, str]] = {
+        "back": "cancel",
+        "pane": "next",
+        "pane-before": "before it",
+        "act-lines-down": "",
+    }
+    """The keys to show while something is typed, with their words."""
+
+    def keys_now(self) -> Mapping[str, str]:
+        """In a field no letter acts."""
+        return self.TYPING if isinstance(self.focused, Typing) else super().keys_now()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The lines have these keys themselves while they have the focus."""
+        if action == "lines":
+            return isinstance(self.focused, Typing)
+        return super().check_action(action, parameters)
+
+    def action_lines(self, by: int) -> None:
+        """Scroll what is to be read."""
+        if self.sheet.too_long:
+            self.sheet.action_page(by)
+        else:
+            self.console.say(ALL_SEEN)
+
+    def to_type(self) -> Typing | None:
+        """The first field in which nothing stands; the last one where each has something; None without any."""
+        fields = list(self.query(Typing))
+        return next((one for one in fields if not one.value), fields[-1] if fields else None)
+
+    def action_back(self) -> None:
+        """Nothing was done; it says so."""
+        super().action_back()
+        self.console.say(CANCELLED)
 
     def enable(self) -> None:
         """Show whether Apply would do anything."""

@@ -83,8 +83,8 @@ class Confirm(FieldsScreen):
         self.enable()
 
     def first(self) -> Widget:
-        """Where there is nothing to type, Cancel; else what is to be read."""
-        return self.sheet if self.wants else self.query_one("#act-cancel")
+        """The first empty field; Cancel where there is nothing to type."""
+        return self.to_type() or self.query_one("#act-cancel")
 
     def draw(self) -> None:
         """What would be done to what."""
@@ -148,6 +148,7 @@ _MEANS = {
     JobVerb.RESTART: "its processes end, then it starts with the configuration as it is now",
     JobVerb.PAUSE: "its process lives and applies nothing; what it has not read may expire at the source",
     JobVerb.RESUME: "it applies again from where it is",
+    JobVerb.RETRY: "what waits is tried at once; the try counts as any other, and a refused login waits its time",
     JobVerb.CANCEL: "FINAL: it can never be started again under this name; slot and rows stay as they are",
 }
 

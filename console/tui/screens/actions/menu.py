@@ -18,7 +18,7 @@ from console.actions.commands import Doing, EntryVerb, JobVerb, Place, SlotVerb,
 from console.actions.menu import Entry, entry_actions, job_entries, slot_entries
 from console.actions.runner import Order
 from console.monitor.snapshot import JobFacts, Level
-from console.tui.screens.actions.base import READ_ONLY, ActScreen, Sheet
+from console.tui.screens.actions.base import CANCELLED, READ_ONLY, ActScreen, Sheet
 from console.tui.screens.actions.confirm import EntryConfirm, JobConfirm, entries_named
 from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import ActionsScreen, JobProgress, SlotProgress
@@ -115,6 +115,7 @@ class TargetForm(ActScreen):
             self._show("")
         else:
             super().action_back()
+            self.console.say(CANCELLED)
 
     def _show(self, wanted: str) -> None:
         self.wanted = wanted
@@ -194,6 +195,7 @@ class JobMenu(Menu):
         ("g", "start"),
         ("r", "restart"),
         ("p", "pause or resume"),
+        ("t", "try now"),
         ("d", "drain"),
         ("v", "verify"),
         ("c", "cancel"),

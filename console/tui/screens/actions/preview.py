@@ -56,6 +56,7 @@ class SlotPreview(FieldsScreen):
         self.doing = doing
         self._typed = dict(typed or {})
         self.plan: Preview | None = None
+        self._coming: Preview | None = None
         self.fault = ""
         self._asked = ""
         self._timer: Timer | None = None
@@ -99,8 +100,8 @@ class SlotPreview(FieldsScreen):
         return f"{place.source} {place.table} slot {place.slot}"
 
     def _poll(self) -> None:
-        found = self.runs.find(self._asked)
-        if found is None or not found.over:
+        found, said = self.runs.find(self._asked), self.runs.said(self._asked)
+        if found is None or not (found.over or preview_from(said.out) is not None):
             words = in_words(took(found, self.console.now_real())) if found else "?"
             if self.is_current and words != self._seconds:
                 self._seconds = words
@@ -108,7 +109,7 @@ class SlotPreview(FieldsScreen):
             return
         if self._timer is not None:
             self._timer.stop()
-        self._answered(found, self.runs.said(self._asked))
+        self._answered(found, self.runs.said(self._asked) if found.over else said)
 
     def _answered(self, action: Action, said: Said) -> None:
         if self.doing.verb is SlotVerb.UNDO and not self.doing.backup:
@@ -135,15 +136,22 @@ class SlotPreview(FieldsScreen):
             self.redraw()
 
     def _show(self, plan: Preview) -> None:
-        self.plan = plan
+        """The plan with its fields, at once: nothing that is typed lands between the two."""
         armed = self.console.armed
         for old in self.query(Fields):
             old.remove()
         does = f"{self.doing.verb.value.capitalize()} on {len(plan.lanes) or 'all'} DN"
         given = ({Part.REASON: armed.reason} if armed else {}) | self._typed
         fields = Fields(plan.wants, does, self.console.ascii_only, given)
+        self._coming = plan
         self.mount(fields, after="#act-tail")
-        self.call_after_refresh(self.redraw)
+
+    def on_fields_ready(self) -> None:
+        """What is to be typed has the keys, unless the plan cannot be carried out yet."""
+        self.plan, field = self._coming, self.to_type()
+        if field is not None and self.plan is not None and not self.plan.failed and self.focused in (None, self.sheet):
+            self.set_focus(field)
+        self.redraw()
 
     # Drawing
 
@@ -305,4 +313,4 @@ class SlotPreview(FieldsScreen):
             verb = "end reset of" if self.doing.ending else self.doing.verb.value
             id = self.set_going(Order(words, f"{verb} slot {self.doing.place.text}", self._key))
             if id is not None:
-                self.app.switch_screen(SlotProgress(self.doing, id))
+                self.app.switch_screen(SlotProgress(self.doing, id, self._kept()))

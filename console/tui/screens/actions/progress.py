@@ -6,7 +6,7 @@ by whichever console. Next door: `console.actions.outcome` has the words, `conso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
@@ -16,8 +16,9 @@ from textual.timer import Timer
 
 from console.actions import outcome
 from console.actions.commands import Doing, JobVerb, SlotVerb, shell_text
-from console.actions.outcome import job_lines, outcome_lines, slot_lines, took, verdict, verified_lines
+from console.actions.outcome import how_far, job_lines, outcome_lines, slot_lines, took, verdict, verified_lines
 from console.actions.record import Action, Said
+from console.actions.rules import Part
 from console.monitor.snapshot import Level
 from console.tui.screens.actions.base import ActScreen
 from console.tui.screens.base import Lines
@@ -26,7 +27,8 @@ from console.views.rows import NARROW, Column, Row, clock
 from core.domain.text import safe
 from core.domain.ttl import in_words
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.1
+UNREAD = "no record of it can be read"
 GOES_ON = "it goes on without this screen; `:actions` shows it"
 
 
@@ -49,7 +51,7 @@ class Progress(ActScreen):
         """The lines of all actions, one after the other."""
         now = self.console.now_real()
         lines = [line for one in self.actions for line in of(one, self.runs.said(one.record.id), now)]
-        return lines or [(Level.UNKNOWN, "no record of it can be read")]
+        return lines or [(Level.UNKNOWN, UNREAD)]
 
     def on_mount(self) -> None:
         """Look until it is over."""
@@ -92,22 +94,53 @@ class Progress(ActScreen):
             self.console.say(GOES_ON)
 
 
-class JobProgress(Progress):
+class Cancelled(Progress):
+    """Actions that change nothing, so that they may be broken off at any time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing"),
+    ]
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this")
+
+    def changes_nothing(self) -> bool:
+        """Whether this one may be broken off."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While it goes on, and where nothing can be left half done."""
+        if action == "cancel":
+            return self.changes_nothing() and not self.over
+        return super().check_action(action, parameters)
+
+    def action_cancel(self) -> None:
+        """Break off what is on its way; how it ended is shown when it has."""
+        asked = [self.runs.cancel(one.record.id) for one in self.actions if not one.over]
+        self.console.say("cancelling" if any(asked) else "it cannot be cancelled from here: no process of it is seen")
+
+
+class JobProgress(Cancelled):
     """Jobs that were asked to do something."""
 
     def __init__(self, verb: JobVerb, ids: Sequence[str]) -> None:
         super().__init__(ids)
         self.verb = verb
 
+    def changes_nothing(self) -> bool:
+        """Comparing and draining."""
+        return self.verb in (JobVerb.VERIFY, JobVerb.DRAIN)
+
     def lines(self) -> outcome.Lines:
-        """Requested and observed, job by job."""
-        if self.verb is JobVerb.VERIFY:
-            return self.gathered(verified_lines)
+        """Requested and observed, job by job, with a bar where it takes its time."""
         now, lines = self.console.now_real(), []
         for one in self.actions:
-            job = self.console.shown.job(one.record.key)
-            lines += job_lines(self.verb, one, self.runs.said(one.record.id), job, now)
-        return lines
+            said, job = self.runs.said(one.record.id), self.console.shown.job(one.record.key)
+            if self.verb is JobVerb.VERIFY:
+                lines += verified_lines(one, said, now)
+            else:
+                lines += job_lines(self.verb, one, said, job, now)
+            copies = job if self.verb in (JobVerb.START, JobVerb.RESTART) else None
+            lines += how_far(one.record.key, said, copies, self.console.ascii_only) if not one.over or copies else []
+        return lines or [(Level.UNKNOWN, UNREAD)]
 
 
 class EntryProgress(Progress):
@@ -118,18 +151,24 @@ class EntryProgress(Progress):
         return self.gathered(outcome_lines)
 
 
-class SlotProgress(Progress):
+class SlotProgress(Cancelled):
     """A slot command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "again", "plan again", id="act-again"),
         Binding("u", "undo", "undo", id="act-undo-this", tooltip="this reset: its way back is planned first"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-undo-this", "act-again")
+    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this", "act-undo-this", "act-again")
 
-    def __init__(self, doing: Doing, id: str) -> None:
+    def __init__(self, doing: Doing, id: str, typed: Mapping[Part, str] | None = None) -> None:
         super().__init__([id])
         self.doing = doing
+        self._typed = dict(typed or {})
+        """What stays true of the way back, and of another plan: it was typed for this slot just now."""
+
+    def changes_nothing(self) -> bool:
+        """A preflight."""
+        return self.doing.verb is SlotVerb.PREFLIGHT
 
     def lines(self) -> outcome.Lines:
         """Requested and observed, DN by DN."""
@@ -150,11 +189,13 @@ class SlotProgress(Progress):
 
     def action_undo(self) -> None:
         """Plan the way back."""
-        self.console.plan_again(replace(self.doing, verb=SlotVerb.UNDO, backup=self._reset, target=None, ending=False))
+        self.console.plan_again(
+            replace(self.doing, verb=SlotVerb.UNDO, backup=self._reset, target=None, ending=False), self._typed
+        )
 
     def action_again(self) -> None:
         """Another plan, of what is there now."""
-        self.console.plan_again(self.doing)
+        self.console.plan_again(self.doing, self._typed)
 
 
 COLUMNS = (

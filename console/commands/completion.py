@@ -1,0 +1,86 @@
+"""`slotkeeper completion SHELL`: the lines that let a shell complete our command lines.
+
+Each script hands the words over as they were typed and takes one offer a line, `word<TAB>help`; a line without a word
+asks for names of files. No answer is evaluated. Next door: `console.cli.completion` finds the offers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from console.cli import output
+from console.cli.context import COMPLETING
+
+app = typer.Typer(help="Let a shell complete commands, options and names.", add_completion=False)
+
+
+class Shell(Enum):
+    """The shells whose scripts are here."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+_BASH = """\
+_slotkeeper_complete() {
+    local offer last="${COMP_WORDS[COMP_CWORD]}"
+    COMPREPLY=()
+    [[ $last == = ]] && last=
+    while IFS= read -r offer; do
+        if [[ $offer == $'\\t'* ]]; then
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$last")
+        else
+            COMPREPLY+=("${offer%%$'\\t'*}")
+        fi
+    done < <(ASKING=bash "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _slotkeeper_complete slotkeeper
+"""
+_ZSH = """\
+#compdef slotkeeper
+_slotkeeper() {
+    local line
+    local -a offered
+    for line in "${(@f)$(ASKING=zsh ${(Q)words[1]} "${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
+        if [[ $line == $'\\t'* ]]; then
+            _files
+        elif [[ -n $line ]]; then
+            offered+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+        fi
+    done
+    (( $#offered )) && _describe slotkeeper offered
+}
+if [[ $funcstack[1] == _slotkeeper ]]; then
+    _slotkeeper "$@"
+else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+    compdef _slotkeeper slotkeeper
+fi
+"""
+_FISH = """\
+function __slotkeeper_complete
+    set -l words (commandline -opc)
+    set -l last (commandline -ct)
+    set -l program $words[1]
+    for line in (ASKING=fish $program $words[2..] "$last" 2>/dev/null)
+        if string match -q -- \\t'*' $line
+            __fish_complete_path $last
+        else
+            echo $line
+        end
+    end
+end
+complete -c slotkeeper -f -a '(__slotkeeper_complete)'
+"""
+SCRIPTS = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
+
+
+@app.command()
+def completion(shell: Annotated[Shell, typer.Argument(metavar="|".join(each.value for each in Shell))]) -> None:
+    """Print what SHELL reads at its start: bash, zsh: eval "$(slotkeeper completion bash)"; fish: ... | source."""
+    output.block(SCRIPTS[shell].replace("ASKING", COMPLETING))

@@ -1,0 +1,24 @@
+"""`slotkeeper demo stop`: end the demos of this user.
+
+Next door: `console.demos` knows and ends them; `demo` is the command that starts one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from console import demos
+from console.cli import diagnostics, output
+
+NONE = "no demo of yours is running"
+
+
+def stop() -> None:
+    """End every demo of yours, also one that was kept or killed: its job, its two servers, its files."""
+    found = demos.notes(os.environ)
+    for note in found:
+        diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has gone"))
+        demos.end(note)
+        output.line(f"ended: the demo in {note.folder}, its job and its two servers")
+    if not found:
+        output.line(NONE)

@@ -1,0 +1,231 @@
+"""`slotkeeper init`: a first mirror of one's own: a few questions, a configuration, its check, and the start.
+
+What is asked can be typed as options, for scripts. Next door: `console.cli.first_config` has the text,
+`console.commands.jobs` starts; the console's welcome screen begins this.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from console.cli import completion, context, diagnostics, output
+from console.cli.first_config import FORM, NAMES, Place, Server, place_of, text_of
+from console.cli.new_file import write_new
+from console.commands import jobs
+from console.tui import startup
+from core.config.load import default_path, load_usable
+from core.domain.finding import Finding, Level
+from core.domain.text import typed
+from core.domain.tls import loopback
+from core.errors import Busy, ConfigError
+from core.ownership import make_folder
+from core.services import doctor
+from core.sinks import registry as sinks
+from core.sources import registry as sources
+
+app = typer.Typer(help="Write a configuration for a first mirror, after a few questions.", add_completion=False)
+
+_START_SECONDS = 60.0
+_FIRST_SOURCE, _FIRST_SINK = next(iter(sources.KINDS)), next(iter(sinks.KINDS))
+_SAID = (Level.FAIL, Level.WARN)
+
+
+def _dialects() -> list[str]:
+    return list(sources.KINDS)
+
+
+def _kinds() -> list[str]:
+    return list(sinks.KINDS)
+
+
+Source = Annotated[str, typer.Option("--source", metavar=FORM, help="the server that is mirrored")]
+Sink = Annotated[str, typer.Option("--sink", metavar=FORM, help="the server that the mirror is in")]
+Table = Annotated[str, typer.Option("--table", metavar="TABLE", help="table to mirror, schema.table")]
+Into = Annotated[
+    str, typer.Option("--into", metavar="TABLE", help="its mirror, schema.table; made where there is none")
+]
+Name = Annotated[str, typer.Option("--job", metavar="NAME", help="the job's name, and its slot's")]
+SourcePassword = Annotated[
+    Path | None,
+    typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files),
+]
+SinkPassword = Annotated[
+    Path | None, typer.Option("--sink-password-file", help="file with the password", autocompletion=completion.files)
+]
+SourceCertificate = Annotated[
+    Path | None,
+    typer.Option("--source-rootcert", help="certificate of its authority", autocompletion=completion.files),
+]
+SinkCertificate = Annotated[
+    Path | None, typer.Option("--sink-rootcert", help="certificate of its authority", autocompletion=completion.files)
+]
+Dialect = Annotated[
+    str, typer.Option("--dialect", metavar="NAME", help="what kind of source", autocompletion=_dialects)
+]
+SinkKind = Annotated[str, typer.Option("--sink-kind", metavar="NAME", help="what kind of sink", autocompletion=_kinds)]
+Start = Annotated[bool | None, typer.Option("--start/--no-start", help="start the job; without either it is asked")]
+Open = Annotated[bool, typer.Option("--open", help="open the console afterwards")]
+
+
+@app.command()
+def init(
+    ctx: typer.Context,
+    source: Source = "",
+    source_password: SourcePassword = None,
+    source_certificate: SourceCertificate = None,
+    sink: Sink = "",
+    sink_password: SinkPassword = None,
+    sink_certificate: SinkCertificate = None,
+    table: Table = "",
+    into: Into = "",
+    job: Name = "",
+    dialect: Dialect = _FIRST_SOURCE,
+    sink_kind: SinkKind = _FIRST_SINK,
+    start: Start = None,
+    open_console: Open = False,
+) -> None:
+    """Write a configuration for one mirror, look whether both servers allow it, and start it.
+
+    What is no option is asked. A file that is there already is left alone. 1: something at a server has to be changed.
+    """
+    shared = context.of(ctx)
+    path = shared.config or default_path(shared.env)
+    _refuse_existing(path)
+    asked = _Asked(path.absolute().parent)
+    first = asked.server("source", dialect, source, source_password, source_certificate)
+    table = _answer("table to mirror (schema.table)", "--table", table)
+    second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
+    own = table.rpartition(".")[2]
+    into = _answer("its mirror (schema.table)", "--into", into, f"mart.{own}")
+    job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
+    _write(path, text_of(first, second, job, table, into), shared.env)
+    output.line(f"written: {path}")
+    if not _allowed(path):
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+    _go_on(ctx, job, start)
+    if open_console:
+        raise typer.Exit(startup.open_console(shared))
+    output.line("see it: slotkeeper")
+
+
+def _go_on(ctx: typer.Context, job: str, start: bool | None) -> None:
+    """Start the job where that is wanted, else say how it is done."""
+    if start is None:
+        start = typer.confirm("start it now?", default=True, err=True) if sys.stdin.isatty() else False
+    if start:
+        try:
+            jobs.start(ctx, job, wait=_START_SECONDS)
+        except Busy as error:  # a slow machine: it goes on, and the console shows how
+            diagnostics.note(diagnostics.with_hint(error))
+    else:
+        output.line(f"start it: `slotkeeper jobs start {typed(job)}`")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of a server; passwords that are typed are kept in `folder`."""
+
+    folder: Path
+
+    def server(self, name: str, kind: str, place: str, password: Path | None, certificate: Path | None) -> Server:
+        """One of the two, asked for where it was no option."""
+        found = self._place(name, place)
+        file = password.absolute() if password is not None else self._password(name, found)
+        if certificate is None and not loopback(found.host) and sys.stdin.isatty():
+            given = _ask(f"{name}: certificate of its authority (file; empty: encrypted, not proven)", "")
+            certificate = Path(given).expanduser() if given else None
+        return Server(kind, found, file, certificate.absolute() if certificate is not None else None)
+
+    def _place(self, name: str, given: str) -> Place:
+        while True:
+            text = _answer(f"{name} ({FORM})", f"--{name}", given)
+            try:
+                return place_of(text)
+            except ConfigError as error:
+                if given:
+                    raise
+                diagnostics.note(diagnostics.with_hint(error))
+
+    def _password(self, name: str, place: Place) -> Path:
+        given = _answer(
+            f"{name}: file with the password of {place.user} (empty: type it)", f"--{name}-password-file", "", ""
+        )
+        if given:
+            return Path(given).expanduser().absolute()
+        password = _unseen(f"{name}: password of {place.user}: ")
+        file = self.folder / f"{NAMES[name]}.password"
+        _new(file, f"{password}\n")
+        return file
+
+
+def _unseen(question: str) -> str:
+    """A typed password. Not by Typer, which asks before the terminal has stopped to show what is typed."""
+    try:
+        return getpass(question)
+    except EOFError:
+        raise KeyboardInterrupt from None
+
+
+def _answer(question: str, option: str, given: str, default: str | None = None) -> str:
+    """What was given, or else what is answered; raises ConfigError where nobody can be asked."""
+    if given:
+        return given
+    if sys.stdin.isatty():
+        return _ask(question, default)
+    if default:
+        return default
+    raise ConfigError(f"{option} is needed where nobody can be asked", "`slotkeeper init --help` has all of them")
+
+
+def _ask(question: str, default: str | None) -> str:
+    return str(typer.prompt(question, default=default, err=True, show_default=bool(default))).strip()
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise ConfigError(f"there is a configuration already: {path}", "add to it, or name another file with --config")
+
+
+def _write(path: Path, text: str, env: Mapping[str, str]) -> None:
+    """Write the file once it is known to be right."""
+    load_usable(path, env, text=text).whole()
+    _new(path, text)
+
+
+def _new(path: Path, text: str) -> None:
+    try:
+        make_folder(path.parent)
+        write_new(path, text)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror or error}", "name another with --config"
+        ) from error
+
+
+def _allowed(path: Path) -> bool:
+    """Ask both servers, and say what is against it; whether nothing is."""
+    loaded = load_usable(path, os.environ)
+    found: list[Finding] = []
+    for source in loaded.sources.values():
+        found += doctor.check_source(loaded, source)
+    for sink in loaded.sinks.values():
+        found += doctor.check_sink(loaded, sink)
+    for one in found:
+        if one.level in _SAID:
+            output.line(f"{one.level.value:<7}  {one.place}: {one.text}")
+    failed = [one for one in found if one.level is Level.FAIL]
+    if failed:
+        hint = "change it there or in the file, then: `slotkeeper doctor`"
+        diagnostics.note(f"{len(failed)} of {len(found)} checks say no; {hint}")
+        return False
+    output.line(f"checked: both servers answer and allow it ({len(found)} checks)")
+    return True

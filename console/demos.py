@@ -1,0 +1,119 @@
+"""The demos of this user that have not been ended: where each lies and which process runs it, and how one is ended.
+
+A demo notes itself in the state folder that is used without a configuration; the note outlives a demo that is killed
+or kept. Processes are ended by what was noted of them, or by a server's own pid file, never by a name.
+Next door: `console.demo` is one demo, `console.commands.demo_stop` the command, `core.launch.identity` recognises.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.config.load import default_state_dir
+from core.domain.job_view import Identity
+from core.embedded import postgres
+from core.embedded.incidents import small_disk
+from core.errors import Refused, SlotkeeperError
+from core.launch import control, identity
+from core.launch.control import Patience
+from core.state.folder import StateFolder
+from core.state.sqlite import Store
+
+NOTES = "demos"
+PREFIX = "slotkeeper-demo-"
+"""How the name of every demo's folder begins."""
+CONFIG, STATE, DISK = "config.toml", "state", "disk"
+SERVERS = ("warehouse", "sink")
+GRACE_SECONDS = 60.0
+"""What a demo takes at most to end its job and its servers itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One demo: its folder, the process that runs it, and the file that says so."""
+
+    file: Path
+    folder: Path
+    process: Identity
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process that started it still runs it."""
+        return identity.alive(self.process)
+
+
+@contextmanager
+def noted(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """Note the demo of this folder for the block; the note stays for as long as the folder does. Raises StateError."""
+    kept = StateFolder.open(default_state_dir(env))
+    file = kept.path / NOTES / f"{folder.name}.json"
+    values = {"folder": str(folder), "process": dataclasses.asdict(identity.of(os.getpid()))}
+    kept.replace(file, json.dumps(values).encode())
+    try:
+        yield
+    finally:
+        if not folder.exists():
+            kept.remove(file)
+
+
+def notes(env: Mapping[str, str]) -> list[Note]:
+    """Every demo that has not been ended, by its folder's name; raises StateError for an unsafe state folder."""
+    kept = StateFolder.existing(default_state_dir(env))
+    if kept is None:
+        return []
+    return [_read(kept, file) for file in sorted((kept.path / NOTES).glob("*.json"))]
+
+
+def _read(kept: StateFolder, file: Path) -> Note:
+    try:
+        values = json.loads(kept.read(file))
+        return Note(file, Path(values["folder"]), Identity(**values["process"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{file} is no note of a demo: {type(error).__name__}", f"rm {file}") from error
+
+
+def end(note: Note) -> None:
+    """End a demo with its job and its servers, and take its folder away.
+
+    Raises Refused where its process does not end, or the folder is not what a demo of ours leaves.
+    """
+    if identity.elsewhere(note.process):
+        raise Refused(f"the demo in {note.folder} was started on {note.process.host}", "stop it there")
+    if note.lives:
+        identity.terminate(note.process)
+        if not identity.wait_gone(lambda: note.lives, GRACE_SECONDS):
+            raise Refused(
+                f"the demo's process {note.process.pid} has not ended within {GRACE_SECONDS:.0f} s",
+                "try again: it may still be ending its job",
+            )
+    if note.folder.exists():
+        _refuse_foreign(note.folder)
+        _end_job(note.folder)
+        for name in SERVERS:
+            postgres.discard(note.folder / name)
+        small_disk.unmount(note.folder / DISK)
+        shutil.rmtree(note.folder, ignore_errors=True)
+    note.file.unlink(missing_ok=True)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A note is a file; what it names is taken away only if it is a folder as demos make it."""
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and folder.name.startswith(PREFIX):
+        return
+    raise Refused(f"{folder} is no folder of a demo of yours", f"it is left alone; see who wrote {NOTES} there")
+
+
+def _end_job(folder: Path) -> None:
+    for state in (folder / DISK / STATE, folder / STATE):
+        with suppress(SlotkeeperError), Store.existing(state) as store:
+            for job in store.jobs():
+                control.stop(store, job.name, Patience(seconds=30))

@@ -1,0 +1,99 @@
+"""What a tall terminal shows below a panel's own lines: graphs of the job under the cursor, or the last events.
+
+What draws graphs is loaded when there is room for them: a first frame is seen before. Next door:
+`console.tui.screens.table` asks for it where there is room; `console.tui.screens.graphs` is the whole screen
+of graphs.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.message import Message
+
+from console.monitor.snapshot import Level
+from console.tui.screens.base import Frame
+from console.tui.screens.table import TableScreen
+from console.views.overview import event_lines
+from core.domain.text import safe
+
+if TYPE_CHECKING:
+    from console.monitor.series import JobSeries
+    from console.views.graphs import Parts, Shape
+
+LEAST_EVENTS = 4
+MOST_ROWS = 14
+"""A graph below a panel is never higher: what is wrong is the panel's matter."""
+RESTED = 0.4
+"""For so many seconds the cursor rests before graphs of another job are read."""
+_BETWEEN = 2
+LEAST_ROOM = 10
+"""Two graphs of two rows, their titles, the time, what happened, and what stands between."""
+
+
+class GraphRead(Message):
+    """What a graph shows was read."""
+
+
+def parts_of(screen: Frame, lines: list[Parts]) -> list[Text]:
+    """Lines of parts in the colours of their roles."""
+    found = []
+    for parts in lines:
+        text = Text(no_wrap=True, end="")
+        for words, role in parts:
+            text.append(words, style=screen.style(role) if role else "")
+        found.append(text)
+    return found
+
+
+def events_below(screen: Frame, room: int) -> list[Text]:
+    """What happened last anywhere, as many lines as there is room for; none where that is next to nothing."""
+    events = event_lines(screen.console.shown.local, room - _BETWEEN) if room >= LEAST_EVENTS + _BETWEEN else []
+    if not events:
+        return []
+    lines = [screen.text(""), screen.text(" last events (UTC)", Level.REST)]
+    return [*lines, *(text for one in events for text in screen.wrapped([(Level.FINE, one)])[:1])]
+
+
+class GraphBelow(TableScreen):
+    """A table of jobs or of DNs with the graphs of the one under the cursor, where the terminal is tall."""
+
+    def graphed(self, key: str | None) -> tuple[str, str]:
+        """Job and lane whose graphs are shown for a row; no lane for the whole job, no job where there are none."""
+        raise NotImplementedError
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """The graphs of the last hour, or of the last minutes of a young job."""
+        job, lane = self.graphed(key)
+        if room < LEAST_ROOM or not job:
+            return []
+        from console.monitor.series import Wanted
+        from console.views.graphs import AROUND, SAID, SPANS, Shape, even, first_span
+
+        rows, console = even(min(MOST_ROWS, (room - _BETWEEN - AROUND) // 2)), self.console
+        span = first_span(console.shown.job(job), console.now)
+        shape = Shape(self.app.size.width, rows, console.ascii_only)
+        wanted = Wanted(job, console.now, timedelta(seconds=SPANS[span]), shape.points)
+        feed = console.services.graphs
+        if not feed.knows(wanted) and (left := RESTED - console.instant().since(console.touched)) > 0:
+            self.set_timer(left + 0.01, self._read)
+            return []
+        series = feed.ask(wanted, lambda: self.post_message(GraphRead()))
+        return [] if series is None else self._drawn(series, lane, shape, SAID[span])
+
+    def _drawn(self, series: JobSeries, lane: str, shape: Shape, said: str) -> list[Text]:
+        from console.views.graphs import both
+
+        name = f"of {safe(lane, 40)}" if lane else "of all DNs"
+        title = self.rule(f"lag and rate {name}, last {said}", "h graphs")
+        return [self.text(""), title, *parts_of(self, both(series, lane, shape))]
+
+    def on_graph_read(self) -> None:
+        """Draw what was read."""
+        self._read()
+
+    def _read(self) -> None:
+        if self.is_current and self.is_mounted:
+            self.draw_panel()

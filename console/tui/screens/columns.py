@@ -1,0 +1,102 @@
+"""Which columns a table shows: a line per column, turned with space; what is chosen stays while the console is open.
+
+Next door: `console.views.fitting` keeps the choice, `console.tui.screens.table` shows what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from console.tui.theme import style_of
+from console.tui.widgets.line import Line
+from console.views.fitting import Chosen
+from console.views.rows import Column, plain
+
+if TYPE_CHECKING:
+    from console.tui.host import Host
+
+HEAD = " columns   space shows or hides, r as it was, Esc or Enter closes"
+_MOST = 16
+
+
+class ColumnsScreen(ModalScreen[None]):
+    """The columns of the screen below; `changed` draws it anew."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace,enter,c", "close", "close"),
+        Binding("j,down", "choose(1)", "next"),
+        Binding("k,up", "choose(-1)", "before"),
+        Binding("space", "turn", "show or hide"),
+        Binding("r", "again", "as it was"),
+    ]
+
+    def __init__(self, name: str, columns: Sequence[Column], changed: Callable[[], Sequence[Column]]) -> None:
+        super().__init__()
+        self._table = name
+        self._all = [one for one in columns if one.label]
+        self._changed = changed
+        self._seen = {one.key for one in changed()}
+        self._place = 0
+
+    def compose(self) -> ComposeResult:
+        """A line per column."""
+        yield Line("offered")
+
+    def on_mount(self) -> None:
+        """The first picture."""
+        self._draw()
+
+    def action_close(self) -> None:
+        """Back to the table."""
+        if self.app.screen is self:
+            self.dismiss(None)
+
+    def action_choose(self, step: int) -> None:
+        """Another column."""
+        self._place = (self._place + step) % len(self._all)
+        self._draw()
+
+    def action_turn(self) -> None:
+        """Show it, or hide it; the flexible one stays."""
+        one = self._all[self._place]
+        if one.width:
+            chosen = self._kept.get(self._table, Chosen())
+            self._kept[self._table] = chosen.turned(one.key, one.key in self._seen)
+            self._renew()
+
+    def action_again(self) -> None:
+        """As the width decides."""
+        self._kept.pop(self._table, None)
+        self._renew()
+
+    @property
+    def _kept(self) -> dict[str, Chosen]:
+        return cast("Host", self.app).services.columns
+
+    def _renew(self) -> None:
+        self._seen = {one.key for one in self._changed()}
+        self._draw()
+
+    def _draw(self) -> None:
+        theme, ascii_only = self.app.theme, cast("Host", self.app).ascii_only
+        room = max(3, min(_MOST, self.app.size.height - 6))
+        first = max(0, min(self._place - room // 2, len(self._all) - room))
+        shown = self._kept.get(self._table, Chosen()).shown
+        lines = [Text(HEAD, style_of(theme, "accent"), end="")]
+        for place, one in enumerate(self._all[first : first + room], first):
+            mark = "x" if one.key in self._seen else " "
+            why = "" if one.width else "  always" if mark == "x" else ""
+            if mark == " " and one.key in shown:
+                why = "  there is no room for it"
+            elif mark == " " and one.least > self.app.size.width:
+                why = f"  from {one.least} columns on"
+            words = plain(f" [{mark}] {one.label}", ascii_only)
+            line = Text(f"{words:<24}", "reverse" if place == self._place else "", end="")
+            lines.append(line.append(why, style_of(theme, "dim")))
+        self.query_one("#offered", Line).say(Text("\n", no_wrap=True, overflow="crop", end="").join(lines), layout=True)

@@ -1,0 +1,183 @@
+"""Lag and rate of a job over time: the graphs of the line under the cursor, and a row for the job and for each DN.
+
+From the recorded frames alone: no server is asked, and in history they end at the moment that is shown. Next door:
+`console.views.graphs` draws, `console.views.marks` says what happened, `console.tui.graph_feed` reads.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from console.monitor.series import WHOLE, JobSeries, Line, Wanted
+from console.monitor.snapshot import Level
+from console.tui.screens.base import Lines
+from console.tui.screens.below import GraphRead, parts_of
+from console.tui.screens.table import TableScreen
+from console.tui.widgets.line import Panel
+from console.views.graphs import AROUND, LEAST_ROWS, SAID, SPANS, Shape, both, even, first_span, strip
+from console.views.lanes import lane_level, speed
+from console.views.marks import mark_lines
+from console.views.rows import NARROW, Column, Row, seconds
+from core.domain.text import safe
+from core.domain.ttl import in_words
+
+ALL = "*"
+"""The row of the whole job: no lane is called so."""
+LINE_COLUMNS = (
+    Column("mark", "", 1),
+    Column("dn", "DN", 12),
+    Column("lag", "LAG", 6, right=True),
+    Column("most", "MAX", 6, right=True),
+    Column("rate", "RATE/S", 6, right=True),
+    Column("fastest", "MAX/S", 6, right=True, least=NARROW),
+    Column("strip", "LAG OVER THE SAME TIME", 0),
+)
+_MARKS = 4
+"""So many lines of what happened are shown before graphs grow; the others are scrolled to."""
+
+
+class GraphsScreen(TableScreen):
+    """The graphs of one job."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "span", "time span", id="span", tooltip="10 minutes, 1 hour, 6 hours, 24 hours"),
+    ]
+    its_name = "Lines"
+    columns = LINE_COLUMNS
+    panel_height = 13
+    usual_order = "worst lag first"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "span", "sort", "filter", "history", "pause", "pane")
+
+    def __init__(self, job: str, number: str, lane: str = "") -> None:
+        super().__init__()
+        self.job = job
+        self.number = number
+        self._first = lane
+        self._span = -1
+        self._known: JobSeries | None = None
+
+    # What it shows
+
+    @property
+    def shape(self) -> Shape:
+        """How large the graphs are: what happened has a few lines below them, the rest is theirs."""
+        series = self._known
+        marks = min(_MARKS, len(mark_lines(series.happened))) if series is not None else 0
+        rows = (self.panel_rows - AROUND - marks) // 2
+        return Shape(self.app.size.width, even(max(LEAST_ROWS, rows)), self.console.ascii_only)
+
+    @property
+    def series(self) -> JobSeries | None:
+        """The lines as far as they were read; an hour at first, or as long as the job has been there."""
+        if self._span < 0:
+            self._span = first_span(self.console.shown.job(self.job), self.console.now)
+        points = Shape(self.app.size.width, LEAST_ROWS, self.console.ascii_only).points
+        wanted = Wanted(self.job, self.console.now, timedelta(seconds=SPANS[self._span]), points)
+        self._known = self.console.services.graphs.ask(wanted, lambda: self.post_message(GraphRead()))
+        return self._known
+
+    def rows(self) -> list[Row]:
+        """The whole job, then its DNs, those that lag most first."""
+        series = self.series
+        if series is None:
+            return []
+        room = next(one.width for one in self.columns_now() if one.key == "strip")
+        ascii_only = self.console.ascii_only
+        lanes = [name for name in series.lines if name != WHOLE]
+        lanes.sort(key=lambda name: (-(_last(series.lines[name].lags) or 0.0), name))
+        levels = self._levels()
+        return [
+            _row(ALL, "all DNs", Level.FINE, series.lines[WHOLE], room, ascii_only),
+            *(_row(one, one, levels.get(one, Level.FINE), series.lines[one], room, ascii_only) for one in lanes),
+        ]
+
+    def _levels(self) -> dict[str, Level]:
+        job = self.console.shown.job(self.job)
+        return {lane.name: lane_level(lane) for lane in job.report.lanes} if job is not None and job.report else {}
+
+    def about(self) -> str:
+        """Which stretch of time."""
+        now = self.console.now
+        point = "" if self._known is None else f", a point {in_words(self._known.every)}"
+        return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """Its title; what is drawn below it is not wrapped."""
+        name = "all DNs: the lag of the one that lags most" if key in (ALL, None) else safe(key or "", 60)
+        return f"Lag and rate of {name}", ()
+
+    def neighbours(self) -> list[str]:
+        """None: its lines are the rows."""
+        return []
+
+    def draw(self) -> None:
+        """The rows and the graphs; the cursor begins on the DN that this was opened for."""
+        super().draw()
+        keys = self.table.keys()
+        if self._first and self._first in keys:
+            first, self._first = self._first, ""
+            self.table.move_to(first)
+
+    def draw_panel(self) -> None:
+        """The graphs, and below them what happened."""
+        key, series = self.table.cursor_key, self._known
+        title, _ = self.panel(key)
+        panel = self.query_one(Panel)
+        panel.fill((key, self._span), self._drawn(key, series))
+        if self.focused is panel and not panel.too_long:
+            self.table.focus()
+        self.say("subtitle", self.rule(title, panel.where, self.style("here") if self.focused is panel else ""))
+
+    def _drawn(self, key: str | None, series: JobSeries | None) -> list[Text]:
+        fault = self.console.services.graphs.fault
+        if fault:
+            return self.wrapped([(Level.UNKNOWN, f"the recorded frames cannot be read: {safe(fault, 300)}")])
+        if series is None:
+            return self.wrapped([(Level.UNKNOWN, "reading the recorded frames ...")])
+        job = self.console.shown.job(self.job)
+        unit = "events/s" if job is None or job.report is None or job.report.lanes else "rows/s"
+        lane = WHOLE if key in (ALL, None) else str(key)
+        marks = mark_lines(series.happened) or [(Level.REST, "nothing happened to this job in this time")]
+        return [*parts_of(self, both(series, lane, self.shape, unit)), *self.wrapped(marks)]
+
+    def crumb(self) -> str:
+        """Where one is."""
+        return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from the recorded frames"
+
+    # What comes in, and keys
+
+    def on_graph_read(self) -> None:
+        """Draw what was read."""
+        self.redraw()
+
+    def action_span(self) -> None:
+        """A longer stretch of time, at last the shortest again."""
+        self._span = (self._span + 1) % len(SPANS)
+        self.redraw()
+
+
+def _row(key: str, name: str, level: Level, line: Line, room: int, ascii_only: bool) -> Row:
+    lag, rate = _last(line.lags), _last(line.rates)
+    most, fastest = _most(line.lags), _most(line.rates)
+    cells = {
+        "mark": level.value,
+        "dn": safe(name, 60),
+        "lag": seconds(lag),
+        "most": seconds(most),
+        "rate": speed(rate),
+        "fastest": speed(fastest),
+        "strip": strip(line.lags, room, ascii_only),
+    }
+    return Row(key, level, cells, {"lag": lag, "most": most, "rate": rate, "fastest": fastest, "strip": most})
+
+
+def _last(values: tuple[float | None, ...]) -> float | None:
+    return values[-1] if values else None
+
+
+def _most(values: tuple[float | None, ...]) -> float | None:
+    return max((one for one in values if one is not None), default=None)

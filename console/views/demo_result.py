@@ -1,0 +1,94 @@
+"""What a demo ends with, in words.
+
+Next door: `console.commands.demo` has the figures, `demo_incident` those of a night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+_WORDS = {
+    "rows_source": ("rows at the source", ""),
+    "rows_sink": ("rows in the sink", ""),
+    "changes_written": ("changes written at the source", ""),
+    "changes_applied": ("changes applied in the sink", ""),
+    "changes_by_kind.insert": ("  rows inserted", ""),
+    "changes_by_kind.update": ("  rows updated", ""),
+    "changes_by_kind.delete": ("  rows deleted", ""),
+    "changes_by_kind.key_change": ("  rows whose key changed", ""),
+    "duplicates": ("applied more than once", ""),
+    "missing": ("missing in the sink", ""),
+    "different": ("rows that differ", ""),
+    "dns": ("data nodes", ""),
+    "snapshot_rows": ("rows copied first", ""),
+    "snapshot_rows_per_s": ("speed of the copy", "rows/s"),
+    "stream_rows_per_s": ("changes applied in a second", "a second"),
+    "latency_ms.p50": ("commit to sink, half of them within", "ms"),
+    "latency_ms.p99": ("commit to sink, 99 of 100 within", "ms"),
+    "spark.start_s": ("start of the job", "s"),
+    "spark.tasks_started": ("Spark tasks started", ""),
+    "duration_s": ("the whole demo", "s"),
+    "seed": ("seed of the workload", ""),
+    "source": ("the source is a", ""),
+    "incident": ("what happened", ""),
+    "t0": ("it began", ""),
+    "shown_at": ("it was shown", ""),
+    "shown_after_s": ("shown after", "s"),
+    "signal": ("as", ""),
+    "state": ("state of the job", ""),
+    "why": ("because", ""),
+}
+_OUTCOMES = {
+    "refused": ("the wrong way out was refused", "the wrong way out was NOT refused"),
+    "cured": ("cured as the runbook says", "NOT cured"),
+}
+
+
+def sentence(found: Mapping[str, object]) -> str:
+    """The verdict in one sentence; empty where both sides were not compared.
+
+    >>> sentence({"verified": True, "rows_source": 1200, "rows_sink": 1200})
+    'Both tables are equal: 1,200 rows, each change applied exactly once.'
+    >>> sentence({"verified": False, "missing": 2, "duplicates": 0, "different": 1})
+    'The tables are NOT equal: 2 missing, 0 applied more than once, 1 that differ.'
+    """
+    if "verified" not in found:
+        return ""
+    if found["verified"]:
+        return f"Both tables are equal: {_shown(found['rows_source'])} rows, each change applied exactly once."
+    counts = [_shown(found.get(name)) for name in ("missing", "duplicates", "different")]
+    return "The tables are NOT equal: {} missing, {} applied more than once, {} that differ.".format(*counts)
+
+
+def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
+    """The figures as (words, value with its unit).
+
+    >>> list(rows({"verified": True, "latency_ms": {"p99": None}, "dns": 4, "cured": False, "why": ["a", "b"]}))
+    [('commit to sink, 99 of 100 within', '?'), ('data nodes', '4'), ('outcome', 'NOT cured'), ('because', 'a; b')]
+    """
+    for name, value in found.items():
+        if name in _OUTCOMES:
+            yield "outcome", _OUTCOMES[name][not value]
+        elif isinstance(value, Mapping):
+            yield from (_row(f"{name}.{inner}", one) for inner, one in value.items())
+        elif name != "verified":
+            yield _row(name, value)
+
+
+def _row(name: str, value: object) -> tuple[str, str | datetime]:
+    words, unit = _WORDS.get(name, (name.replace("_", " ").replace(".", " "), ""))
+    if isinstance(value, datetime):
+        return words, value
+    shown = _shown(value)
+    return words, f"{shown} {unit}" if unit and value is not None else shown
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, list):
+        return "; ".join(map(str, value)) or "-"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,.0f}" if value >= 100 else f"{value:,}"
+    return str(getattr(value, "value", value))

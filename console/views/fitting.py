@@ -1,0 +1,93 @@
+"""Widths of columns by what is in them: room that one does not need goes to one that is cut. Pure.
+
+Next door: `console.views.rows` says which columns a terminal of some width shows; `console.tui.screens.table` measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+
+from console.views.rows import Column, Row, plain
+
+MEASURED = 60
+"""So many rows are measured, as many as the tallest of terminals shows: two thousand rows cost what sixty do."""
+MOST = 400
+LEAST_FLEXIBLE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which columns a person wants to see, by their keys, whatever the width; and which not."""
+
+    shown: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+
+    def turned(self, key: str, visible: bool) -> Chosen:
+        """Hide a column that is visible, or show one that is not.
+
+        >>> one = Chosen().turned("pid", False)
+        >>> one.shown, one.turned("pid", True).hidden
+        (frozenset({'pid'}), frozenset({'pid'}))
+        """
+        if visible:
+            return Chosen(self.shown - {key}, self.hidden | {key})
+        return Chosen(self.shown | {key}, self.hidden - {key})
+
+    def of(self, columns: Iterable[Column]) -> list[Column]:
+        """The columns that are left, those that were asked for at every width; the glyph and the flexible one stay."""
+        return [
+            replace(one, least=0) if one.key in self.shown else one
+            for one in columns
+            if one.key not in self.hidden or not one.label or one.width == 0
+        ]
+
+
+def needs(
+    rows: Sequence[Row], columns: Iterable[Column], before: Mapping[str, int], ascii_only: bool = False
+) -> dict[str, int]:
+    """How wide each column must be for nothing in it to be cut; never less than before, so that nothing flutters."""
+    found = dict(before)
+    for one in columns:
+        widest = max((_width(plain(row.cells.get(one.key, ""), ascii_only)) for row in rows[:MEASURED]), default=0)
+        found[one.key] = min(MOST, max(found.get(one.key, 0), widest, len(one.label)))
+    return found
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str = "") -> tuple[Column, ...]:
+    """The same columns in the same room, those that would be cut widened by what others do not need, the least first.
+
+    Columns of text give; those of figures keep their width, so that they stay where they are while they change. What
+    nobody needs is left blank at the right, not between the flexible column and the others.
+
+    >>> job, state, lag = Column("job", "JOB", 24), Column("state", "STATE", 4), Column("lag", "LAG", 6, True)
+    >>> [one.width for one in fitted([job, state], {"job": 10, "state": 11})]
+    [17, 11]
+    >>> [one.width for one in fitted([job, state, lag], {"job": 22, "state": 11, "lag": 2}, "job")]
+    [22, 6, 6]
+    >>> [one.width for one in fitted([job, lag], {"job": 5, "lag": 2}, "job")]
+    [12, 6]
+    """
+    widths = {one.key: one.width for one in columns}
+    lacks = {one.key: needed.get(one.key, one.width) - one.width for one in columns}
+    for one in sorted((one for one in columns if lacks[one.key] > 0), key=lambda one: lacks[one.key]):
+        for other in sorted(columns, key=lambda other: (not other.grows, lacks[other.key])):
+            if (other.right and other.key != flexible) or not other.label:
+                continue
+            given = max(0, min(needed.get(one.key, 0) - widths[one.key], widths[other.key] - _least(other, needed)))
+            widths[one.key] += given
+            widths[other.key] -= given
+    if flexible in widths and not any(one.grows for one in columns):
+        least = max(LEAST_FLEXIBLE, needed.get(flexible, widths[flexible]))
+        widths[flexible] = min(widths[flexible], least)
+    return tuple(replace(one, width=widths[one.key]) for one in columns)
+
+
+def _least(one: Column, needed: Mapping[str, int]) -> int:
+    return max(needed.get(one.key, one.width), len(one.label))

@@ -1,0 +1,231 @@
+"""Graphs as lines of text: braille dots, or an ASCII form with three heights a row. Pure.
+
+What is unknown is `?` on the ground line and never a line that goes on; nothing at all is a dot, or `_`. Every scale
+begins at 0 and ends at a round figure that stands beside it, so that neither a colour nor a guess is needed. Next door:
+`console.monitor.series` has the values, `console.views.marks` what happened, `console.tui.screens.graphs` shows them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from console.monitor.series import WHOLE, JobSeries
+from console.monitor.snapshot import JobFacts
+from console.views.lanes import speed
+from console.views.marks import marks_row
+from console.views.rows import UNKNOWN
+from core.domain.elapsed import elapsed
+from core.domain.ttl import in_words
+
+GUTTER = 7
+"""Cells in front of a graph: a figure of its scale, and the axis."""
+LEAST_ROWS = 2
+"""A graph has at least so many rows of dots."""
+AROUND = 4
+"""Lines that two graphs take besides their rows: two titles, the time, and what happened."""
+SPANS = (600, 3_600, 21_600, 86_400)
+"""Seconds that graphs can show: frames are kept for a day."""
+SAID = ("10 min", "1 h", "6 h", "24 h")
+Parts = list[tuple[str, str]]
+"""A line as (text, role of `console.tui.theme`) from left to right."""
+_LAGS = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
+_TICKS = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600)
+_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+"""The dots of a braille cell from the ground up, left and right (Unicode chapter 21.1, U+2800)."""
+_HEIGHTS = " .:#"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large, and in which characters; `rows` are those of one graph."""
+
+    width: int
+    rows: int
+    ascii_only: bool
+
+    @property
+    def columns(self) -> int:
+        """The cells that values have."""
+        return max(10, self.width - GUTTER - 1)
+
+    @property
+    def points(self) -> int:
+        """How many values that is."""
+        return self.columns * (1 if self.ascii_only else 2)
+
+
+def even(rows: int) -> int:
+    """An even number of rows where there are many: the middle of the scale is a row's edge then.
+
+    >>> [even(rows) for rows in (2, 3, 4, 9)]
+    [2, 3, 4, 8]
+    """
+    return rows - rows % 2 if rows > 3 else rows
+
+
+def first_span(job: JobFacts | None, now: datetime) -> int:
+    """Which of the spans is shown first: an hour, or the shortest of a job that was started lately."""
+    began = job.started_at if job is not None and job.alive else None
+    past = None if began is None else elapsed(began, now)
+    return 0 if past is not None and past < SPANS[0] else 1
+
+
+def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s") -> list[Parts]:
+    """Lag over rate of one lane, or of the whole job, over one axis of time with what happened on it."""
+    line = series.lines.get(lane) or series.lines[WHOLE]
+    lags, rates = spread(line.lags, shape.points), spread(line.rates, shape.points)
+    most = max((one for one in lags if one is not None), default=0.0)
+    top = next((float(one) for one in _LAGS if one >= most), math.ceil(most / 86_400) * 86_400.0)
+    lines = [_head("lag ", line.lags, series, in_words, ""), *_graph(lags, top, shape, _scale, "busy")]
+    most = max((one for one in rates if one is not None), default=0.0)
+    lines += [
+        _head("rate", line.rates, series, speed, f" {unit}"),
+        *_graph(rates, _round(most), shape, speed, "accent"),
+    ]
+    return [*lines, _time_axis(series, shape), [(" " * GUTTER, ""), *marks_row(series, shape.columns)]]
+
+
+def spread(values: Sequence[float | None], points: int) -> list[float | None]:
+    """The values over so many points; where there are fewer values, each has several.
+
+    >>> spread([1.0, None], 4)
+    [1.0, 1.0, None, None]
+    """
+    return [values[place * len(values) // points] for place in range(points)] if values else [None] * points
+
+
+def strip(values: Sequence[float | None], columns: int, ascii_only: bool) -> str:
+    """One row of dots on a scale of its own."""
+    shown = spread(values, columns * (1 if ascii_only else 2))
+    top = max((one for one in shown if one is not None), default=0.0) or 1.0
+    return _rows(shown, top, 1, ascii_only)[0]
+
+
+def _head(
+    name: str, values: Sequence[float | None], series: JobSeries, words: Callable[[float], str], unit: str
+) -> Parts:
+    known = [(value, place) for place, value in enumerate(values) if value is not None]
+    now = words(values[-1]) if values and values[-1] is not None else UNKNOWN
+    if not known:
+        return [(f" {name}  now {UNKNOWN}   nothing is recorded of it here", "dim")]
+    most, place = max(known, key=lambda one: one[0])
+    at = datetime.fromtimestamp(series.begins + place * series.every, timezone.utc)
+    mean = sum(value for value, _ in known) / len(known)
+    return [(f" {name}  now {now}   max {words(most)} at {at:%H:%M:%S}   mean {words(mean)}{unit}", "")]
+
+
+def _scale(seconds: float) -> str:
+    """A duration as a figure of a scale.
+
+    >>> [_scale(one) for one in (5.0, 60.0, 600.0, 5_400.0, 43_200.0)]
+    ['5s', '1m', '10m', '1h30m', '12h']
+    """
+    return in_words(seconds).removesuffix("00s").removesuffix("00m") or "0"
+
+
+def _round(most: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50 and so on.
+
+    >>> [_round(most) for most in (0.0, 0.3, 1.0, 3.0, 47.0, 612.0)]
+    [1.0, 1.0, 1.0, 5.0, 50.0, 1000.0]
+    """
+    if most <= 1.0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(most))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= most)
+
+
+def _graph(
+    values: Sequence[float | None], top: float, shape: Shape, words: Callable[[float], str], role: str
+) -> list[Parts]:
+    """The rows of a graph with the figures of its scale: at its top, at the middle, and 0."""
+    axis = "|" if shape.ascii_only else "\u2502"
+    drawn = _rows(values, top, shape.rows, shape.ascii_only)
+    middle = shape.rows // 2 if shape.rows >= 4 else -1
+    found: list[Parts] = []
+    for row, text in enumerate(drawn):
+        scale = ""
+        if row == 0:
+            scale = words(top)
+        elif row == shape.rows - 1:
+            scale = "0"
+        elif row == middle:
+            scale = words(top * (shape.rows - row) / shape.rows)
+        found.append([(f"{scale[: GUTTER - 1]:>{GUTTER - 1}}{axis}", "dim"), *_unknown_apart(text, role)])
+    return found
+
+
+def _unknown_apart(text: str, role: str) -> Parts:
+    """Stretches of `?` are dim."""
+    found: Parts = []
+    for character in text:
+        its = "dim" if character == UNKNOWN else role
+        if found and found[-1][1] == its:
+            found[-1] = found[-1][0] + character, its
+        else:
+            found.append((character, its))
+    return found
+
+
+def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: bool) -> list[str]:
+    """The area under the values, the top row first.
+
+    >>> _rows([None, 0, 1, 4, 8], 8.0, 2, True)
+    ['   .#', '?_:##']
+    >>> _rows([None, None, 0, 8], 8.0, 1, False) == ['?' + chr(0x2800 + 0x40 + 0x80 + 0x20 + 0x10 + 0x08)]
+    True
+    """
+    each = 3 if ascii_only else 4
+    heights = [_height(value, top, each * rows) for value in values]
+    lines = []
+    for row in range(rows - 1, -1, -1):
+        ground = row == 0
+        if ascii_only:
+            lines.append("".join(_sign(height, row, ground) for height in heights))
+        else:
+            pairs = zip(heights[::2], [*heights[1::2], None], strict=False)
+            lines.append("".join(_dots(left, right, row, ground) for left, right in pairs))
+    return lines
+
+
+def _height(value: float | None, top: float, most: int) -> int | None:
+    """Nothing at all is 1 where a dot is the least that can be drawn; anything more is 2 and up."""
+    if value is None:
+        return None
+    return 1 if value <= 0 else min(most, 1 + max(1, math.ceil(value / top * (most - 1))))
+
+
+def _sign(height: int | None, row: int, ground: bool) -> str:
+    if height is None:
+        return UNKNOWN if ground else " "
+    if height == 1:
+        return "_" if ground else " "
+    return _HEIGHTS[max(0, min(3, height - row * 3))]
+
+
+def _dots(left: int | None, right: int | None, row: int, ground: bool) -> str:
+    if left is None and right is None:
+        return UNKNOWN if ground else " "
+    found = 0
+    for side, height in enumerate((left, right)):
+        for dot in range(max(0, min(4, (height or 0) - row * 4))):
+            found |= _DOTS[side][dot]
+    return chr(0x2800 + found) if found else " "
+
+
+def _time_axis(series: JobSeries, shape: Shape) -> Parts:
+    """The ground line with the times of day (UTC) at round moments."""
+    fill, tick = ("-", "+") if shape.ascii_only else ("\u2500", "\u2534")
+    cell = series.every * series.points / shape.columns
+    step = next((one for one in _TICKS if one / cell >= 12), _TICKS[-1])
+    line = [fill] * shape.columns
+    at = math.ceil(series.begins / step) * step
+    while (place := int((at - series.begins) // cell)) < shape.columns:
+        words = f"{tick}{datetime.fromtimestamp(at, timezone.utc):%H:%M}"
+        if place + len(words) <= shape.columns:
+            line[place : place + len(words)] = words
+        at += step
+    return [("  UTC ", "dim"), (tick if shape.ascii_only else "\u2514", "dim"), ("".join(line), "dim")]

@@ -1,0 +1,105 @@
+"""How far something is that takes its time: a line of stderr, and the bar that the console makes of it. Pure.
+
+A command says it as a line for whoever waits in a shell, and the console reads the newest such line of a command that
+it has set going. Next door: `console.cli.progress` says them at a pace that a log can take.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from core.domain.ttl import in_words
+
+WIDTH = 16
+"""Cells of a bar: with its figures it leaves room on a line of 80."""
+_SETTLES = 2.0
+"""Seconds before a rate is one."""
+_LINE = re.compile(
+    r"^slotkeeper: (?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+) (?P<unit>rows \w+|chunks \w+)"
+    r"(?:, (?P<left>\S+) left)?$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HowFar:
+    """`done` of `total`, of what and in which unit ("rows compared"); `left` is the time left in words, "" unknown."""
+
+    what: str
+    done: int
+    total: int
+    unit: str
+    left: str = ""
+
+    @property
+    def share(self) -> float:
+        """The part that is done, from 0 to 1: more may have come than was counted."""
+        return min(1.0, self.done / self.total) if self.total > 0 else 1.0
+
+    @property
+    def line(self) -> str:
+        """As a command says it.
+
+        >>> HowFar("orders_rt", 52_000, 130_881, "rows compared", "12s").line
+        'orders_rt: 52,000 of 130,881 rows compared, 12s left'
+        """
+        left = f", {self.left} left" if self.left else ""
+        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}{left}"
+
+    def drawn(self, ascii_only: bool = False) -> str:
+        """The bar with its figures.
+
+        >>> HowFar("a", 30, 120, "rows compared", "12s").drawn(ascii_only=True)
+        '[####............]  25 %  30 of 120 rows compared   12s left'
+        """
+        left = f"   {self.left} left" if self.left else ""
+        return f"{bar(self.share, ascii_only)} {self.share:4.0%}".replace("%", " %") + (
+            f"  {self.done:,} of {self.total:,} {self.unit}{left}"
+        )
+
+
+def bar(share: float, ascii_only: bool = False, width: int = WIDTH) -> str:
+    """A bar; full only where nothing is left.
+
+    >>> bar(0.999, ascii_only=True), bar(1.0, ascii_only=True)[-2:]
+    ('[###############.]', '#]')
+    """
+    full = width if share >= 1 else min(width - 1, int(share * width))
+    signs = "#." if ascii_only else "\u2588\u2591"
+    return f"[{signs[0] * full}{signs[1] * (width - full)}]"
+
+
+def time_left(done: int, total: int, seconds: float) -> str:
+    """The time left at the pace so far, in words; "" where that cannot be said yet.
+
+    >>> time_left(30, 120, 4.0), time_left(0, 120, 4.0), time_left(30, 120, 0.5), time_left(120, 120, 9.0)
+    ('12s', '', '', '')
+    """
+    if done <= 0 or done >= total or seconds < _SETTLES:
+        return ""
+    return in_words(max(1.0, seconds * (total - done) / done))
+
+
+def newest(err: str) -> HowFar | None:
+    """What a command has said last of how far it is; None where it has said nothing of it.
+
+    >>> newest("slotkeeper: a: 1 of 2 rows compared\\nslotkeeper: a: 1,500 of 2,000 rows compared, 3s left\\n")
+    HowFar(what='a', done=1500, total=2000, unit='rows compared', left='3s')
+    """
+    found = None
+    for found in _LINE.finditer(err):  # noqa: B007 - the last one is asked for
+        pass
+    if found is None:
+        return None
+    done, total = (int(found[name].replace(",", "")) for name in ("done", "total"))
+    return HowFar(found["what"], done, total, found["unit"], found["left"] or "")
+
+
+def is_progress(line: str) -> bool:
+    """Whether a line of stderr says how far something is: no complaint.
+
+    >>> is_progress("slotkeeper: a: 1 of 2 rows compared"), is_progress("slotkeeper: job a has no table 'b'")
+    (True, False)
+    """
+    return _LINE.fullmatch(line) is not None
