@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.report import FOLDER_VARIABLE
+
 pytest_plugins = [
     "tests.support.standin",
+    "tests.support.maria",
     "tests.support.mirror",
     "tests.support.sqlite_pair.pair",
+    "tests.support.doris_pair",
     "tests.support.promised",
 ]
 
@@ -25,7 +29,14 @@ SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """The pages of docs/reports are those of chaos runs: a run without them keeps its own out of the tree."""
+    hear_interrupts()
+    if config.option.markexpr == "not chaos":
+        os.environ.setdefault(FOLDER_VARIABLE, str(Path(__file__).parents[1] / ".cache" / "reports"))
+
+
+def hear_interrupts() -> None:
     """SIGINT is heard, although whoever started us may ignore it, as a script does for its background jobs and many CI
     runners do; children inherit that, and tests on Ctrl-C are about programs that somebody started from a prompt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

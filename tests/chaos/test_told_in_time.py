@@ -36,8 +36,6 @@ STAYS = 8.0
 """Seconds for which it has to stay told: longer than the first pauses between two tries."""
 QUESTION = 2.0
 """The limit of a question to a DN (docs/parameters.md); a DN that hangs is late from then on."""
-UNANSWERED = 5.0
-"""The limit of `core.engine.driver.pulse` from which on a server that says nothing is silent."""
 _numbers = count(1)
 
 
@@ -55,7 +53,7 @@ class Night:
 class Row:
     """A fault: what makes it, the rule that tells it, whose it is, words of the Overview, and its cure.
 
-    `late` is the named limit that has to pass first; `ends` where its job does not run any more.
+    `late` is the named limit that has to pass first; `spark`: its job's tasks run on Spark.
     """
 
     name: str
@@ -65,7 +63,7 @@ class Row:
     words: str
     cure: Callable[[Night], None] | None = None
     late: float = 0.0
-    most: float = 0.0
+    spark: bool = False
 
 
 def _dn_hangs(night: Night) -> None:
@@ -156,22 +154,49 @@ def _bad_row(night: Night) -> None:
     _at_sink(night, f"ALTER TABLE mart.{night.job.name} ADD CONSTRAINT told CHECK (false) NOT VALID")
 
 
+def _ttl_runs_out(night: Night) -> None:
+    """Another slot of the table, of which nobody knows here, was registered long ago: 10 min of its TTL are left."""
+    with night.product.warehouse.control() as cursor:
+        cursor.execute("SELECT pgxc_register_full_sync_point(%s, 'retired')", (TABLE,))
+        cursor.execute(
+            "UPDATE dws.slot s SET sync_timestamp = sync_timestamp - (t.ttl_s - 600) * interval '1 second'"
+            " FROM dws.tab t WHERE t.rel = s.rel AND s.slot_name = 'retired'"
+        )
+
+
+def _registered_again(night: Night) -> None:
+    with night.product.warehouse.control() as cursor:
+        cursor.execute("SELECT pgxc_register_full_sync_point(%s, 'retired')", (TABLE,))
+
+
+def _jvm_killed(night: Night) -> None:
+    night.job.kill("jvm")
+
+
+def _marks(row: Row) -> tuple[pytest.MarkDecorator, ...]:
+    return (pytest.mark.chaos, pytest.mark.spark) if row.spark else (pytest.mark.chaos,)
+
+
 ROWS = (
-    Row("a DN hangs", _dn_hangs, "dn_fails", Party.DN, "dn_2", _dn_back, QUESTION, 2 * QUESTION),
+    Row("a DN hangs", _dn_hangs, "dn_fails", Party.DN, "dn_2", _dn_back, QUESTION),
     Row("a DN fails", _dn_fails, "dn_fails", Party.DN, "dn_2", _dn_back),
     Row("the sink is stopped", _sink_stops, "sink_fails", Party.SINK, "sink", _sink_starts),
     Row("the driver is killed", _driver_killed, "driver_crashed", Party.PROCESS, "SIGKILL"),
     Row("somebody locks the target", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked),
     Row("the source is truncated", _truncated, "job_failed", Party.SLOT, "SLOT LOST"),
     Row("a column is added at the source", _column_added, "job_failed", Party.SLOT, "SLOT LOST"),
-    Row("a row does not fit", _bad_row, "job_failed", Party.PROCESS, "violates"),
+    Row("a row does not fit", _bad_row, "job_failed", Party.SINK, "violates"),
     Row("somebody drops the slot", _slot_dropped, "job_failed", Party.SLOT, "SLOT LOST"),
     Row("the sink is restored from a backup", _restored, "job_failed", Party.SINK, "SINK OLDER"),
     Row("a colleague pauses the job", _paused, "job_paused", Party.PERSON, "paused", _resumed),
-)
+    Row("a slot has 10 min left", _ttl_runs_out, "slot_ttl", Party.SLOT, "retired", _registered_again),
+    Row("the JVM is killed", _jvm_killed, "driver_crashed", Party.PROCESS, "Java", spark=True),
+    Row("somebody locks the target, on Spark", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked,
+        spark=True),
+)  # fmt: skip
 IN_MAKE_TEST = ("a DN hangs", "the sink is stopped", "the driver is killed", "a colleague pauses the job")
 _CASES = [
-    pytest.param(row, id=row.name.replace(" ", "_"), marks=() if row.name in IN_MAKE_TEST else pytest.mark.chaos)
+    pytest.param(row, id=row.name.replace(" ", "_"), marks=() if row.name in IN_MAKE_TEST else _marks(row))
     for row in ROWS
 ]
 
@@ -195,9 +220,9 @@ def page() -> Page:
 
 
 @pytest.fixture
-def night(product: Product) -> Iterator[Night]:
+def night(product: Product, row: Row) -> Iterator[Night]:
     job = product.job(f"told_{next(_numbers)}")
-    job.launch = LOCAL
+    job.launch = job.launch if row.spark else LOCAL
     job.start()
     job.wait_state(JobState.RUNNING)
     with ExitStack() as ends, Terminal(console(job.config, "--ascii")) as terminal:
@@ -225,6 +250,34 @@ def test_a_fault_is_told_with_whose_it_is_and_stays_told_until_its_cure(row: Row
     page.add(row.name, f"{max(0.0, first.at - t0):.1f}", "the limit passing" if row.late else "the fault", len(after),
              len(calm), len(apart))  # fmt: skip
     assert not calm, f"calm {calm} s after the fault"
+    assert first.at - t0 <= TOLD_WITHIN, f"told {first.at - t0:.1f} s after it began"
     if row.cure is not None:
         row.cure(night)
         watcher.until(lambda one: one.screen_calm and not one.faults, 90, "its end")
+
+
+@pytest.mark.chaos
+def test_a_console_that_is_armed_is_told_by_another_one_until_it_only_reads_again(product: Product, page: Page) -> None:
+    job = product.job(f"told_{next(_numbers)}")
+    job.launch = LOCAL
+    job.start()
+    job.wait_state(JobState.RUNNING)
+    other = console(job.config, "--ascii")
+    with Terminal(console(job.config, "--ascii")) as terminal, Terminal(other) as armed:
+        watcher = Watcher(terminal, product.store, job.config)
+        for one in (terminal, armed):
+            one.shows("no faults")
+        armed.send(":rw told in time\r")
+        armed.shows(" RW ")
+        t0 = time.monotonic()
+        first = watcher.until(lambda one: "ARMED: " in one.screen, 60, "the other console's arming")
+        after = watcher.during(STAYS)
+        silent = [one for one in after if "told in time" not in one.screen]
+        page.add("another console is armed", f"{max(0.0, first.at - t0):.1f}", "RW is shown there", len(after),
+                 len(silent), 0)  # fmt: skip
+        assert not silent
+        assert first.at - t0 <= TOLD_WITHIN
+        armed.send(":ro\r")
+        watcher.until(lambda one: "ARMED: " not in one.screen, 30, "its end")
+    job.stop()
+    product.store.apply(job.name, JobEvent.CANCELLED, "over")

@@ -28,6 +28,7 @@ from core.ports.source import Source
 from core.ports.table import TableSession
 from core.sinks import registry as sinks
 from core.sources import registry as sources
+from tests.support.doris_pair import DorisPair
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
@@ -102,7 +103,7 @@ def _written(origin: Origin, *changes: Change) -> None:
                 writing.put(TABLE, id=key, v=value)
 
 
-FIRST, SECOND, KEEPS = "first", "second", "keeps"
+FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -115,6 +116,9 @@ MADE = {
 @pytest.fixture
 def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
     """The pair that the test names."""
+    if request.param == DORIS:
+        made: DorisPair = request.getfixturevalue("doris_pair")
+        return Pair(made.mirror, made.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 
 

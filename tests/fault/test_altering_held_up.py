@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from core.domain.job import JobState, WantedState
+from core.domain.remedy import copy_anew
 from core.domain.reset import DONE, Goal, TargetKind
-from core.domain.shape import RESNAPSHOT, STOP
+from core.domain.shape_ways import RESNAPSHOT, STOP
 from core.domain.spec import ChannelSpec
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
@@ -73,7 +74,7 @@ def test_an_alter_that_the_sink_refuses_at_a_start_ends_its_table_alone(
     mirror.source(f"ALTER TABLE {TABLE} DROP COLUMN w")
     mirror.start()
     said = mirror.wait_table(TABLE, JobState.FAILED)
-    assert f"type at the sink: ALTER TABLE {TARGET} DROP COLUMN w; then slotkeeper slots reset" in said.safe
+    assert f"type at the sink: `ALTER TABLE {TARGET} DROP COLUMN w`; then `slotkeeper slots reset" in said.safe
     goes_on_with(mirror, OTHER, OTHERS_TARGET)
     assert not mirror.ended()
     mirror.at_sink("DROP VIEW mart.totals")
@@ -165,7 +166,7 @@ def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Wareho
     assert isinstance(error, Trouble), repr(error)
     said = "the target would shrink by 50 rows: source 0, target 50; TRUNCATE at the source is likely"
     assert error.hint.startswith(said), error.hint
-    assert f"type at the sink: ALTER TABLE {TARGET} ADD COLUMN x integer; then slotkeeper slots reset" in error.hint
+    assert f"type at the sink: `ALTER TABLE {TARGET} ADD COLUMN x integer`; then `slotkeeper slots reset" in error.hint
     assert mirror.query(mirror.sink, f"SELECT count(*) FROM {TARGET}") == [(50,)]
     assert not audit_of(mirror).lines
 
@@ -272,7 +273,8 @@ def test_what_is_printed_for_columns_of_hostile_names_does_as_it_says(
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble), repr(error)
     assert not hostile.RAW.search(error.hint.partition("type at the sink: ")[2])
-    mirror.at_sink(error.hint.partition("type at the sink: ")[2].rpartition("; then slotkeeper slots reset")[0])
+    typed = error.hint.partition("type at the sink: `")[2].rpartition("`; then `slotkeeper slots reset")[0]
+    mirror.at_sink(typed.replace("`; `", "; "))
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
     mirror.start()
     until_equal_by_quoted_names(mirror)
@@ -293,5 +295,4 @@ def test_the_reset_that_is_printed_works_where_the_configuration_refuses_a_targe
     mirror.source(f"ALTER TABLE {TABLE} ADD COLUMN x integer")
     error = mirror.wait_error()
     assert isinstance(error, Trouble), repr(error)
-    place = f"{TABLE} {mirror.job.slot} --to snapshot --on-existing replace"
-    assert error.hint.endswith(f"; then slotkeeper slots reset {place}, and slotkeeper jobs start {mirror.job.name}")
+    assert error.hint.endswith(f"; then {copy_anew(mirror.job)}")

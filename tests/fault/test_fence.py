@@ -13,6 +13,7 @@ from core.domain.spec import ChannelSpec
 from core.domain.watch import exactly
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import loop, start
+from core.engine.driver.context import KEEPALIVE
 from core.engine.messages import LaneTask, StreamOutcome, StreamTask
 from core.engine.worker import stream_task
 from core.engine.worker.step import nothing
@@ -118,7 +119,8 @@ def test_a_deleted_progress_row_is_progress_lost(mirror: Mirror, rest: bool, whi
     assert error.name is TroubleName.PROGRESS_LOST
 
 
-def test_a_row_that_fell_back_under_a_running_job_is_named(mirror: Mirror, seed: int) -> None:
+@pytest.mark.parametrize("idle", [False, True], ids=["at work", "idle"])
+def test_a_row_that_fell_back_under_a_running_job_is_named(mirror: Mirror, seed: int, idle: bool) -> None:
     mirror.at_sink("CREATE TABLE older AS SELECT shard, position FROM slotkeeper_progress")
     mirror.start().wait_running()
     with written(mirror, seed):
@@ -128,9 +130,10 @@ def test_a_row_that_fell_back_under_a_running_job_is_named(mirror: Mirror, seed:
     until(lambda: registered(mirror), 20, "it to be registered")
     mirror.warehouse.purge()
     mirror.at_sink("UPDATE slotkeeper_progress p SET position = o.position FROM older o WHERE o.shard = p.shard")
-    with written(mirror, seed + 1):
-        pass
-    error = mirror.wait_error()
+    if not idle:
+        with written(mirror, seed + 1):
+            pass
+    error = mirror.wait_error(KEEPALIVE / 2)
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.SINK_OLDER
     assert sum(mirror.changes().values()) == sum(booked.values()), "nothing was applied over the hole"

@@ -34,7 +34,7 @@ def test_a_dn_that_does_not_hold_the_table_is_no_lane(
     mirror.wait_equal()
     assert mirror.heard.epoch == epoch, "no start for a DN of others"
     mirror.stop()
-    assert verify(mirror.job, runs=False, on_range=lambda done, planned: None).equal
+    assert verify(mirror.job, runs=False, on_rows=lambda done, planned: None).equal
     run(warehouse, f"INSERT INTO {TABLE} VALUES (100, 'z')")
     mirror.start().wait_running()
     mirror.wait_equal()

@@ -195,7 +195,9 @@ def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.Cap
     killed = subprocess.run([sys.executable, "-c", KILLED, step, *words], capture_output=True, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert main(["jobs", "list", *common]) == 0
-    assert "is unfinished: slotkeeper slots reset --resume ods.orders" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "is unfinished: `slotkeeper --config" in said
+    assert "slots reset --resume ods.orders" in said
     assert main(["jobs", "start", job.name, *common]) == 3
     assert f"job {job.name} has to wait for its end" in capfd.readouterr().err
     with Store.open(tmp_path / "state") as store:

@@ -15,7 +15,7 @@ from core.domain.audit import Phase
 from core.domain.job import JobState
 from core.domain.progress import LaneState
 from core.domain.reset import DONE
-from core.domain.shape import RESNAPSHOT, STOP
+from core.domain.shape_ways import RESNAPSHOT, STOP
 from core.domain.spec import ChannelSpec
 from core.embedded.warehouse import Warehouse
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
@@ -293,7 +293,7 @@ def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirr
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
     error = mirror.start().wait_error()
     assert isinstance(error, Refused), repr(error)
-    assert error.hint.endswith(f"; then slotkeeper jobs start {mirror.job.name}")
+    assert error.hint.endswith(f"; then `slotkeeper jobs start {mirror.job.name}`")
     statements = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} ADD COLUMN x integer"]
     assert statements_of(error.hint) == statements
     mirror.at_sink(*statements)
@@ -360,7 +360,7 @@ def test_a_mapped_column_that_is_gone_is_named(warehouse: Warehouse, make_mirror
     error = mirror.wait_error()
     assert isinstance(error, Trouble), repr(error)
     assert error.hint.startswith(
-        "columns names 'v', which the source table has not (it has id, u, w, n); then slotkeeper"
+        "columns names 'v', which the source table has not (it has id, u, w, n); then `slotkeeper slots reset"
     )
     assert not audit_of(mirror).lines
 
@@ -372,7 +372,7 @@ def test_what_the_sink_refuses_is_told_with_what_to_type(warehouse: Warehouse, m
     error = mirror.wait_error()
     assert isinstance(error, SlotkeeperError) and error.where == "sink", repr(error)
     assert "mart.totals" in error.message or "depend" in error.message, error
-    assert f"type at the sink: {CHANGES['drop'][1][0]}; then slotkeeper slots reset" in error.hint
+    assert f"type at the sink: `{CHANGES['drop'][1][0]}`; then `slotkeeper slots reset" in error.hint
     assert [line.outcome.partition(":")[0] for line in audit_of(mirror).lines] == ["", "failed"]
     mirror.at_sink("DROP VIEW mart.totals")
     mirror.start()

@@ -134,7 +134,7 @@ def alter_as_printed(mirror: Mirror, said: TableReport) -> None:
     """The statements of the hint, as they are printed."""
     found = re.search(r"type at the sink: (.*); then ", said.safe)
     assert found, said.safe
-    mirror.at_sink(*found[1].split("; "))
+    mirror.at_sink(*re.findall(r"`([^`]+)`", found[1]))
 
 
 def drop_target(mirror: Mirror) -> None:

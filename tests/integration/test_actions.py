@@ -170,3 +170,20 @@ def test_a_slot_is_made_and_dropped_with_what_its_dry_runs_ask_for(shell: Shell)
         assert found.record.code == 0, runs.said(id).err
         told = [text for _, text in slot_lines(found, runs.said(id), SystemClock().utc())]
         assert told[0].startswith(word) and any(text.startswith("dn_1  ") for text in told[1:])
+
+
+def test_what_changes_nothing_is_broken_off_also_where_the_console_was_started_deaf_to_ctrl_c(tmp_path: Path) -> None:
+    code = "import time, sys; print('on', flush=True); time.sleep(600)"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does to what it starts in the background
+    try:
+        runs = Runner(tmp_path, SystemClock(), (sys.executable, "-c", code))
+        id = runs.start(Order((), "verify job orders", "orders"))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    begun(runs, id)
+    deadline = time.monotonic() + WAIT
+    while "on" not in runs.said(id).out:
+        assert time.monotonic() < deadline
+    assert runs.cancel(id)
+    found = ended(runs, id)
+    assert found.record.code == -signal.SIGINT and not runs.cancel(id), "gone already"

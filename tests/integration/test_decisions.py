@@ -64,6 +64,29 @@ def test_a_range_is_decided_once_and_settled_once(target: Target, store: Postgre
     assert (row.position, row.decided, row.changes, row.repeats) == (TEN, None, 4, 0)
 
 
+def test_a_load_may_be_committed_only_where_the_row_names_it(target: Target, store: PostgresDecisions) -> None:
+    lane, epoch, plan = target.lane, target.epoch, replace(RANGE, token="", label="a_1")
+    first, second = replace(plan, token="7"), replace(plan, token="8")
+    assert not store.arm(lane, epoch, ZERO, plan, first)
+    assert store.decide(lane, epoch, ZERO, plan)
+    assert not store.arm(lane, epoch - 1, ZERO, plan, first)
+    assert store.arm(lane, epoch, ZERO, plan, first)
+    assert not store.arm(lane, epoch, ZERO, plan, second)
+    assert not store.withdraw(lane, epoch, ZERO, plan)
+    assert store.arm(lane, epoch, ZERO, first, second)
+    row = store.read_row(lane)
+    assert row is not None
+    assert row.decided == second
+    assert not store.settle(lane, epoch, ZERO, first), "the other load would be committed behind the next range"
+    assert not store.send_again(lane, epoch, ZERO, first, plan)
+    assert store.send_again(lane, epoch, ZERO, second, plan)
+    assert target.store.repeats() == Repeats(4, 0)
+    assert store.withdraw(lane, epoch, ZERO, plan)
+    row = store.read_row(lane)
+    assert row is not None
+    assert (row.position, row.decided) == (ZERO, None)
+
+
 def test_repeats_are_counted_as_long_as_the_range_is_the_decided_one(target: Target, store: PostgresDecisions) -> None:
     assert not store.repeat(target.lane, target.epoch, ZERO, RANGE)
     assert store.decide(target.lane, target.epoch, ZERO, RANGE)

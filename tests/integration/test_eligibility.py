@@ -153,7 +153,7 @@ def test_row_security_that_comes_later_is_refused_by_the_next_start_and_by_verif
     mirror.stop()
     mirror.source(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 6)")
     with pytest.raises(Refused, match="row security"):
-        verify(mirror.job, runs=False, on_range=lambda done, planned: None)
+        verify(mirror.job, runs=False, on_rows=lambda done, planned: None)
     error = mirror.start().wait_error()
     assert isinstance(error, Refused) and "row security" in error.message
     mirror.source(f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY")
@@ -220,7 +220,7 @@ def test_a_partitioned_table_is_followed_and_named_by_doctor(
 def test_a_start_says_how_many_more_there_are(mirror: Mirror) -> None:
     facts.options(mirror.warehouse, TABLE, HSTORE)
     facts.distribute(mirror.warehouse, TABLE, "R")
-    assert "(and 1 more: slotkeeper doctor)" in _refused(mirror).message
+    assert "(and 1 more: `slotkeeper doctor`)" in _refused(mirror).message
 
 
 MADE = {

@@ -20,6 +20,7 @@ from tests.support import hostile
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
+from tests.support.printed import bare
 from tests.support.standin import MakeWarehouse, run
 
 JOB, A, B = "orders_rt", "ods.a", "ods.b"
@@ -39,7 +40,7 @@ class Place:
         self.capfd.readouterr()
         code = main([*words, "--config", str(self.config)])
         said = self.capfd.readouterr()
-        return code, said.out, said.err
+        return code, bare(said.out), bare(said.err)
 
     def start(self, *fails: str) -> None:
         self.jobs.start(JOB, tables=[A, B], fails=list(fails))

@@ -305,6 +305,6 @@ def test_of_a_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_que
     assert (wait.thing, wait.job, wait.statement) == (TABLE, "orders", wanted)
     assert wait.root is not None and wait.root.query
     assert cause(wait, now()).startswith(f"{TABLE} is locked by pid {eve.info.backend_pid} on cn_5001, user ")
-    assert f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {wait.root.query}, " in to_do(wait)
+    assert f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {wait.root.query}`, " in to_do(wait)
     eve.rollback()
     until(lambda: not found.read(now()), 20, "the wait to be gone")

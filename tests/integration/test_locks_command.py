@@ -70,7 +70,7 @@ def test_the_printed_statement_ends_it_and_ours_goes_on(place: Place, capfd: pyt
     place.stranger(f"LOCK TABLE {TABLE}")
     place.waiting(STATEMENT, "slotkeeper/orders/7")
     (wait,) = until(lambda: waiting(capfd, place), 20, "it to wait")
-    sql = str(wait["do"])[str(wait["do"]).index("SELECT") :].partition(";")[0]
+    sql = str(wait["do"])[str(wait["do"]).index("SELECT") :].partition("`")[0]
     admin = place.session("admin")
     with admin.cursor() as cursor:
         cursor.execute(sql)

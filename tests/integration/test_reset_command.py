@@ -17,6 +17,7 @@ from core.wiring import worker
 from tests.support import polling
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.printed import bare
 from tests.support.resetting import Resetting
 from tests.support.standin import Surface, run
 
@@ -42,7 +43,7 @@ class Shell:
         self.capfd.readouterr()
         code = main([*words, "--config", str(self.config)])
         said = self.capfd.readouterr()
-        return code, said.out, said.err
+        return code, bare(said.out), bare(said.err)
 
     def planned(self, *words: str) -> dict[str, Any]:
         code, out, err = self.call("slots", "reset", *self.place, *words, "--json")

@@ -124,6 +124,7 @@ def steer(place: Place, jobs: Jobs) -> None:
     """The verbs of jobs and of their tables, over FAKE drivers."""
     for verb in ("start", "pause", "resume", "restart"):
         place.call("jobs", verb, JOB, "--json")
+    place.call("jobs", "retry", JOB, "--json")
     place.call("jobs", "ensure", "--json")
     assert place.call("jobs", "drain", JOB, "--json")["left"] == {}
     place.mirror.source(f"INSERT INTO {TABLE} VALUES (1, 77, 100, 'late')")
@@ -133,6 +134,7 @@ def steer(place: Place, jobs: Jobs) -> None:
     place.call("jobs", "start", PAIR, "--json")
     for verb in ("pause", "resume", "stop", "start", "restart"):
         place.call("jobs", verb, PAIR, "--table", "ods.b", "--json")
+    place.call("jobs", "retry", PAIR, "--table", "ods.b", "--json")
     assert len(place.call("jobs", "show", PAIR, "--json")["report"]["tables"]) == 2
     place.call("status", "--json")
     place.call("jobs", "stop", PAIR, "--json")

@@ -16,6 +16,7 @@ from core.config.values import BadValue
 from core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
 from core.embedded.postgres import Server
 from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.write.routing import LEAST
 from tests.support.effects import Effects
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event, Image, Key
@@ -123,6 +124,24 @@ def test_copy_write_batch_size(target: Effects, mode: str, large: bool) -> None:
     options = SinkOptions(write_mode=mode, copy_write_batch_size=len(events) + (not large))
     assert after(target, options, events)[1] == (5, "five", "before")
     assert (kept_plans(target) == 0) == large
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_optimistic_step(target: Effects, tried: bool) -> None:
+    inserts = [put((1, 100 + n), n, "new", point=1) for n in range(LEAST)]
+    target.fill(BEFORE)
+    sink = target.sink(SinkOptions(optimistic_step=tried))
+    target.step(sink, [*inserts, *change(ONE, ONE, 5, "five", point=2), gone(TWO, point=3)])
+    assert (sink.taken.optimistic, sink.taken.general) == (int(tried), int(not tried))
+    found = target.rows()
+    assert len(found) == LEAST + 1
+    assert found[ONE]["a"] == 5
+    target.step(sink, [put((1, 9_999), 9, "small", point=4)])
+    assert sink.taken.optimistic == int(tried), "a small step is staged as it came"
+    target.step(sink, [put((1, 5_000 + n), n, "new", point=5) for n in range(LEAST)] + [put(ONE, 6, "six", point=5)])
+    assert (sink.taken.optimistic, sink.taken.missed) == (int(tried), int(tried))
+    assert target.rows()[ONE]["a"] == 6
+    assert len(target.rows()) == 2 * LEAST + 2
 
 
 def test_kept_plans_are_made_anew_now_and_then(target: Effects) -> None:

@@ -1,4 +1,4 @@
-"""Three nights over the whole product, by the command that anybody types: made, shown, refused and cured on Spark.
+"""Four nights over the whole product, by the command that anybody types: made, shown, refused and cured on Spark.
 
 Next door: `tests/fault/test_nights.py` plays all eighteen without Spark.
 """
@@ -17,7 +17,7 @@ from core.config import handover
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 
 
-@pytest.mark.parametrize("name", ["slot-expired", "driver-killed", "half-open-line"])
+@pytest.mark.parametrize("name", ["slot-expired", "driver-killed", "half-open-line", "sink-deadlock"])
 def test_a_night_of_the_demo_ends_cured(name: str, tmp_path: Path, seed: int) -> None:
     words = ["--headless", "--json", "--incident", name, "--rows", "5000", "--rate", "100/s", "--seed", str(seed)]
     ended = subprocess.run(

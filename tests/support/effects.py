@@ -43,7 +43,7 @@ class Effects:
         self.others = OTHERS if others else {}
         mirrored, key = tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"])
         types = tuple(TYPES[one] for one in COLUMNS)
-        self.table = TargetTable(name, mirrored, key, tuple(self.others), types, DIALECTS[kind])
+        self.table = TargetTable(name, mirrored, key, tuple(self.others), types, DIALECTS[kind], strict_key=True)
         self._watch = server.connect(database)
         columns = [f"{_quoted(NAMES[one])} {TYPES[one]}" for one in COLUMNS]
         columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]

@@ -27,11 +27,13 @@ from core.domain.endpoint import SecretRef
 from core.domain.job import JobState, WantedState
 from core.domain.report import JobReport, LaneReport
 from core.domain.table import AS_THE_JOB, TableReport, said_of
+from core.domain.tries import Requests, TryAnswer
 from core.errors import Busy, SlotkeeperError
 from core.launch.identity import of
 from core.launch.supervisor import ensure_supervisor
 from core.state import tables
 from core.state.sqlite import StateError, Store
+from core.state.tries import StoredTries
 
 _STATES = {WantedState.RUN: JobState.RUNNING, WantedState.PAUSE: JobState.PAUSED}
 asked: list[int] = []
@@ -141,6 +143,7 @@ def main() -> None:
         _leave(store, given.run, behaviour["code"])
     lanes = Lanes(behaviour.get("lanes", []), behaviour.get("holds", ""))
     several = Tables(behaviour.get("tables", []), behaviour.get("fails", []))
+    requests = Requests(StoredTries(store, given.job))
     while True:
         wanted = store.wanted(given.job)
         if wanted is not WantedState.STOP:
@@ -148,6 +151,9 @@ def main() -> None:
                 told = several.look(store, given.job)
                 state = _STATES[wanted].value
                 store.put_report(JobReport(given.job, given.run, state, said_of(told), lanes=lanes.now(), tables=told))
+        for one in requests.new():
+            names = [name for name in behaviour.get("tables", []) or ["ods.orders"] if one.table in ("", name)]
+            requests.answer(one, [TryAnswer(name, polled=("dn_1",)) for name in names])
         if asked:
             _leave(store, given.run, 12)
         with suppress(SlotkeeperError):

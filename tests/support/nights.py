@@ -69,7 +69,7 @@ def world(
         if incident.small_disk:
             stack.enter_context(small_disk(state.parent))
         sink = warehouse.server.endpoint(database, user, secret)
-        options = DemoOptions(sink_options=incident.options)
+        options = DemoOptions(sink_options=incident.options, small_disk=incident.small_disk)
         config.write_text(configuration(warehouse.endpoint(), sink, state, options), "utf-8")
         store = stack.enter_context(Store.open(state))
         stack.callback(Jobs(store, folder).end_all)

@@ -21,7 +21,7 @@ from console.actions.store import Records
 from console.tui.export import put
 from core.domain.ack import Ack
 from core.domain.job_view import Identity
-from core.domain.reset import BACKUPS, MARKS, PLANS
+from core.domain.reset_files import BACKUPS, MARKS, PLANS
 from core.errors import SlotkeeperError
 from core.launch import identity, log
 from core.state import schema

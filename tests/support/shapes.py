@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.remedy import copy_anew
 from core.domain.reset import DONE
 from core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
@@ -56,14 +57,12 @@ def insert(mirror: Mirror, rows: str) -> None:
 def statements_of(hint: str) -> list[str]:
     """What a hint says to type at the sink, one statement each."""
     said = hint.partition("type at the sink: ")[2].partition("; then ")[0]
-    return [] if said.startswith("nothing") else said.split("; ")
+    return [] if said.startswith("nothing") else [one.strip("`") for one in said.split("; ")]
 
 
 def typed_as_printed(mirror: Mirror, hint: str, folder: Path) -> None:
     """Do what a hint says, word for word: the statements, the reset, the start."""
-    job = mirror.job
-    commands = f"slotkeeper slots reset {TABLE} {job.slot} --to snapshot, and slotkeeper jobs start {job.name}"
-    assert hint.endswith(f"; then {commands}"), hint
+    assert hint.endswith(f"; then {copy_anew(mirror.job)}"), hint
     mirror.at_sink(*statements_of(hint))
     assert Resetting(mirror, folder / "state").reset(SNAPSHOT).outcome == DONE
     mirror.start()

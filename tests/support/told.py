@@ -1,14 +1,17 @@
 """What the console at 80x24 and the judgement behind `status --json` say of a fault, moment by moment.
 
-A sample is calm where it says of our job that nothing is wrong. Next door: `tests/chaos/test_told_in_time.py`.
+A sample is calm where it says of our job that nothing is wrong. Next door: `tests/chaos/test_told_in_time.py` and
+`tests/chaos/test_nights_told.py`.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 
 from core.clock import SystemClock
 from core.config.load import load
@@ -77,3 +80,68 @@ class Watcher:
         while time.monotonic() < end:
             self.sample()
         return self.samples[first:]
+
+
+class Beside:
+    """A watcher in a thread of its own, for the `with` block: what makes a fault may take its time meanwhile."""
+
+    def __init__(self, terminal: Terminal, state: Path, config: Path) -> None:
+        self.samples: list[Sample] = []
+        self._made = (terminal, state, config)
+        self._more = threading.Condition()
+        self._done = threading.Event()
+        self._broke: BaseException | None = None
+        self._thread = threading.Thread(target=self._watch, name="beside", daemon=True)
+
+    def __enter__(self) -> Beside:
+        self._thread.start()
+        self.until(lambda one: True, 30, "a first sample")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join(30)
+
+    def _watch(self) -> None:
+        terminal, state, config = self._made
+        try:
+            with Store.open(state) as store:
+                watcher = Watcher(terminal, store, config, self.samples)
+                while not self._done.is_set():
+                    watcher.sample()
+                    with self._more:
+                        self._more.notify_all()
+        except BaseException as error:
+            self._broke = error
+            with self._more:
+                self._more.notify_all()
+
+    def until(self, condition: Callable[[Sample], bool], seconds: float, what: str, since: int = 0) -> Sample:
+        """The first sample from number `since` on that meets the condition, waited for."""
+        end, asked = time.monotonic() + seconds, since
+        with self._more:
+            while True:
+                new = self.samples[asked:]
+                found = next(filter(condition, new), None)
+                if found is not None:
+                    return found
+                asked += len(new)
+                if self._broke is not None:
+                    raise self._broke
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"not within {seconds:g} s: {what}; {self._last()}")
+                self._more.wait(left)
+
+    def during(self, seconds: float) -> None:
+        """Go on for so long."""
+        end = time.monotonic() + seconds
+        self.until(lambda one: one.at >= end, seconds + 30, "more samples", len(self.samples))
+
+    def _last(self) -> str:
+        if not self.samples:
+            return "no sample"
+        said = [one.said(SystemClock().utc()) for one in self.samples[-1].faults]
+        return f"judged: {said}; screen:\n{self.samples[-1].screen}"

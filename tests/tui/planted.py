@@ -37,6 +37,7 @@ class Planted(Runner):
     actions: dict[str, Action] = field(default_factory=dict)
     outputs: dict[str, Said] = field(default_factory=dict)
     refuses: str = ""
+    cancelled: list[str] = field(default_factory=list)
 
     @property
     def done(self) -> list[Order]:
@@ -60,6 +61,10 @@ class Planted(Runner):
         ended = replace(record, ended_at=record.started_at + timedelta(seconds=seconds), code=code)
         self.actions[id] = Action(ended, Stage.ENDED)
         self.outputs[id] = Said(json.dumps(out) + "\n" if out is not None else "", err)
+
+    def cancel(self, id: str) -> bool:
+        self.cancelled.append(id)
+        return True
 
     def find(self, id: str) -> Action | None:
         return self.actions.get(id)

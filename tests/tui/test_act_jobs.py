@@ -8,6 +8,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from console.actions.record import Said
 from console.actions.runner import Order
 from console.tui.app import ConsoleApp
 from console.tui.screens.actions.confirm import JobConfirm
@@ -16,6 +17,7 @@ from console.tui.screens.actions.progress import ActionsScreen
 from console.tui.screens.jobs import OverviewScreen
 from console.tui.screens.table import TableScreen
 from core.domain.job import JobState
+from core.domain.report import JobReport
 from tests.tui.filled import console, drive, on_screen, press, screen
 from tests.tui.planted import arm, plant, typed, until
 
@@ -75,6 +77,8 @@ def test_a_job_is_verified_from_its_menu_without_being_armed(several: bool, tmp_
     [
         ("orders_rt", "s", "stop"),
         ("orders_rt", "p", "pause"),
+        ("orders_rt", "t", "retry"),
+        ("paused_rt", "t", ""),
         ("orders_rt", "d", "drain"),
         ("paused_rt", "p", "resume"),
         ("second", "g", "start"),
@@ -248,7 +252,7 @@ def test_several_jobs_are_stopped_only_when_their_number_is_typed(tmp_path: Path
         assert "r: one job at a time: u unmarks" in screen(made.app)
         await press(pilot, "s", "y")
         assert isinstance(made.app.screen, JobConfirm) and not runs.orders, "y is not enough for several"
-        await press(pilot, "tab", "2", "enter", "enter")
+        await press(pilot, "backspace", "2", "enter", "enter")
         assert "not typed as asked: number" in screen(made.app) and not runs.orders
         await press(pilot, "shift+tab", "backspace", "3", "enter", "enter")
         assert sorted(words(one)[-1] for one in runs.done) == ["invoice_rt", "ledger_full", "orders_rt"]
@@ -265,7 +269,7 @@ def test_cancelling_asks_for_a_reason_and_the_name_which_cannot_be_pasted(tmp_pa
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app, "no more")
         retained(made.app, "stock_rt")
-        await press(pilot, "a", "c", "tab", "enter")
+        await press(pilot, "a", "c")
         made.app.screen.post_message(events.Paste("stock_rt"))
         await pilot.pause()
         assert "type it: what is pasted was not read" in screen(made.app)
@@ -318,10 +322,62 @@ def test_menus_and_confirmations_fit(size: tuple[int, int], tmp_path: Path) -> N
     async def do(pilot: Pilot[int]) -> None:
         retained(made.app, "orders_rt")
         await press(pilot, "a")
-        for key, expected in (("r", "[ Cancel  Esc ]"), ("escape", " Overview")):
+        for key, expected in (("r", "[ Cancel  Esc ]"), ("escape", " cancelled")):
             shown = screen(made.app)
             assert shown.isascii() and max(map(len, shown.splitlines())) <= size[0]
             await press(pilot, key)
             assert expected in screen(made.app)
 
     drive(made, do, size)
+
+
+@pytest.mark.parametrize(("key", "unit"), [("v", "rows compared"), ("d", "rows drained")])
+def test_what_takes_its_time_shows_a_bar_and_the_time_left_and_is_cancelled_by_a_key(
+    key: str, unit: str, tmp_path: Path
+) -> None:
+    made = console(tmp_path, ascii_only=True)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        retained(made.app, "orders_rt")
+        await press(pilot, "a", key)
+        (id,) = runs.actions
+        runs.outputs[id] = Said("", f"slotkeeper: orders_rt: 3,000 of 4,000 {unit}, 12s left\n")
+        shown = await until(pilot, made.app, f"75 %  3,000 of 4,000 {unit}   12s left", "c cancel")
+        assert max(map(len, shown.splitlines())) <= 80
+        await press(pilot, "c")
+        assert runs.cancelled == [id] and "cancelling" in screen(made.app)
+        runs.end(id, 130, None, "slotkeeper: interrupted\n")
+        shown = await until(pilot, made.app, "cancelled")
+        assert "c cancel" not in shown and "75 %" not in shown
+
+    drive(made, do, (80, 24))
+
+
+def test_what_changes_something_is_not_cancelled_by_a_key(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        retained(made.app, "orders_rt")
+        await press(pilot, "a", "r", "y", "c")
+        assert "c cancel" not in screen(made.app) and not runs.cancelled
+
+    drive(made, do)
+
+
+def test_a_job_that_copies_behind_its_restart_shows_how_far_its_copy_is(tmp_path: Path) -> None:
+    made = console(tmp_path, ascii_only=True)
+    plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        retained(made.app, "orders_rt")
+        await press(pilot, "a", "r", "y")
+        report = JobReport("orders_rt", "run-orders_rt", "SNAPSHOT", chunks_done=31, chunks_total=50)
+        made.store.put_report(report)
+        made.app.action_renew()
+        await until(pilot, made.app, "[#########.......]  62 %  31 of 50 chunks copied")
+
+    drive(made, do, (80, 24))

@@ -142,7 +142,7 @@ async def test_a_screen_that_was_hidden_wears_the_theme_that_was_put_on_meanwhil
 ) -> None:
     await press(pilot, "2", "enter")
     before = made.app.screen.query_one("#identity").styles.background
-    await press(pilot, "3", "T", "7", "2")
+    await press(pilot, "l", "T", "escape")
     assert getattr(made.app.screen, "job", "")
     after = made.app.screen.query_one("#identity").styles.background
     assert after != before

@@ -8,8 +8,9 @@ import pytest
 from textual.pilot import Pilot
 
 from console.tui.widgets.line import Panel
+from console.tui.widgets.live_table import LiveTable
 from core.domain.job import JobState
-from tests.tui.filled import Filled, console, driven, press, screen
+from tests.tui.filled import Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until
 from tests.tui.test_history_mode import recorded
 
@@ -31,20 +32,34 @@ async def test_what_is_wrong_is_read_in_full_on_a_wide_terminal(made: Filled, pi
     assert rows and all(CAUSE in line for line in rows)
 
 
-@pytest.mark.parametrize(("size", "rows"), [((80, 24), 7), ((100, 30), 7), (LARGE, 22)], ids=str)
-def test_a_panel_has_half_of_what_a_tall_terminal_has_beyond_a_usual_one(
-    size: tuple[int, int], rows: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (100, 40), LARGE], ids=str)
+def test_a_panel_has_all_rows_that_the_table_does_not_need(size: tuple[int, int], tmp_path: Path) -> None:
     @driven(console, size=size)
     async def opened(made: Filled, pilot: Pilot[int]) -> None:
         await press(pilot, "r")
-        panel = made.app.screen.query_one("#panel", Panel)
-        assert (panel.room, panel.size.height) == (rows, rows)
-        await pilot.resize_terminal(100, 40)
+        panel, table = made.app.screen.query_one("#panel", Panel), made.app.screen.query_one(LiveTable)
+        assert panel.room == panel.size.height >= 7
+        assert table.size.height == table.row_count + 1
+        await pilot.resize_terminal(size[0], size[1] + 4)
         await pilot.pause()
-        assert (panel.room, panel.size.height) == (12, 12)
+        assert panel.room == panel.size.height and table.size.height == table.row_count + 1
 
     opened(tmp_path)
+
+
+def many(folder: Path) -> Filled:
+    made = console(folder, filled=False)
+    for number in range(60):
+        begin(made.store, f"job_{number:02}", lane("dn_1", 88_512_330))
+    return made
+
+
+@driven(many, size=LARGE)
+async def test_a_long_table_leaves_a_tall_panel_half_of_what_is_beyond_a_usual_terminal(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "r")
+    assert made.app.screen.query_one("#panel", Panel).room == 22
 
 
 @driven(recorded, size=(80, 24))

@@ -157,3 +157,19 @@ async def test_without_a_configuration_the_reports_of_the_jobs_tell(made: Filled
     made.feed.now()
     await press(pilot, "1", "L")
     await until(pilot, made.app, "4711", "1 session of ours waits: job orders_rt")
+
+
+@pytest.mark.parametrize("locks", [WAITS[:1], ()], ids=["a lock", "none"])
+def test_the_key_for_locks_is_shown_while_a_lock_is_at_fault(tmp_path: Path, locks: tuple[LockWait, ...]) -> None:
+    made = console(tmp_path, filled=False)
+
+    async def check(pilot: Pilot[int]) -> None:
+        begin(made.store, "orders_rt", lock_waits=locks)
+        made.feed.now()
+        for keys in (("1",), ("2",), ("1", "enter")):
+            await press(pilot, *keys)
+            await until(pilot, made.app, "orders_rt")
+            shown = next(line for line in lines(made.app) if " help " in line)
+            assert ("L locks" in shown) is bool(locks), (keys, shown)
+
+    drive(made, check)

@@ -57,7 +57,7 @@ def test_every_command_is_listed_and_fits_the_screen(size: tuple[int, int], tmp_
         (":audit", "[7 Audit]"),
         ("job orders_rt", "Jobs > orders_rt"),
         ("slot orders_slot", "Slots > orders_slot"),
-        ("pause", "paused 02:31:08Z"),
+        ("freeze", "paused 02:31:08Z"),
         ("faults", "faults only"),
         ("wide", "wide"),
         ("help", "Help: Slots"),

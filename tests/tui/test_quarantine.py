@@ -84,7 +84,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         await pilot.pause()
         text = screen(made.app)
         assert "the target: 3 rows in quarantine, which it lacks" in text
-        assert "do     read the rows: E or `slotkeeper errors list orders_rt`" in text
+        assert "do     `slotkeeper errors list orders_rt` (E) has the rows; then by hand" in text
         assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
     await press(pilot, "enter")
     assert "3 rows in quarantine" in screen(made.app)
@@ -358,7 +358,7 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
     local = made.app.shown.local
     assert local.at is not None
     made.app.history = planted = cast(HistoryMode, _Past())
-    made.app.show_moment(local)
+    made.app.show_moment(local, {})
     await press(pilot, "r", "A")
     assert "not recorded" in screen(made.app) and shown(made.app, QuarantineScreen).rows() == []
     await press(pilot, "escape")
@@ -440,9 +440,8 @@ def test_discarding_asks_for_a_reason_the_job_and_the_number_of_rows(tmp_path: P
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app, "no more")
         await listed(pilot, made)
-        await press(pilot, "a", "d", "y")
+        await press(pilot, "a", "d", "y", "backspace")
         assert isinstance(made.app.screen, EntryConfirm) and not runs.orders
-        await press(pilot, "tab", "enter")
         await typed(pilot, "orders_rt")
         await press(pilot, "enter", "4", "enter", "enter")
         assert "not typed as asked: rows" in screen(made.app) and not runs.orders

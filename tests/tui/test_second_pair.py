@@ -227,7 +227,7 @@ def test_a_reset_looks_like_its_goldens(made: Filled) -> None:
         await press(pilot, "3", "r", "a", "r", "e")
         await until(pilot, made.app, "Checks")
         drawn["reset_preview"] = lines(made.app)
-        await press(pilot, "v")
+        await press(pilot, "shift+tab", "shift+tab", "v")
         drawn["reset_words"] = lines(made.app)
         await press(pilot, "v", "tab", "enter")
         await typed(pilot, "items_slot")

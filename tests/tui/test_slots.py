@@ -10,7 +10,7 @@ from console.tui.screens.audit import SlotHistoryScreen
 from console.tui.screens.binlog import BinlogRowsScreen
 from console.tui.screens.slots import SlotScreen
 from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.reset import MARKS
+from core.domain.reset_files import MARKS
 from core.state.audit import Audit
 from core.state.resets import ResetFiles
 from tests.tui.filled import LARGE, NOW, Filled, console, drive, driven, lines, on_screen, press, screen
@@ -26,7 +26,7 @@ async def test_holder_with_state_deadline_and_bar_are_shown(made: Filled, pilot:
     await press(pilot, "3", "r")
     text = screen(made.app)
     assert "job RUN" in text and "job never" in text and "external" in text and "OF TTL" in text
-    assert "#......." in text and "read by job orders_rt: RUNNING" in text
+    assert "\u2588" + "\u2591" * 7 in text and "read by job orders_rt: RUNNING" in text
     assert all(len(line) == LARGE[0] for line in lines(made.app))
 
 

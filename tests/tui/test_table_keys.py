@@ -138,6 +138,21 @@ async def test_tab_goes_to_a_panel_that_has_more_than_is_shown(made: Filled, pil
 
 
 @driven()
+async def test_a_panel_that_is_scrolled_begins_anew_once_it_is_about_something_else(
+    made: Filled, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = await things(made, pilot)
+    shown.words = 9
+    shown.redraw()
+    await press(pilot, "tab", "G")
+    shown.redraw()
+    assert "6-9 of 9" in screen(made.app)
+    monkeypatch.setattr(shown, "subject_of", lambda key: "start it")
+    shown.redraw()
+    assert "1-4 of 9" in screen(made.app)
+
+
+@driven()
 async def test_tab_in_a_filter_keeps_it_and_goes_to_the_table(made: Filled, pilot: Pilot[int]) -> None:
     shown = await things(made, pilot)
     await press(pilot, "slash", "b", "tab")

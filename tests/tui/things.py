@@ -34,6 +34,10 @@ class Things(TableScreen):
         self.opened_keys: list[str] = []
         self.words = 2
 
+    @property
+    def panel_rows(self) -> int:
+        return 4  # whatever the table needs: what is longer is scrolled
+
     def rows(self) -> list[Row]:
         return self.given
 

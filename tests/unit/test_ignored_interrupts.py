@@ -11,7 +11,7 @@ _STARTED = """
 import signal, subprocess, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 from tests import conftest
-conftest.pytest_configure()
+conftest.hear_interrupts()
 asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
 subprocess.run([sys.executable, "-c", asked], check=True)
 try:

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from console.commands.main import hoisted, main_command
-from core.embedded.incidents.record import ByHand, Incident
+from core.embedded.incidents.record import STATUS, ByHand, Incident
 from core.embedded.incidents.registry import INCIDENTS, named
 from core.errors import ConfigError
 from tests.architecture.checkout import ROOT
@@ -81,6 +81,31 @@ def test_each_night_has_its_section_with_the_words_that_are_typed(incident: Inci
     typed, said = typed_in(found["What to do"]), found["What to do"].lower()
     for step in incident.cure:
         assert step.text.lower() in said if isinstance(step, ByHand) else step.text in typed
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)
+def test_each_night_shows_by_rules_and_parties_that_there_are_and_by_status_or_it_says_why_not(
+    incident: Incident,
+) -> None:
+    signal, rules = incident.signal, rules_of_alerts()
+    assert signal.rules and signal.parties
+    for rule in signal.rules:
+        assert {party.value for party in signal.parties} <= rules[rule]
+    assert (signal.command.text == STATUS) == (not signal.why)
+
+
+def rules_of_alerts() -> dict[str, set[str]]:
+    """Whose fault each rule of docs/alerts.md may tell."""
+    part = (ROOT / "docs" / "alerts.md").read_text("utf-8").split("\n## Rules\n", 1)[1].split("\n## ", 1)[0]
+    cells = [[one.strip() for one in line.strip("|").split("|")] for line in part.splitlines() if line[:3] == "| `"]
+    return {row[0].strip("`"): set(row[1].split(", ")) for row in cells}
+
+
+def test_every_rule_that_the_runbook_names_as_an_alert_is_one() -> None:
+    said = re.findall(r"the alert is ([^.;]*)", PAGE)
+    named = {rule for part in said for rule in re.findall(r"`([a-z_]+)`", part)}
+    assert len(named) > 10
+    assert named <= rules_of_alerts().keys()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -114,7 +114,7 @@ def without_effect_test(key: Key) -> str:
     return "" if key.name in ast.unparse(found[0]) else f"{key.name}: {name} does not speak of it"
 
 
-OURS = ("on_bad_row", "quarantine_limit")
+OURS = ("on_bad_row", "quarantine_limit", "optimistic_step")
 """Sink parameters that the vendor's connector has not."""
 EFFECTS = (SINK_OPTIONS, {name: key for name, key in CHANNEL.items() if name != "from"})
 """Tables whose every key names the test that shows its effect."""

@@ -102,11 +102,17 @@ def test_an_action_runs_apart_and_its_words_exit_code_and_texts_are_kept(tmp_pat
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
+def noted(runs: Runner, id: str) -> bool:
+    """Whether its process has been written down: it begins before that."""
+    found = runs.find(id)
+    return found is not None and found.record.command is not None
+
+
 def test_another_console_sees_what_is_on_its_way_and_the_end_of_it(tmp_path: Path) -> None:
     runs = runner(tmp_path, WAITS)
     id = runs.start(Order(("x",), "wait", "a"))
     other = runner(tmp_path)
-    wait(lambda: other.said(id).out == "begun\n")
+    wait(lambda: other.said(id).out == "begun\n" and noted(other, id))
     (seen,) = other.running()
     assert seen.record.id == id and seen.stage is Stage.RUNNING and seen.record.by
     with pytest.raises(Refused, match="wait is on its way already"):
@@ -123,10 +129,11 @@ def test_another_console_sees_what_is_on_its_way_and_the_end_of_it(tmp_path: Pat
 def test_an_action_whose_processes_were_killed_is_called_so(tmp_path: Path) -> None:
     runs = runner(tmp_path, WAITS)
     id = runs.start(Order((), "wait", "a"))
-    wait(lambda: runs.said(id).out == "begun\n")
+    wait(lambda: runs.said(id).out == "begun\n" and noted(runs, id))
     found = runs.find(id)
     assert found is not None and found.record.child and found.record.command
-    processes.end(found.record.child, 0.0)
+    os.kill(found.record.child.pid, signal.SIGKILL)  # that one alone: `end` ends its whole session while it leads one
+    wait(lambda: not processes.alive(found.record.child))
     left = runs.find(id)
     assert left is not None and left.stage is Stage.RUNNING, "the command itself goes on"
     processes.end(found.record.command, 0.0)

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from console.__main__ import main
+from console.cli import context
 from console.commands import main as main_cli
 from core.errors import Refused
 from tests.unit.config.samples import SECRET, VALID, changed
@@ -93,7 +94,7 @@ def test_after_two_dashes_nothing_is_an_option() -> None:
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"slotkeeper {main_cli.installed_version()}\n"
+    assert capsys.readouterr().out == f"slotkeeper {context.installed_version()}\n"
 
 
 def test_help_lists_commands_from_the_registry(capsys: pytest.CaptureFixture[str]) -> None:

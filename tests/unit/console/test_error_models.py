@@ -45,6 +45,12 @@ def test_the_error_of_a_job_that_retries_is_open() -> None:
     assert open_count(Local(), {}, NOW) == 0
 
 
+def test_an_error_from_before_a_pause_is_not_why_the_job_stands_still() -> None:
+    made = local(JobState.PAUSED, Level.WARNING, error("a", "1", NOW - timedelta(seconds=9)))
+    paused = replace(made, jobs=(replace(made.jobs[0], changed_at=NOW),))
+    assert [standings(one, {}, NOW)[0][1] for one in (made, paused)] == [Standing.OPEN, Standing.RECOVERED]
+
+
 def test_what_still_matters_stands_above_what_is_newer() -> None:
     first = error("a", "1", OLD)
     made = Local(NOW, (JobFacts("a", Level.CRITICAL, JobState.FAILED),), errors=(first, error("gone", "2")))

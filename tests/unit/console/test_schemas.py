@@ -34,6 +34,8 @@ def commands() -> Iterator[tuple[str, set[str]]]:
     for name in root.list_commands(None):
         command = root.get_command(None, name)
         below = getattr(command, "commands", None) or {"": command}
+        if getattr(command, "invoke_without_command", False):
+            below = {"": command, **below}
         for verb, leaf in below.items():
             yield f"{name} {verb}".strip(), {option for one in leaf.params for option in one.opts}
 

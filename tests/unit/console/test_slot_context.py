@@ -60,7 +60,7 @@ def test_an_unfinished_reset_is_critical_and_says_what_to_type() -> None:
     assert row.level is Level.CRITICAL and row.cells["mark"] == "x"
     one = next(each for each in all_slots([seen()]) if each.slot.name == "orders_dr")
     level, said = slot_lines(one, NOW, local)[0]
-    assert level is Level.CRITICAL and said.endswith("slotkeeper slots reset --resume ods.orders orders_dr")
+    assert level is Level.CRITICAL and said.endswith("slotkeeper slots reset --resume ods.orders orders_dr`")
     damaged = Local(NOW, open_resets=(OpenReset("r1", "?", "?", "?"),))
     assert slot_history.open_reset_of(damaged, "a", "b") is not None
 

@@ -13,8 +13,8 @@ import pytest
 
 from console.__main__ import main
 from console.commands.status import worst
-from console.monitor.health import why_of
 from console.monitor.snapshot import Level
+from console.monitor.why import why_of
 from core.clock import SystemClock
 from core.domain.condition import Condition
 from core.domain.job import JobState, WantedState
@@ -105,7 +105,7 @@ def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_bring
     assert why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
     assert found.wrong.startswith(why_of(view))
     assert (found.trouble, found.only_tables) == ("SLOT LOST", True)
-    assert found.safe == "reset it; then `slotkeeper jobs start orders --table ods.a`"
+    assert found.safe == "by hand: reset it; then `slotkeeper jobs start orders --table ods.a`"
     assert not stands(replace(view, report=replace(FAILED_ONE, conditions=(DOWN,))), NOW).only_tables
     assert "ods.a" not in stands(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe
 

@@ -39,8 +39,8 @@ def test_who_is_in_front_is_said_as_far_as_it_is_shown(blockers: tuple[Blocker, 
 @pytest.mark.parametrize(
     ("blockers", "has", "has_not"),
     [
-        ((EVE, BOB), "have user eve commit or roll back, or an administrator of the sink run "
-         "SELECT pg_terminate_backend(4711)", "(12)"),
+        ((EVE, BOB), "have user eve commit or roll back; or as an administrator of the sink type "
+         "`SELECT pg_terminate_backend(4711)`", "(12)"),
         ((Blocker(7, "", "", "active"),), "let the server's own process end", "have user"),
         ((Blocker(None, "eve", gid="o'k"),), "ROLLBACK PREPARED 'o''k'", "terminate"),
         ((Blocker(7, "etl", "slotkeeper/prices/3"),), "`slotkeeper jobs pause prices`", "terminate"),

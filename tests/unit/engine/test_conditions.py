@@ -50,6 +50,21 @@ def test_what_names_a_dn_is_the_dns_and_a_line_that_breaks_the_sources() -> None
     assert (source.party, source.name) == ("source", "source dws1")
 
 
+def test_a_line_that_is_cut_while_its_dn_alone_is_silent_is_that_dns() -> None:
+    hangs = replace(failing(2, SOURCE, "source"), silent_since=97.0, silent="does not answer within 2 s")
+    (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)
+    assert (one.party, one.name) == ("dn", "dn_2")
+
+
+def test_a_step_that_was_given_up_because_its_dn_is_silent_is_that_dns() -> None:
+    given_up = failing(2, "dn_2: a step did not end in time and was cancelled", "", code="")
+    hangs = replace(given_up, silent_since=97.0, silent="does not answer within 2 s")
+    (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)
+    assert (one.party, one.name, one.cause) == ("dn", "dn_2", "does not answer within 2 s")
+    (own,) = of_lanes([lane(1), given_up], 100.0, 1_000.0, NAMES)
+    assert (own.party, own.name) == ("process", "this job's driver")
+
+
 def test_a_dn_that_answers_nothing_is_told_before_any_limit_of_its_task() -> None:
     hangs = lane(2, activity=Activity.APPLYING, silent_since=97.0, silent="does not answer within 2 s")
     (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)

@@ -12,7 +12,9 @@ from core.domain.job import WantedState
 from core.domain.lock_owner import LockOwner
 from core.engine.driver.context import JobContext
 from core.engine.driver.lease import Leases, take_lease
-from core.errors import Busy, Refused, Unclassified
+from core.errors import Busy, Refused, Superseded, Unclassified
+
+EPOCH = 7
 
 
 class Lost:
@@ -36,6 +38,24 @@ class Lost:
     def target_owners(self, target: str) -> list[LockOwner]:
         return [LockOwner(7, "etl", "slotkeeper/b/lease", None, None, None)]
 
+    def rows(self) -> list[Any]:
+        return [SimpleNamespace(epoch=EPOCH), SimpleNamespace(epoch=EPOCH)]
+
+
+class TakenOver(Lost):
+    """A later start of the job has raised the epoch of the first row by now, and has the lease."""
+
+    def take_lease(self) -> bool:
+        return False
+
+    passes = False
+
+    def holder(self) -> str:
+        return "started on etl2 by etl"
+
+    def rows(self) -> list[Any]:
+        return [SimpleNamespace(epoch=EPOCH + 1), SimpleNamespace(epoch=EPOCH)]
+
 
 def leases(store: Lost) -> Leases:
     job = SimpleNamespace(
@@ -49,7 +69,12 @@ def leases(store: Lost) -> Leases:
         job=job, whole=None, desk=None, sessions=sessions, clock=SimpleNamespace(monotonic=lambda: 0.0)
     )
     ctx.parts = (ctx,)
-    return Leases(cast(JobContext, ctx))
+    return Leases(cast(JobContext, ctx), EPOCH)
+
+
+def test_a_later_start_that_has_taken_over_is_not_waited_for() -> None:
+    with pytest.raises(Superseded, match=r"taken over \(epoch 8, ours is 7\): started on etl2 by etl"):
+        leases(TakenOver()).keep()
 
 
 def test_another_job_that_holds_the_target_ends_this_one() -> None:
@@ -131,7 +156,7 @@ def test_a_table_whose_lease_cannot_be_given_back_is_handed_in_all_the_same() ->
     part: Any = SimpleNamespace(job=job, sessions=SimpleNamespace(store=lambda: store))
     desk = SimpleNamespace(left=lambda table, error, lanes: left.append(table))
     ctx: Any = SimpleNamespace(desk=desk, parts=(), of=lambda table: part)
-    leases = Leases(cast(JobContext, ctx))
+    leases = Leases(cast(JobContext, ctx), EPOCH)
     leases.let_go("ods.t", None, {})
     with pytest.raises(Unclassified):
         leases.keep()

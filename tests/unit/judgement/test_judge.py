@@ -7,16 +7,18 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from core.domain.condition import Condition
+from core.domain.condition import GIVEN_UP, Condition
 from core.domain.fault import Fault, Party, Severity, worst
 from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
-from core.domain.report import JobReport
+from core.domain.lock_wait import LockWait
+from core.domain.report import JobReport, LaneReport
 from core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from core.judgement.judge import judge
 from core.judgement.limits import Limits
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
+LANE = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25)
 DNS = tuple(f"dn_{number}" for number in range(1, 5))
 VIEW = JobView(
     "orders", JobState.RUNNING, WantedState.RUN, run="r1", supervisor_alive=True, driver_alive=True,
@@ -56,6 +58,11 @@ def test_a_lane_that_waits_for_a_server_is_not_blamed_for_its_lag_too() -> None:
     down = by(Condition("sink", "sink mart", "refused", ago(90).timestamp(), DNS[:2], 4))
     found = told(down, lags={"dn_1": 90.0, "dn_2": 90.0, "dn_3": 45.0, "dn_4": 1.0})
     assert [(one.rule, one.name) for one in found] == [("sink_fails", "sink mart"), ("lag", "dn_3")]
+
+
+def test_that_a_step_took_too_long_does_not_explain_a_lag() -> None:
+    slow = by(Condition("process", "this job's driver", f"dn_1: {GIVEN_UP}", ago(9).timestamp(), ("dn_1",), 4))
+    assert [one.rule for one in told(slow, lags={"dn_1": 40.0})] == ["driver_retries", "lag"]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +110,57 @@ def test_a_job_that_failed_names_whose_fault_it_was(trouble: str, party: Party) 
     (one,) = told(replace(ended, supervisor_alive=False, driver_alive=False))
     assert (one.rule, one.party, one.severity) == ("job_failed", party, Severity.CRITICAL)
     assert one.said(NOW).count(trouble or "job orders") == 1, "a trouble is named once"
+
+
+def test_a_job_that_a_server_has_refused_is_that_servers() -> None:
+    said = 'sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: FATAL: password refused'
+    (one,) = told(replace(VIEW, state=JobState.FAILED, reason=said))
+    assert (one.rule, one.party, one.name, one.cause) == (
+        "job_failed",
+        Party.SINK,
+        "sink mart",
+        "FATAL: password refused",
+    )
+    (own,) = told(replace(VIEW, state=JobState.FAILED, reason="five crashes"))
+    assert (own.party, own.name) == (Party.PROCESS, "job orders")
+
+
+def test_a_job_that_was_taken_over_was_stopped_by_nobody_here() -> None:
+    over = replace(
+        VIEW, state=JobState.STOPPED, trouble="SUPERSEDED", reason="a later start of this job has taken over"
+    )
+    (one,) = told(over, asked_by="eve")
+    assert (one.rule, one.party, one.name) == ("job_stopped", Party.PROCESS, "job orders")
+    (stopped,) = told(replace(over, trouble=""), asked_by="eve")
+    assert (stopped.party, stopped.name) == (Party.PERSON, "stopped by eve")
+
+
+@pytest.mark.parametrize(("apart", "said"), [(90.2, "90 s ahead of"), (-3.0, "3 s behind"), (2.0, ""), (None, "")])
+def test_clocks_that_differ_by_more_than_two_seconds_are_told(apart: float | None, said: str) -> None:
+    assert VIEW.report is not None
+    found = told(replace(VIEW, report=replace(VIEW.report, clock_apart=apart)))
+    assert [(one.rule, one.cause) for one in found] == [("clocks_differ", f"it is {said} this machine's")] * bool(said)
+
+
+@pytest.mark.parametrize(
+    ("party", "cause", "lanes", "told_too"),
+    [
+        ("sink", "canceling statement due to lock timeout", ("dn_1",), False),
+        ("process", "dn_1: a step did not end in time and was cancelled", ("dn_1",), False),
+        ("process", "dn_2: a step did not end in time and was cancelled", ("dn_2",), True),
+        ("sink", "Connection refused", ("dn_1",), True),
+    ],
+)
+def test_what_a_lock_has_made_is_told_as_the_lock_alone(
+    party: str, cause: str, lanes: tuple[str, ...], told_too: bool
+) -> None:
+    assert VIEW.report is not None
+    waits = (LockWait(5, "slotkeeper/orders/1", "mart.orders", "ShareLock", ago(20).timestamp()),)
+    at = [replace(LANE, shard=dn, target="mart.orders" if dn == "dn_1" else "mart.other") for dn in ("dn_1", "dn_2")]
+    met = Condition(party, "somebody", cause, ago(9).timestamp(), lanes, 2)
+    report = replace(VIEW.report, lock_waits=waits, lanes=tuple(at), conditions=(met,))
+    found = [one.rule for one in told(replace(VIEW, report=report))]
+    assert found[0] == "lock_waits" and (len(found) == 2) is told_too
 
 
 def test_unknown_is_never_fine() -> None:

@@ -179,3 +179,12 @@ def test_events_until_a_moment_are_the_newest_first(store: Store) -> None:
     later = datetime.now(timezone.utc) + timedelta(seconds=1)
     assert [one.event for one in Metrics(store).events_until(later)] == ["two", "one"]
     assert Metrics(store).events_until(AT) == []
+
+
+def test_the_newest_frame_is_the_one_recorded_last_also_where_the_clock_was_set_back(store: Store) -> None:
+    """An hour's older frames lie between its new ones: by their time every other one would be an old one."""
+    metrics, chance = Metrics(store), random.Random(1)
+    for at in (AT, AT + 700 * EVERY, AT + 2 * EVERY):
+        metrics.add(frame(at, chance, lanes=1), None)
+    metrics.add(frame(AT, chance, "stock", lanes=1), None)
+    assert {one.view.name: one.at for one in metrics.newest()} == {"orders": AT + 2 * EVERY, "stock": AT}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset import PLANS
+from core.domain.reset_files import PLANS
 from core.errors import SlotkeeperError
 from core.launch import log
 from core.state.audit import Audit, intent

@@ -212,14 +212,14 @@ def test_quarantined_keys_are_reported_apart() -> None:
 
 def test_progress_is_told_and_can_end_the_comparison() -> None:
     seen: list[tuple[int, int]] = []
-    compare(MemoryTable(numbered(200)), MemoryTable(numbered(200)), Options(range_rows=50, on_range=_keep(seen)))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    compare(MemoryTable(numbered(200)), MemoryTable(numbered(200)), Options(range_rows=50, on_rows=_keep(seen)))
+    assert seen == [(50, 200), (100, 200), (150, 200), (200, 200)]
 
     def refuse(_done: int, _planned: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compare(MemoryTable(numbered(2)), MemoryTable(numbered(2)), Options(on_range=refuse))
+        compare(MemoryTable(numbered(2)), MemoryTable(numbered(2)), Options(on_rows=refuse))
 
 
 def _keep(seen: list[tuple[int, int]]) -> Callable[[int, int], None]:

@@ -1,0 +1,114 @@
+"""Each of the eighteen nights: told within five seconds, by whose fault it is, without one calm moment until its cure.
+
+The job is a supervised one without Spark; the console stands in a terminal at 80x24 and is polled every 0.2 s, the
+judgement of `status --json` beside it. The table of a run is docs/reports/nights-told-<date>.md. Next door:
+`test_told_in_time.py` has single faults, `tests/fault/test_nights.py` what is refused in a night.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from core.domain.fault import Fault
+from core.embedded.incidents import play
+from core.embedded.incidents.record import VERIFY, Incident, World
+from core.embedded.incidents.registry import INCIDENTS
+from core.embedded.warehouse import Warehouse
+from tests.support.nights import world
+from tests.support.report import Page
+from tests.support.terminal import Terminal, console
+from tests.support.told import Beside, Sample
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(400)]
+TOLD_WITHIN = 5.0
+STAYS = 8.0
+"""Seconds for which it has to stay told: longer than the first pauses between two tries."""
+FOR_A_WHILE = {"driver_crashed"}
+"""Rules that are told for ten minutes, whatever is cured."""
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(
+        "nights-told",
+        "Nights told in time",
+        "The eighteen nights over a real job (tasks in threads) and the stand-in on PostgreSQL, the console at 80x24"
+        " polled every 0.2 s, the judgement of `status --json` beside it. Samples are those from the first that tells"
+        " it until its cure begins; a calm one says that nothing is wrong, an apart one says so on one side only.",
+        ("night", "t0 is", "told after t0, s", "as", "samples", "calm", "apart", "calm after the cure, s"),
+    )
+
+
+@pytest.mark.parametrize("incident", [pytest.param(one, id=one.name) for one in INCIDENTS])
+def test_a_night_is_told_with_whose_it_is_and_stays_told_until_its_cure(
+    incident: Incident,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+    page: Page,
+) -> None:
+    if incident.small_disk and os.geteuid():
+        pytest.skip("only root can mount a small disk")
+    with (
+        world(incident, warehouse, tmp_path, monkeypatch, capsys, seed) as made,
+        Terminal(console(made.config, "--ascii")) as terminal,
+    ):
+        terminal.shows("no faults")
+        with Beside(terminal, made.state, made.config) as beside:
+            _play(incident, made, beside, page)
+
+
+def _play(incident: Incident, made: World, beside: Beside, page: Page) -> None:
+    play.make(made, incident)
+    if incident.signal.why:  # nobody can tell before it is asked
+        made.begins()
+        play.run(made, VERIFY)
+    t0 = made.began.timestamp() - (time.time() - time.monotonic()) + incident.signal.late
+    first = beside.until(lambda one: _told(one, incident), 60, f"{incident.name} is told")
+    beside.until(lambda one: _by_rule(one, incident), 60, f"it is told by {incident.signal.rules}")
+    beside.during(STAYS)
+    after = [one for one in beside.samples if one.at >= first.at]
+    calm = [round(one.at - first.at, 1) for one in after if one.screen_calm or not one.faults]
+    apart = [one for one in after if one.screen_calm != (not one.faults)]
+    cured = time.monotonic()
+    play.cure(made, incident)
+    seen = len(beside.samples)
+    last = beside.until(_over, 60, "its end", seen - 1)
+    named = dict.fromkeys(f"{one.rule} ({one.party.value})" for sample in after for one in sample.faults)
+    page.add(
+        incident.name, "the fault" + f" and {incident.signal.late:g} s" * bool(incident.signal.late),
+        round(max(0.0, first.at - t0), 1), ", ".join(named), len(after), len(calm), len(apart), last.at - cured,
+    )  # fmt: skip
+    assert not calm, f"calm {calm} s after it was told"
+    assert not apart, [(one.screen, [fault.rule for fault in one.faults]) for one in apart[:2]]
+    assert first.at - t0 <= TOLD_WITHIN, f"told {first.at - t0:.1f} s after it began"
+
+
+def _told(one: Sample, incident: Incident) -> bool:
+    """Whether both say it, and whose it is."""
+    mine = [fault for fault in one.faults if fault.party in incident.signal.parties]
+    return not one.screen_calm and any(_named(fault, one) for fault in mine)
+
+
+def _named(fault: Fault, one: Sample) -> bool:
+    """Whether the screen names whose fault it is: a slot by its own name, a job in its row and with the cause."""
+    own_row = fault.name == f"job {fault.job}" and fault.cause[:30] in one.screen
+    return fault.name[:20] in one.screen or bool(fault.thing and fault.thing in one.screen) or own_row
+
+
+def _by_rule(one: Sample, incident: Incident) -> bool:
+    return any(
+        fault.rule in incident.signal.rules and fault.party in incident.signal.parties and _named(fault, one)
+        for fault in one.faults
+    )
+
+
+def _over(one: Sample) -> bool:
+    left = {fault.rule for fault in one.faults}
+    return left <= FOR_A_WHILE and one.screen_calm == (not left)

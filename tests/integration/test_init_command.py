@@ -1,0 +1,119 @@
+"""`slotkeeper init`: a first mirror of one's own, by options or by answers at a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from console.__main__ import main
+from core.config.load import load
+from core.domain.endpoint import Endpoint
+from core.embedded.warehouse import Warehouse
+from tests.support.mirror import MakeMirror
+from tests.support.printed import bare
+from tests.tui.terminal import Terminal
+
+TABLE = "ods.orders"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A warehouse with a table to follow, and a sink, as whoever mirrors knows them."""
+
+    source: Endpoint
+    sink: Endpoint
+
+    @property
+    def words(self) -> list[str]:
+        found = []
+        for name, one in (("source", self.source), ("sink", self.sink)):
+            found += [f"--{name}", at(one), f"--{name}-password-file", one.password.ref]
+        return found
+
+
+def at(one: Endpoint) -> str:
+    return f"{one.user}@{one.host}:{one.port}/{one.database}"
+
+
+@pytest.fixture
+def pair(warehouse: Warehouse, make_mirror: MakeMirror) -> Pair:
+    warehouse.create_table(TABLE, "id bigint, note text", ("id",))
+    mirror = make_mirror(warehouse, TABLE)
+    return Pair(mirror.job.source, mirror.job.sink)
+
+
+def test_options_make_a_configuration_that_both_servers_allow(
+    pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own" / "c.toml"
+    words = ["init", "--config", str(file), *pair.words, "--table", TABLE, "--no-start"]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert f"written: {file}" in said.out and "both servers answer" in said.out
+    assert "start it: `slotkeeper jobs start orders" in bare(said.out)
+    assert file.stat().st_mode & 0o777 == 0o600
+    job = load(file, {}).jobs["orders"]
+    assert (job.slot, job.channel.source_table, job.channel.target, job.channel.create_target) == (
+        "orders", TABLE, "mart.orders", True,
+    )  # fmt: skip
+    assert main(words) == 2
+    assert "there is a configuration already" in capsys.readouterr().err
+
+
+def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
+    pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.toml"
+    assert main(["init", "--config", str(file), *pair.words, "--table", "ods.nosuch"]) == 1
+    said = capsys.readouterr()
+    assert "fail" in said.out and "ods.nosuch" in said.out
+    assert "then: `slotkeeper doctor`" in bare(said.err) and "start it" not in said.out
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--source is needed where nobody can be asked"),
+        (["--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
+        (["--source", "nowhere"], "'nowhere' is no server"),
+        (["--source", "etl@h:notaport/d"], "as in user@host:port/database"),
+        (["--source", "etl@h:1/d"], "--source-password-file is needed"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--config", str(tmp_path / "c.toml"), *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and "secret9XYZ" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_path: Path) -> None:
+    """A password that is typed is not shown, and kept in a file for its owner alone."""
+    terminal = Terminal(tmp_path, configured=False)
+    terminal.read_until(b"a first mirror of your own")
+    password = Path(pair.sink.password.ref).read_bytes().strip()
+    terminal.press(b"n", b"source (user@host:port/database)")
+    terminal.press(b"nowhere\n", b"is no server")
+    terminal.press(at(pair.source).encode() + b"\n", b"file with the password")
+    terminal.press(pair.source.password.ref.encode() + b"\n", b"table to mirror")
+    terminal.press(b"ods.orders\n", b"sink (user@host:port/database)")
+    terminal.press(at(pair.sink).encode() + b"\n", b"file with the password")
+    terminal.press(b"\n", f"password of {pair.sink.user}: ".encode())
+    terminal.press(password + b"\n", b"its mirror")
+    terminal.press(b"\n", b"name of the job")
+    terminal.press(b"orders_own\n", b"start it now?")
+    terminal.press(b"n\n", b"slotkeeper jobs start orders_own")
+    terminal.read_until(b"\x1b[?1049h", len(terminal.seen))
+    terminal.read_until(b"orders_own", len(terminal.seen))
+    terminal.write(b"q")
+    terminal.read_until(b"\x1b[?1049l", len(terminal.seen))
+    assert terminal.end() == 0
+    assert password not in terminal.seen
+    kept = tmp_path / "slotkeeper" / "mart.password"
+    assert (kept.read_bytes().strip(), kept.stat().st_mode & 0o777) == (password, 0o600)
+    assert load(tmp_path / "slotkeeper" / "config.toml", {}).jobs["orders_own"].channel.target == "mart.orders"

@@ -1,0 +1,27 @@
+"""`slotkeeper watch` shows the judgement that `status` shows: also of a job's slot and this machine."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from console.commands import watch
+from core.judgement.facts import SlotSeen
+from core.launch import seen
+from core.state import slots_seen
+from tests.support.jobs import Jobs
+
+
+def test_what_is_of_its_slot_and_of_this_machine_is_watched_too(
+    jobs: Jobs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.start("orders")
+    now = datetime.fromtimestamp(jobs.store.now(), timezone.utc)
+    ends = now + timedelta(seconds=60)
+    slots_seen.put(jobs.store, [SlotSeen("dws1", "ods.orders", "orders_rt", "orders", now, True, ends, 7_200.0)])
+    monkeypatch.setattr(seen, "full", lambda path: "no room on /state")
+    watch.follow(jobs.store, "orders", False, lambda view: True)
+    said = capsys.readouterr().out
+    assert said.startswith("x orders  RUNNING")
+    assert "no room on /state" in said and "slot orders_rt of ods.orders" in said

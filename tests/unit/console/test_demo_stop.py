@@ -1,0 +1,107 @@
+"""`slotkeeper demo stop` ends demos by what they noted of themselves; what is no demo of ours is left alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console import demos
+from console.__main__ import main
+from core.domain.job_view import Identity
+from core.launch import identity
+from core.state.folder import StateFolder
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
+    """The state folder that is used without a configuration."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return StateFolder.open(tmp_path / "slotkeeper")
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """One that waits until it is ended."""
+    running = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1)
+    assert running.stdout is not None and running.stdin is not None
+    running.stdout.readline()
+    yield running
+    running.kill()
+    running.communicate()
+
+
+def put(state: StateFolder, folder: Path, process: Identity) -> None:
+    text = json.dumps({"folder": str(folder), "process": dataclasses.asdict(process)})
+    state.replace(state.path / demos.NOTES / f"{folder.name}.json", text.encode())
+
+
+def left(state: StateFolder) -> list[str]:
+    return [each.name for each in (state.path / demos.NOTES).glob("*")]
+
+
+@pytest.mark.usefixtures("state")
+def test_without_a_demo_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "stop"]) == 0
+    assert capsys.readouterr().out == "no demo of yours is running\n"
+
+
+def test_a_demo_notes_itself_until_its_folder_has_gone(state: StateFolder, tmp_path: Path) -> None:
+    folder = tmp_path / "slotkeeper-demo-x"
+    folder.mkdir()
+    with demos.noted(folder, os.environ):
+        (note,) = demos.notes(os.environ)
+        assert (note.folder, note.lives) == (folder, True)
+    assert left(state) == ["slotkeeper-demo-x.json"]  # kept
+    with demos.noted(folder, os.environ):
+        folder.rmdir()
+    assert left(state) == []
+
+
+def test_its_process_is_ended_and_its_folder_taken_away(
+    state: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "slotkeeper-demo-x"
+    folder.mkdir()
+    put(state, folder, identity.of(process.pid))
+    assert main(["demo", "stop"]) == 0
+    assert process.wait(10) != 0
+    assert (folder.exists(), left(state)) == (False, [])
+    assert capsys.readouterr().out == f"ended: the demo in {folder}, its job and its two servers\n"
+
+
+def test_a_process_that_has_its_number_now_is_left_alone(
+    state: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    folder = tmp_path / "slotkeeper-demo-x"
+    folder.mkdir()
+    put(state, folder, dataclasses.replace(identity.of(process.pid), started="0"))
+    assert main(["demo", "stop"]) == 0
+    assert process.poll() is None
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("kind", ["another name", "a link", "damaged"])
+def test_what_is_no_demo_of_ours_is_left_alone(
+    kind: str, state: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    folder = precious
+    if kind == "a link":
+        folder = tmp_path / "slotkeeper-demo-x"
+        folder.symlink_to(precious)
+    put(state, folder, dataclasses.replace(identity.of(os.getpid()), started="0"))
+    if kind == "damaged":
+        (state.path / demos.NOTES / "precious.json").write_text("{}")
+    assert main(["demo", "stop"]) == 3
+    error = capsys.readouterr().err
+    assert ("is no note of a demo" if kind == "damaged" else "is no folder of a demo of yours") in error
+    assert (precious / "file").exists()

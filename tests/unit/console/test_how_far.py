@@ -1,0 +1,80 @@
+"""How far a command is: said at a pace that a log can take, read back as a bar, and never taken for a complaint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from console.actions.outcome import complaint, how_far
+from console.actions.record import Said
+from console.actions.store import SHOWN_BYTES
+from console.cli.progress import AT_LEAST, Progress
+from console.monitor.snapshot import Level
+from console.views.how_far import HowFar, newest
+from console.views.lanes import copy_of, figures
+from tests.unit.console.test_watch_models import REPORT, RUNNING
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_what_is_over_in_a_second_says_nothing_and_what_goes_on_has_a_line_a_hundredth(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = [0.0]
+    progress = Progress("orders_rt", "rows compared", lambda: now[0])
+    for now[0] in (0.2, 0.9):
+        progress.at(10, 1_000)
+    assert said(capsys) == []
+    now[0] = 1.1
+    progress.at(250, 1_000)
+    now[0] = 4.0
+    progress.at(500, 1_000)
+    assert said(capsys) == [
+        "slotkeeper: orders_rt: 250 of 1,000 rows compared",
+        "slotkeeper: orders_rt: 500 of 1,000 rows compared, 4s left",
+    ]
+    now[0] = 5.5
+    progress.at(501, 1_000)
+    assert said(capsys) == [], "less than a hundredth more"
+    now[0] = 4.0 + AT_LEAST + 0.1
+    progress.at(502, 1_000)
+    assert len(said(capsys)) == 1
+
+
+def test_a_comparison_of_a_day_leaves_a_log_that_is_read_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    progress = Progress("orders_rt", "rows compared", lambda: now[0])
+    for second in range(86_400):
+        now[0] = float(second)
+        progress.at(second * 1_000_000, 86_400_000_000)
+    lines = said(capsys)
+    assert sum(len(line) + 1 for line in lines) < SHOWN_BYTES
+    last = newest("\n".join(lines))
+    assert last is not None and last.share > 0.99
+
+
+def test_a_bar_is_read_from_what_a_command_said_last_and_no_complaint_of_it() -> None:
+    err = "slotkeeper: a: 1,000 of 4,000 rows compared\nslotkeeper: a: 3,000 of 4,000 rows compared, 2s left\n"
+    ((level, text),) = how_far("a", Said("", err), None, ascii_only=True)
+    assert level is Level.BUSY
+    assert text == "[############....]  75 %  3,000 of 4,000 rows compared   2s left"
+    assert complaint(err) == ("", "")
+    assert complaint(f"slotkeeper: sink mart: connection refused\n  is it up?\n{err}") == (
+        "sink mart: connection refused",
+        "is it up?",
+    )
+    assert len(text) <= 78, "a line of a terminal of 80"
+
+
+def test_a_copy_has_a_bar_and_the_time_left_at_its_pace_and_none_once_it_streams() -> None:
+    report = replace(REPORT, lanes=(), chunks_done=31, chunks_total=50, snapshot_rows=310_000)
+    job = replace(RUNNING, report=report, rate=19_000.0)
+    assert copy_of(job) == HowFar("copy", 31, 50, "chunks copied", "10s")
+    shown = figures(job, ascii_only=True)
+    assert shown.startswith("[#######.....] 62 %   chunks 31/50   310.0k rows, 10s left   rows/s 19.0k")
+    assert len(shown) <= 78
+    assert copy_of(replace(job, rate=None)) == HowFar("copy", 31, 50, "chunks copied")
+    assert copy_of(RUNNING) is None

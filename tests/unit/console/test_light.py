@@ -1,0 +1,52 @@
+"""`jobs list --json` is asked by scripts every few seconds: what it costs, beside what its libraries cost alone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.console.test_completion import CONFIG, JOB
+
+MOST = 3.0
+"""Times the import of typer, psycopg2 and sqlite3, in processor time."""
+ROUNDS = 7
+LIBRARIES = [sys.executable, "-c", "import typer, psycopg2, sqlite3"]
+LISTED = [sys.executable, "-m", "console", "jobs", "list", "--json"]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A configuration with one job, and a place for compiled modules, as an installation has one."""
+    (tmp_path / "config.toml").write_text(CONFIG + JOB.format(name="orders_rt", table="ods.orders"))
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(tmp_path / "pyc"), "SLOTKEEPER_CONFIG": str(tmp_path / "config.toml")}
+
+
+def spent(words: list[str], env: dict[str, str]) -> float:
+    """Processor seconds of a program."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, env=env, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_listing_jobs_costs_no_more_than_three_times_its_libraries(env: dict[str, str]) -> None:
+    for words in (LIBRARIES, LISTED):
+        spent(words, env)  # compiles
+    ratios = [spent(LISTED, env) / spent(LIBRARIES, env) for _ in range(ROUNDS)]
+    print(f"jobs list --json beside its libraries: {statistics.median(ratios):.2f}")
+    assert statistics.median(ratios) <= MOST, ratios
+
+
+def test_listing_jobs_loads_nothing_that_it_does_not_need(env: dict[str, str]) -> None:
+    heavy = "{'psycopg2', 'pydantic', 'pyspark', 'rich', 'textual', 'core.launch.supervisor', 'core.domain.reset'}"
+    asking = "import sys, console.__main__ as m; m.main(['jobs', 'list', '--json']);"
+    asking += f" sys.exit(str({heavy} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", asking], env=env, check=False, capture_output=True, text=True)
+    assert ended.stderr.strip() == "set()"

@@ -1,0 +1,63 @@
+"""What asks beside a job goes on whatever an answer does to it: a watch that ended would say the same for ever."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from core.clock import SystemClock
+from core.domain.lock_wait import LockWait
+from core.engine.driver import lock_watch, pulse
+from core.engine.driver.lock_watch import LocksAt, LockWatch
+from core.engine.driver.pulse import Pinged, Pulse
+from tests.support.waiting import until
+
+
+class Odd:
+    """A server whose answer breaks us as long as it is odd."""
+
+    def __init__(self) -> None:
+        self.odd = threading.Event()
+        self.texts: list[str] = []
+        self.waits: tuple[LockWait, ...] = ()
+
+    def ask(self) -> None:
+        if self.odd.is_set():
+            raise ZeroDivisionError("secret")
+
+    def read(self, now: float) -> tuple[LockWait, ...]:
+        self.ask()
+        return self.waits
+
+
+def nothing() -> None:
+    """Nothing hangs here."""
+
+
+def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("EVERY", 0.01), ("SAID_AFTER", 0.05), ("_TURN", 0.01)):
+        monkeypatch.setattr(pulse, name, value)
+    server = Odd()
+    asked = Pinged("sink", "sink mart", "sink mart (h:1)", server.ask, nothing)
+    running = Pulse([asked], SystemClock(), lambda text, _: server.texts.append(text))
+    running.start()
+    server.odd.set()
+    until(lambda: any("unexpected ZeroDivisionError" in one for one in server.texts), 20, "it is told")
+    server.odd.clear()
+    until(lambda: bool(server.texts) and server.texts[-1] == "", 20, "its end is told")
+    running.stop()
+    assert not any("secret" in one for one in server.texts)
+
+
+def test_a_lock_watch_says_that_it_knows_nothing_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_watch, "EVERY", 0.01)
+    server, heard = Odd(), list[tuple[tuple[LockWait, ...], str]]()
+    running = LockWatch([LocksAt(server, nothing)], SystemClock(), lambda *said: heard.append(said))
+    server.odd.set()
+    running.start()
+    until(lambda: bool(heard) and "unexpected ZeroDivisionError" in heard[-1][1], 20, "it is told")
+    server.waits = (LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0),)
+    server.odd.clear()
+    until(lambda: heard[-1] == (server.waits, ""), 20, "the wait is told")
+    running.stop()

@@ -1,0 +1,97 @@
+"""What a judgement must not hide, and what it must not say of those who are not at fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.domain.condition import Condition
+from core.domain.fault import Severity
+from core.domain.job import JobState
+from core.domain.job_view import Identity, JobView
+from core.domain.lock_wait import Blocker, LockWait
+from core.domain.report import LaneReport
+from tests.unit.judgement.test_judge import NOW, VIEW, ago, told
+
+DRIVER = Identity(4711, "boot:ns:1", 4711, "r1", "here")
+SUPERVISOR = Identity(4712, "boot:ns:2", 4712, "r1", "here")
+BY_LOCK = "sink mart (h:5432/m as etl): canceling statement due to lock timeout"
+
+
+def lane(table: str, error: str) -> LaneReport:
+    return LaneReport(
+        "dn_1", -1, "running", "waiting", "1/-1", None, None, 0, None, error=error, side="sink",
+        source_table=f"ods.{table}", target=f"mart.{table}", label=f"ods.{table} dn_1",
+    )  # fmt: skip
+
+
+def locked(*lanes: LaneReport, cause: str = "canceling statement due to lock timeout", party: str = "sink") -> JobView:
+    wait = LockWait(1, "slotkeeper/orders/1", "mart.a", "RowExclusiveLock", ago(9).timestamp(), None, (Blocker(7),))
+    one = Condition(party, "sink mart", cause, ago(9).timestamp(), tuple(each.name for each in lanes), len(lanes))
+    assert VIEW.report is not None
+    return replace(VIEW, report=replace(VIEW.report, lanes=lanes, conditions=(one,), lock_waits=(wait,)))
+
+
+def test_a_sink_that_refuses_one_table_is_told_also_while_a_lock_keeps_another_waiting() -> None:
+    refused = lane("b", "ods.b dn_1: sink mart (h:5432/m as etl): permission denied for table b")
+    found = told(locked(lane("a", BY_LOCK), refused))
+    assert [(one.rule, one.cause, one.effect) for one in found if one.rule == "sink_fails"] == [
+        ("sink_fails", "permission denied for table b", "1 of 2 DNs waits")
+    ]
+
+
+def test_what_a_lock_makes_fail_is_the_locks_alone() -> None:
+    assert [one.rule for one in told(locked(lane("a", BY_LOCK)))] == ["lock_waits"]
+    ended = lane("a", "ods.a dn_1: a step did not end in time and was cancelled")
+    assert [one.rule for one in told(locked(ended, cause="a step did not end in time", party="process"))] == [
+        "lock_waits"
+    ]
+
+
+def test_a_step_that_takes_too_long_at_a_target_that_nobody_has_locked_is_told() -> None:
+    ended = lane("b", "ods.b dn_1: a step did not end in time and was cancelled")
+    found = told(locked(ended, cause="a step did not end in time", party="process"))
+    assert {one.rule for one in found} == {"lock_waits", "driver_retries"}
+
+
+def test_a_driver_that_is_gone_is_gone_since_its_last_report_and_not_since_the_job_began_to_run() -> None:
+    view = replace(VIEW, driver=DRIVER, driver_alive=False, reported_at=ago(3))
+    (one,) = told(view)
+    assert (one.rule, one.since) == ("driver_gone", ago(3))
+
+
+def test_the_report_of_the_driver_before_it_is_no_silence_of_a_driver_that_has_just_begun() -> None:
+    begun = replace(VIEW, driver=DRIVER, state=JobState.PENDING, changed_at=ago(4), reported_at=ago(400))
+    assert told(begun) == ()
+    (one,) = told(replace(begun, changed_at=ago(200)))
+    assert (one.rule, one.severity) == ("driver_silent", Severity.WARNING)
+
+
+def test_a_clock_that_was_set_back_after_a_state_change_makes_no_driver_silent() -> None:
+    assert told(replace(VIEW, driver=DRIVER, changed_at=ago(-3_600), reported_at=ago(1))) == ()
+
+
+@pytest.mark.parametrize(("silent", "severity"), [(1.0, Severity.WARNING), (301.0, Severity.CRITICAL)])
+def test_a_driver_that_a_signal_has_stopped_is_told_as_that(silent: float, severity: Severity) -> None:
+    view = replace(VIEW, driver=DRIVER, driver_stopped=True, reported_at=ago(silent))
+    (one,) = told(view)
+    assert (one.rule, one.severity, one.thing) == ("process_stopped", severity, "driver")
+    assert "`kill -CONT 4711`" in one.do and ago(0) == NOW
+
+
+def test_a_supervisor_that_a_signal_has_stopped_is_told_and_sees_to_nothing() -> None:
+    view = replace(VIEW, supervisor=SUPERVISOR, supervisor_stopped=True)
+    (one,) = told(view)
+    assert (one.rule, one.thing, one.severity) == ("process_stopped", "supervisor", Severity.WARNING)
+    gone = told(replace(view, driver=DRIVER, driver_alive=False))
+    assert {fault.rule for fault in gone} == {"process_stopped", "driver_gone"}
+    assert not any("sees to it" in fault.cause for fault in gone)
+
+
+@pytest.mark.parametrize("party", ["source", "sink"])
+def test_no_dn_is_blamed_for_its_lag_while_a_server_answers_nobody(party: str) -> None:
+    assert VIEW.report is not None
+    silent = Condition(party, f"{party} mart", "does not answer", ago(40).timestamp())
+    view = replace(VIEW, report=replace(VIEW.report, lanes=(lane("a", ""),), conditions=(silent,)))
+    assert [one.rule for one in told(view, lags={"ods.a dn_1": 40.0})] == [f"{party}_fails"]

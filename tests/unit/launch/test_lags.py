@@ -1,0 +1,34 @@
+"""A lag between two frames: it grows with the clock where a newer report shows its lane at the same place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
+from core.domain.report import JobReport, LaneReport
+from core.launch.seen import lags_of
+from core.state.frames import Frame
+
+AT = datetime(2026, 11, 23, 3, 0, tzinfo=timezone.utc)
+STANDS = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25, at=10, behind=5)
+MOVES = replace(STANDS, shard="dn_2")
+IDLES = replace(STANDS, shard="dn_3", behind=0)
+REPORT = JobReport("orders", "r1", "RUNNING", lanes=(STANDS, MOVES, IDLES))
+FRAME = Frame(
+    JobView("orders", JobState.RUNNING, WantedState.RUN, report=REPORT),
+    AT,
+    {"dn_1": 28.0, "dn_2": 28.0, "dn_3": 0.0, "dn_4": None},
+)
+
+
+def test_a_lane_that_stands_where_it_stood_lags_by_what_has_passed_since() -> None:
+    newer = replace(REPORT, lanes=(STANDS, replace(MOVES, at=14), IDLES))
+    found = lags_of(FRAME, AT + timedelta(seconds=4), newer)
+    assert found == {"dn_1": 32.0, "dn_2": 28.0, "dn_3": 0.0, "dn_4": None}
+
+
+def test_without_a_newer_report_it_is_what_was_recorded_as_long_as_that_is_young() -> None:
+    assert lags_of(FRAME, AT + timedelta(seconds=4)) == FRAME.lags
+    assert lags_of(FRAME, AT + timedelta(seconds=20))["dn_2"] == 48.0
