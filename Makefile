@@ -73,6 +73,8 @@ $(STAMP): pyproject.toml constraints.txt
 	    $(PY) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); "$$python" -m venv $(VENV) || exit 1; }; \
 	    $(PY) -m pip install -q --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[demo,dev]' || exit 1; \
 	  fi; \
+	  mkdir -p $(VENV)/share/man/man1; \
+	  ln -sf "$$PWD/docs/man/slotkeeper.1" $(VENV)/share/man/man1/; \
 	  rm -f $(VENV)/.installed-*; \
 	  touch $@; \
 	} >&2

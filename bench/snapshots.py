@@ -1,8 +1,9 @@
 """`python -m bench.snapshots`: the pictures of the console under `docs/pictures`, from a real run in tmux.
 
 The demo's servers, its job and its writers run; a second slot is made, the job is paused and resumed, a DN fails for a
-while; meanwhile the console is walked screen by screen at both sizes. Every picture is looked at before it is kept,
-and everything that was started is ended. Next door: `bench.tmux` drives, `bench.pictures` judges and draws.
+while; meanwhile the console is walked screen by screen at every size, and once more in ASCII. Every picture is
+looked at before it is kept, and everything that was started is ended. Next door: `bench.tmux` drives, `bench.pictures`
+judges and draws.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from core.domain.job import JobState
 from core.embedded.orders import TABLE
 
 FOLDER = ROOT / "docs" / "pictures"
-SIZES = ((100, 30), (80, 24))
+SIZES = ((100, 30), (80, 24), (200, 60))
 SECOND = "orders_dr"
 USER = "dba"
 
@@ -45,9 +46,10 @@ class Stop:
 
 
 WHILE_A_DN_FAILS = (
-    Stop("01-overview", ("1",), ("[1 ", JOB, "retrying")),
+    Stop("01-overview", ("1",), ("[1 ", JOB, "dn_3")),
     Stop("02-jobs", ("2",), ("[2 ", JOB)),
     Stop("03-job-detail", ("Enter",), (f"> {JOB}", "dn_1"), ("Escape",)),
+    Stop("13-graphs", ("2", "h"), ("> graphs", "lag", "rate", "UTC"), ("Escape",)),
     Stop("06-errors", ("4",), ("[4 ", JOB)),
     Stop("08-alerts", ("6",), ("[6 ", "Means")),
 )
@@ -55,6 +57,7 @@ WHEN_ALL_IS_WELL = (
     Stop("04-slots", ("3",), ("[3 ", SECOND)),
     Stop("05-slot-detail", ("Enter",), ("dn_1", "dn_4"), ("Escape",)),
     Stop("07-binlog", ("5", "Enter"), (f"> {TABLE}", "POINT", "COLUMN"), ("Escape",)),
+    Stop("14-overview-well", ("1",), ("[1 ", JOB)),
     Stop("09-audit", ("7",), ("[7 ", "slots create")),
     Stop("10-help", ("3", "?"), ("Help",), ("Escape",)),
     Stop("11-reset-target", ("3", "/", JOB, "Enter", "a", "r"), ("earliest", "skips nothing")),
@@ -65,8 +68,9 @@ WHEN_ALL_IS_WELL = (
 class Photographer:
     """Walks a console and keeps what it sees."""
 
-    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str]) -> None:
+    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str], ascii_only: bool = False) -> None:
         self._tmux = tmux
+        self._ascii = ascii_only
         self._folder = folder
         self._names = names
         self.wrong: list[str] = []
@@ -87,12 +91,15 @@ class Photographer:
     def _keep(self, name: str) -> None:
         size, coloured = self._tmux.size, pictures.renamed(self._tmux.coloured(), self._names)
         text = pictures.renamed(self._tmux.text(), self._names)
-        self.wrong += [f"{size[0]}x{size[1]} {name}: {one}" for one in pictures.wrong(text, size)]
-        place = self._folder / f"{size[0]}x{size[1]}"
+        view = f"{size[0]}x{size[1]}" + ("-ascii" if self._ascii else "")
+        self.wrong += [f"{view} {name}: {one}" for one in pictures.wrong(text, size)]
+        self.wrong += [f"{view} {name}: a byte above 0x7F"] if self._ascii and not text.isascii() else []
+        place = self._folder / view
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{name}.txt").write_text("\n".join(line.rstrip() for line in text.split("\n")), encoding="utf-8")
-        (place / f"{name}.svg").write_text(pictures.svg(coloured, size, "slotkeeper"), encoding="utf-8")
-        say(f"{size[0]}x{size[1]} {name}")
+        if not self._ascii:
+            (place / f"{name}.svg").write_text(pictures.svg(coloured, size, "slotkeeper"), encoding="utf-8")
+        say(f"{view} {name}")
 
 
 def _names(run: Demo) -> dict[str, str]:
@@ -134,10 +141,11 @@ def _both(run: Demo, folder: Path) -> list[str]:
     wrong: list[str] = []
     for old in folder.glob("*x*/[0-9][0-9]-*"):
         old.unlink()
-    for size in SIZES:
-        with Tmux(["env", f"LOGNAME={USER}", *command], size, {}) as tmux:
+    for size, ascii_only in [(size, plain) for size in SIZES for plain in (False, True)]:
+        words = [*command, "--ascii"] if ascii_only else command
+        with Tmux(["env", f"LOGNAME={USER}", *words], size, {}) as tmux:
             tmux.shows("1 Over", JOB)
-            photographer = Photographer(tmux, folder, _names(run))
+            photographer = Photographer(tmux, folder, _names(run), ascii_only)
             run.warehouse.dn_down("dn_3")
             try:
                 run.wait_for(lambda: _fails(run), 60, "the failing DN to be noticed")
