@@ -1,0 +1,1 @@
+"""DataFrames over a binlog, for users' own Spark programs."""
