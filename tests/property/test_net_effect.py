@@ -74,7 +74,7 @@ def test_a_net_effect_is_the_same_in_small_rounds(seed: int, monkeypatch: pytest
 
 
 def test_a_copied_row_comes_before_every_change_of_its_key() -> None:
-    image = {"h": 1, "k": 1, "a": 1, "b": "copied", "tags": None, "j": None}
+    image: Image = {"h": 1, "k": 1, "a": 1, "b": "copied", "tags": None, "j": None}
     later = {**image, "b": "changed"}
     first = Event(changelog.BEGINNING, changelog.BEGINNING, changelog.COPIED, (1, 1), image)
     events = [Event(0, 1, "U", (1, 1), later), first]
@@ -85,7 +85,7 @@ def test_a_copied_row_comes_before_every_change_of_its_key() -> None:
 
 
 def test_two_rows_of_one_change_are_refused() -> None:
-    image = {"h": 1, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
+    image: Image = {"h": 1, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
     twice = [Event(5, 1, "I", (1, 1), image), Event(5, 1, "I", (1, 1), {**image, "a": 2})]
     with pytest.raises(Refused, match="one change of a key came as several rows"):
         rows_of(Reduce(("h", "k"))(batches_of(twice, 10)))

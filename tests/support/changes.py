@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
 
 def row_of(event: Event, accepts: Accepts | None = None) -> dict[str, Any]:
     """An event as a row; old images hold their key alone or, every other one, values that must not get anywhere."""
-    image = dict(event.image) if event.image is not None else {"h": event.key[0], "k": event.key[1]}
+    image: dict[str, Any] = dict(event.image) if event.image is not None else {"h": event.key[0], "k": event.key[1]}
     kind = event.kind
     if event.image is not None and accepts is not None and not accepts(event.image):
         kind = changelog.DELETE

@@ -1,0 +1,122 @@
+"""Streams of Spark that write a changelog into a table: once, whole, and with the rows that no longer match gone.
+
+The changelog comes from files, which stand in for the reader (`tests/support/dataframes.py` says for what of it). Next
+door: `tests/fault/test_query_kills.py` kills the sink's side at each statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.embedded.postgres import Server
+from tests.support.dataframes import spark_session
+from tests.support.oracle import Image
+from tests.support.standin import drop_database, new_database
+from tests.support.stream_rig import StreamRig
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+DATABASE = "dataframe_writer"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with spark_session(tmp_path_factory.mktemp("spark")) as made:
+        from core.dataframe.writer.source import register
+
+        register(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def database(pg_server: Server) -> Iterator[str]:
+    new_database(pg_server, DATABASE)
+    yield DATABASE
+    drop_database(pg_server, DATABASE)
+
+
+@pytest.fixture
+def rig(
+    pg_server: Server, database: str, tmp_path: Path, seed: int, request: pytest.FixtureRequest
+) -> Iterator[StreamRig]:
+    made = StreamRig(pg_server, database, tmp_path, f"t{abs(hash(request.node.name)) % 10**9}", seed)
+    yield made
+    made.watch.close()
+
+
+def even(image: Image) -> bool:
+    return image["a"] is not None and int(image["a"]) % 2 == 0
+
+
+def test_a_stream_mirrors_once_through_a_restart_that_takes_its_last_batch_again(spark: Any, rig: StreamRig) -> None:
+    rig.files.add(rig.batches[0])
+    rig.files.add(rig.batches[1])
+    query = rig.write(rig.files.stream(spark))
+    assert rig.rows() == rig.oracle(2)
+    before = rig.versions()
+    (rig.checkpoint / "commits" / "1").unlink()  # as where the driver dies behind the COMMIT, before Spark's own log
+    for sum_ in (rig.checkpoint / "commits").glob(".*.crc"):
+        sum_.unlink()
+    again = rig.write(rig.files.stream(spark))
+    assert (again.id, rig.versions()) == (query.id, before), "the same batch, and nothing was written"
+    rig.files.add(rig.batches[2])
+    rig.write(rig.files.stream(spark))
+    assert rig.rows() == rig.oracle(3)
+    rows = sum(map(len, rig.batches))
+    assert rig.fence() == (str(query.id), 2, rows)
+
+
+def test_a_plain_filter_leaves_stale_rows_and_the_net_effect_none(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
+    from core.dataframe.net import net
+
+    for batch in rig.batches:
+        rig.files.add(batch)
+    condition, wanted = "a % 2 = 0", rig.oracle(3, even)
+    rig.write(rig.files.stream(spark).where(condition))
+    stale = {key: row for key, row in rig.rows().items() if wanted.get(key) != row}
+    assert stale, "a filter over changes is no filter over rows"
+    rig.asked(f"TRUNCATE {rig.table}; DELETE FROM slotkeeper_streams; SELECT 1")
+    rig.write(net(rig.files.stream(spark), where=condition), tmp_path / "second")
+    assert rig.rows() == wanted
+
+
+def test_a_second_checkpoint_is_refused_by_name(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
+    rig.files.add(rig.batches[0])
+    query = rig.write(rig.files.stream(spark))
+    before = rig.versions()
+    with pytest.raises(Exception, match=f"is written by query {query.id}.*this checkpoint is of another") as caught:
+        rig.write(rig.files.stream(spark), tmp_path / "second")
+    assert "psycopg2" not in str(caught.value)
+    assert rig.versions() == before
+
+
+def test_for_each_batch_writes_the_same_way(spark: Any, rig: StreamRig) -> None:
+    from core.dataframe.apply import apply_changes
+
+    for batch in rig.batches:
+        rig.files.add(batch)
+    answers = []
+
+    def apply(df: Any, batch: int) -> None:
+        answers.append(apply_changes(df, batch, **rig.options(write_mode="copy_merge")))
+        answers.append(apply_changes(df, batch, **rig.options(write_mode="copy_merge")))
+
+    query = (
+        rig.files.stream(spark)
+        .writeStream.foreachBatch(apply)
+        .option("checkpointLocation", str(rig.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert (rig.rows(), answers) == (rig.oracle(3), [True, False] * 3)
+
+
+def test_a_wrong_option_is_said_before_a_batch_and_without_a_secret(spark: Any, rig: StreamRig) -> None:
+    rig.files.add(rig.batches[0])
+    with pytest.raises(Exception, match="did you mean table"):
+        rig.write(rig.files.stream(spark), tabel="x.y")
+    assert rig.rows() == {}
