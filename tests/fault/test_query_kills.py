@@ -135,7 +135,7 @@ def walk(target: QueryEffects, batches: list[list[Event]], killer: Killer, when:
     raise AssertionError
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.chaos), "after"])
 def test_a_commit_killed_at_any_statement_is_there_once(
     target: QueryEffects, batches: list[list[Event]], monkeypatch: pytest.MonkeyPatch, when: When
 ) -> None:

@@ -6,20 +6,24 @@ door: `tests/fault/test_query_kills.py` kills the sink's side at each statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.embedded.postgres import Server
-from tests.support.dataframes import spark_session
+from tests.support.dataframes import configuration, spark_session
 from tests.support.oracle import Image
+from tests.support.order_changes import Orders
 from tests.support.standin import drop_database, new_database
 from tests.support.stream_rig import StreamRig
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DATABASE = "dataframe_writer"
+PAGE = Path(__file__).parents[2] / "docs" / "dataframes.md"
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +124,60 @@ def test_a_wrong_option_is_said_before_a_batch_and_without_a_secret(spark: Any, 
     with pytest.raises(Exception, match="did you mean table"):
         rig.write(rig.files.stream(spark), tabel="x.y")
     assert rig.rows() == {}
+
+
+# -- the programs of docs/dataframes.md, as they stand there ----------------------------------------------------------
+
+
+def program(name: str) -> Callable[..., Any]:
+    """The function `name` of the page, with what stands beside it."""
+    for text in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
+        if f"def {name}(" in text:
+            names: dict[str, Any] = {}
+            exec(compile(text, PAGE.name, "exec"), names)
+            found: Callable[..., Any] = names[name]
+            return found
+    raise AssertionError(f"{PAGE.name} has no program {name}")
+
+
+@pytest.fixture
+def orders(tmp_path: Path, seed: int) -> Orders:
+    return Orders(tmp_path / "orders", seed)
+
+
+def ended(query: Any) -> None:
+    query.processAllAvailable()
+    query.stop()
+
+
+def test_a_mirror_with_a_computed_column(
+    spark: Any, pg_server: Server, database: str, orders: Orders, tmp_path: Path
+) -> None:
+    config = configuration(tmp_path / "slotkeeper.toml", pg_server, database)
+    for _ in range(2):
+        orders.change(60)
+        orders.change(60)
+        ended(program("mirror")(orders.changes(spark), str(config), str(tmp_path / "checkpoint")))
+        cents = Decimal("0.01")
+        wanted = {
+            (id_, Decimal(amount), note, (Decimal(amount) * Decimal("1.1")).quantize(cents))
+            for id_, amount, note in orders.rows.values()
+            if Decimal(amount) > 0
+        }
+        watch = pg_server.connect(database)
+        with watch.cursor() as cursor:
+            cursor.execute("SELECT id, amount, note, round(eur, 2) FROM dwd.orders")
+            found = set(cursor.fetchall())
+        watch.close()
+        assert {row[:3] for row in found} == {row[:3] for row in wanted}
+        assert all(abs(row[3] - row[1] * Decimal("1.1")) <= cents for row in found)
+
+
+def test_the_net_effect_as_files(spark: Any, orders: Orders, tmp_path: Path) -> None:
+    folder = str(tmp_path / "lake")
+    for _ in range(2):
+        orders.change(80)
+        ended(program("to_files")(orders.changes(spark), folder, str(tmp_path / "checkpoint")))
+        found = program("table_of")(spark, folder).collect()
+        rows = {(one["id"], one["amount"], one["note"]) for one in found}
+        assert rows == {(id_, Decimal(amount), note) for id_, amount, note in orders.rows.values()}

@@ -1,7 +1,7 @@
 """The format `slotkeeper_postgres` of `writeStream`: what Spark calls, passed on to `task.py`.
 
 Spark makes the writer once in each batch on the driver, pickles it to the tasks, and makes it anew in the process that
-commits or aborts the batch (`python_streaming_sink_runner.py` of pyspark). So the id of the query travels with what the
+commits or aborts the batch (pyspark's runner of a streaming sink). So the id of the query travels with what the
 tasks answer: they find it among the local properties of their task, the committing process does not.
 Next door: `task.py` does the work; `core.dataframe.apply` is the same for `foreachBatch`.
 """
