@@ -10,7 +10,7 @@ import contextlib
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 DATABASE = "dataframe_kills"
 KILLS, WHOLE = 30, 4
 """Kills in all, and how many of them take the JVM or the driver."""
-FILES = 120
+FILES = 100
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +75,18 @@ class Program:
         tree = self.below()
         jvms = [one for one in tree if _named(one, "java")]
         (draw.choice(jvms) if jvms and draw.random() < 0.5 else psutil.Process(self.process.pid)).kill()
-        for one in [*tree, psutil.Process(self.process.pid)]:
+        self.end(tree)
+        self.begin()
+
+    def end(self, below: Sequence[psutil.Process] = ()) -> None:
+        """Kill whatever is left of it, and of what was `below` it."""
+        tree = [*below, *self.below()]
+        for one in tree:
             with contextlib.suppress(psutil.Error):
                 one.kill()
+        self.process.kill()
         self.process.wait(60)
         psutil.wait_procs(tree, timeout=30)
-        self.begin()
 
 
 def _is_worker(process: psutil.Process) -> bool:
@@ -132,28 +138,37 @@ class Feed:
         (self._rig.files.folder / "stop").touch()
 
 
+@pytest.mark.timeout(1800)
 def test_thirty_kills_of_a_streaming_query_leave_each_batch_once(
     pg_server: Server, database: str, tmp_path: Path, seed: int
 ) -> None:
     draw = random.Random(seed)
     rig = StreamRig(pg_server, database, tmp_path, "killed", seed, histories=300, cuts=FILES)
-    program, feed, kills = Program(rig, tmp_path / "work"), Feed(rig), 0
-    while kills < KILLS:
-        for _ in range(draw.randrange(1, 9)):
-            until(feed.busy, 120, "the query to be at the sink")
-        assert program.process.poll() is None, program.log.read_text("utf-8")[-2000:]
-        if kills % (KILLS // WHOLE) == KILLS // WHOLE - 1:
-            program.kill_whole(draw)
-        elif victims := program.workers():
-            with contextlib.suppress(psutil.Error):
-                draw.choice(victims).kill()
-        kills += 1
-        print(f"kill {kills}: batch {rig.fence()[1]}", flush=True)
-    feed.rest()
-    assert program.process.wait(540) == 0, program.log.read_text("utf-8")[-2000:]
+    program, feed = Program(rig, tmp_path / "work"), Feed(rig)
+    try:
+        for kill in range(KILLS):
+            last = rig.fence()[1]
+            if draw.random() < 0.8:
+                until(lambda last=last: feed.busy() and rig.fence()[1] > last, 120, "a batch behind the last kill")
+            for _ in range(draw.randrange(1, 9)):
+                until(feed.busy, 120, "the query to be at the sink")
+            assert program.process.poll() is None, program.log.read_text("utf-8")[-2000:]
+            if kill % (KILLS // WHOLE) == KILLS // WHOLE - 1:
+                program.kill_whole(draw)
+            elif victims := program.workers():
+                with contextlib.suppress(psutil.Error):
+                    draw.choice(victims).kill()
+            print(f"kill {kill + 1}: batch {rig.fence()[1]}", flush=True)
+        feed.rest()
+        assert program.process.wait(540) == 0, program.log.read_text("utf-8")[-2000:]
+    finally:
+        program.end()
     assert rig.rows() == rig.oracle(FILES)
     assert rig.fence()[2] == sum(map(len, rig.batches)), "each batch counts once"
-    print(program.log.read_text("utf-8")[-500:], f"begun {program.begun} times")
+    logs = [one.read_text("utf-8") for one in tmp_path.glob("work/*/log")]
+    failed = sum(log.count("failed: ") for log in logs)
+    print(f"seed {seed}: the program was begun {len(logs)} times, its query failed {failed} times")
+    assert failed + len(logs) > WHOLE, "some kills were felt"
     rig.watch.close()
 
 

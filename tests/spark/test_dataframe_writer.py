@@ -73,6 +73,32 @@ def test_a_stream_mirrors_once_through_a_restart_that_takes_its_last_batch_again
     assert rig.fence() == (str(query.id), 2, rows)
 
 
+def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
+    """Its id in each task, the same batch again behind a commit whose answer was lost, which is aborted before that."""
+    from tests.support.recording_writer import Recording, lines
+
+    spark.dataSource.register(Recording)
+    log = tmp_path / "log"
+    rig.files.add(rig.batches[0])
+    rig.files.add(rig.batches[1])
+
+    def run() -> Any:
+        writer = rig.files.stream(spark).writeStream.format("recording").option("log", str(log))
+        return writer.option("checkpointLocation", str(rig.checkpoint)).trigger(availableNow=True).start()
+
+    query = run()
+    with pytest.raises(Exception, match="the answer of a COMMIT was lost"):
+        query.awaitTermination()
+    run().awaitTermination()
+    said = lines(log)
+    calls = [(one["call"], one["batch"], one["rows"]) for one in said if "batch" in one]
+    first, second = len(rig.batches[0]), len(rig.batches[1])
+    assert calls == [("commit", 0, first), ("commit", 1, second), ("abort", 1, second), ("commit", 1, second)]
+    assert {one["query"] for one in said if one["call"] == "write"} == {str(query.id)}
+    writes = {one["process"] for one in said if one["call"] == "write"}
+    assert not writes & {one["process"] for one in said if one["call"] == "commit"}, "no process knows both"
+
+
 def test_a_plain_filter_leaves_stale_rows_and_the_net_effect_none(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
     from core.dataframe.net import net
 

@@ -1,7 +1,7 @@
 """A table of orders that changes at random, as a changelog in files, for the programs of docs/dataframes.md.
 
-What stands in for a reader of a binlog is a source of Spark's own (`dataframes.py`): slots, DNs and types of a warehouse
-are not shown.
+What stands in for a reader of a binlog is a source of Spark's own (`dataframes.py`): slots, DNs and the types of a
+warehouse are not shown.
 """
 
 from __future__ import annotations

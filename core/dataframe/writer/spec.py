@@ -131,6 +131,10 @@ def _check_names(names: Sequence[str]) -> None:
         hint = "keep these columns in every select; without them which change is the last cannot be told"
         raise Refused(what, hint, where="sink")
     known = {name for name, _ in changelog.COLUMNS}
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        what = f"the rows have several columns {safe(twice[0], 60)}"
+        raise Refused(what, "rename all but one (withColumnRenamed), or drop them", where="sink")
     odd = [name for name in names if name.startswith(changelog.PREFIX) and name not in known]
     if odd:
         what = f"column {safe(odd[0], 60)} has a name that only columns of a changelog have"

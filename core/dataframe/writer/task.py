@@ -7,7 +7,9 @@ Next door: `source.py` and `core.dataframe.apply` call these; `core.ports.stream
 
 from __future__ import annotations
 
+import getpass
 import secrets
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
@@ -16,7 +18,7 @@ import pyarrow as pa
 
 from core.dataframe.writer.encode import Lines
 from core.dataframe.writer.spec import WriterSpec
-from core.errors import SlotkeeperError, classed
+from core.errors import ConfigError, SlotkeeperError, classed
 from core.ports.stream import QueryBatch, QuerySink, Staged
 
 TOKEN_BITS = 62
@@ -38,8 +40,13 @@ def spoken() -> Iterator[None]:
 
 @contextmanager
 def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
-    """A session for the block, its secret resolved in this process."""
-    with closing(spec.open(part)) as session, closing(session.query_sink(spec.target)) as sink:
+    """A session for the block, its secret resolved in this process; ConfigError names the host where it cannot be."""
+    try:
+        made = spec.open(part)
+    except ConfigError as error:
+        hint = error.hint or "each worker resolves passwords itself: give it the same file, variable or command"
+        raise ConfigError(f"on {socket.gethostname()}, as {getpass.getuser()}: {error.message}", hint) from None
+    with closing(made) as session, closing(session.query_sink(spec.target)) as sink:
         yield sink
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from core.dataframe import changelog
+from core.dataframe.writer import task
 from core.dataframe.writer.spec import Field, WriterSpec, spec_of
 from core.errors import ConfigError, Refused, SlotkeeperError
 
@@ -108,6 +111,22 @@ def test_a_type_that_no_column_has_is_refused_by_the_columns_name(config: str, t
     with pytest.raises(Refused, match="column tags is") as caught:
         made(config, [*OURS, *OWN, Field("tags", type_, {})])
     assert cure in caught.value.hint
+
+
+def test_two_columns_of_one_name_are_refused(config: str) -> None:
+    with pytest.raises(Refused, match="several columns note"):
+        made(config, [*OURS, *OWN, Field("note", "int", {})])
+
+
+def test_a_secret_that_a_worker_lacks_is_one_line_with_its_host(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MART_PASSWORD", raising=False)
+    batch = pa.RecordBatch.from_pydict({"id": [1]})
+    with (
+        pytest.raises(task.QueryError, match=f"on {socket.gethostname()}, as .*MART_PASSWORD") as caught,
+        task.spoken(),
+    ):
+        task.stage(made(config, OWN[:1]), "nowhere", "a query", [batch])
+    assert "\n" not in str(caught.value) and caught.value.__cause__ is None
 
 
 def test_a_column_of_ours_that_is_none_is_refused(config: str) -> None:
