@@ -29,7 +29,7 @@ REDUCE_ROWS = 100_000
 def net(
     changes: DataFrame, where: Column | str | None = None, key: str | Sequence[str] = (), partitions: int = 0
 ) -> DataFrame:
-    """One row for each key and batch: its last image as U, or d where the table has no such row (any more).
+    """One row for each key and batch: its last image (I, U or S), or d where the table has no such row (any more).
 
     `where` is a condition on a row as it is after a change; what does not meet it, NULL included, becomes a d. `key`
     names the key's columns where the reader's are not to be used. Of a d only the key's columns mean anything. The rows
@@ -87,7 +87,7 @@ class Reduce:
     key: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The last row of each key, its change as U or d."""
+        """The last row of each key; what ends its row as d."""
         left: pa.Table | None = None
         gathered: list[pa.RecordBatch] = []
         rows = 0
@@ -121,9 +121,8 @@ def _refuse_ties(table: pa.Table, place: list[str]) -> None:
 
 
 def _named(table: pa.Table) -> pa.Table:
-    """The table with each change as what it leaves."""
+    """The table with each change that leaves no row as a delete."""
     place = table.schema.get_field_index(changelog.CHANGE)
     change = table.column(place)
     writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))
-    left = pc.if_else(writes, changelog.AFTER, changelog.DELETE)
-    return table.set_column(place, table.schema.field(place), left.cast(change.type))
+    return table.set_column(place, table.schema.field(place), pc.if_else(writes, change, changelog.DELETE))

@@ -147,10 +147,14 @@ def test_a_commit_killed_at_any_statement_is_there_once(
 
 
 @pytest.mark.chaos
+@pytest.mark.parametrize("tries", [False, True], ids=["general", "optimistic, which may miss"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_batch_killed_at_any_statement_is_there_once(
-    target: QueryEffects, batches: list[list[Event]], monkeypatch: pytest.MonkeyPatch, when: When
+    target: QueryEffects, batches: list[list[Event]], monkeypatch: pytest.MonkeyPatch, when: When, tries: bool
 ) -> None:
+    if tries:
+        monkeypatch.setattr("core.sinks.postgres.stream.query_sink.MOSTLY", 10**9)
+        monkeypatch.setattr("core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
     found = walk(target, batches, Killer(monkeypatch), when, whole=True)
     assert len(found) > 30 and any(found) is (when == "after")
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
+from core.sinks.postgres.write import optimistic
 from tests.property.test_sink_effects import CELLS, even, expected
 from tests.support.effects import described
 from tests.support.histories import history
@@ -36,11 +39,11 @@ def targets(pg_server: Server) -> Iterator[tuple[QueryEffects, QueryEffects]]:
     drop_database(pg_server, DATABASE)
 
 
-def run(effects: QueryEffects, options: SinkOptions, filtered: bool, number: int) -> None:
-    """Batches of HISTORIES histories; fails with the first history that differs."""
+def run(effects: QueryEffects, options: SinkOptions, filtered: bool, number: int, size: int = HISTORIES) -> None:
+    """Batches of `size` histories; fails with the first history that differs."""
     draw = random.Random(number)
     accepts = even if filtered and not options.ignore_delete else None
-    histories = [history(draw, one) for one in range(HISTORIES)]
+    histories = [history(draw, one, cuts=3 if size > 1 else 12) for one in range(size)]
     effects.begin_anew()
     effects.fill([row for one in histories for row in one.target.values()])
     for at, cut in enumerate(itertools.zip_longest(*(one.steps for one in histories), fillvalue=())):
@@ -77,6 +80,26 @@ def test_batches_of_a_query_leave_what_one_event_after_another_leaves(
 ) -> None:
     draw = random.Random(f"{seed} {mode} {strategy}")
     run(draw.choice(targets), options_of(draw, mode, strategy), draw.random() < 0.5, draw.randrange(2**32))
+
+
+def test_batches_of_mostly_inserts_leave_the_same(
+    targets: tuple[QueryEffects, QueryEffects], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is tried as an optimistic step, whatever is in it: some keep its checks, others miss one."""
+    tried: list[bool] = []
+
+    def noted(*given: Any) -> bool:
+        tried.append(optimistic.apply_staged(*given))
+        return tried[-1]
+
+    noting = SimpleNamespace(fits=optimistic.fits, apply_staged=noted)
+    monkeypatch.setattr("core.sinks.postgres.stream.query_sink.optimistic", noting)
+    monkeypatch.setattr("core.sinks.postgres.stream.query_sink.MOSTLY", 10**9)
+    monkeypatch.setattr("core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
+    draw = random.Random(f"{seed} inserts")
+    for size in (1, 1, 1, 20):
+        run(draw.choice(targets), SinkOptions(), draw.random() < 0.3, draw.randrange(2**32), size)
+    assert {True, False} == set(tried), "both ways were taken"
 
 
 @pytest.mark.chaos

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -128,6 +129,10 @@ class Feed:
             self.give()
         return at_work(self._rig) or self.added == len(self._rig.batches)
 
+    def beyond(self, batch: int) -> bool:
+        """Whether the query is at the sink again, and a later batch than this one is there."""
+        return self.busy() and self._rig.fence()[1] > batch
+
     def give(self) -> None:
         self._rig.files.add(self._rig.batches[self.added])
         self.added += 1
@@ -149,7 +154,7 @@ def test_thirty_kills_of_a_streaming_query_leave_each_batch_once(
         for kill in range(KILLS):
             last = rig.fence()[1]
             if draw.random() < 0.8:
-                until(lambda last=last: feed.busy() and rig.fence()[1] > last, 120, "a batch behind the last kill")
+                until(partial(feed.beyond, last), 120, "a batch behind the last kill")
             for _ in range(draw.randrange(1, 9)):
                 until(feed.busy, 120, "the query to be at the sink")
             assert program.process.poll() is None, program.log.read_text("utf-8")[-2000:]

@@ -30,6 +30,7 @@ from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.locks import lock_number, target_lock
 from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
 from core.sinks.postgres.stream import staging
+from core.sinks.postgres.write import optimistic, routing
 from core.sinks.postgres.write import statements as compose
 from core.sinks.postgres.write.statements import TargetTable
 
@@ -37,6 +38,13 @@ _SQL: Book = ("core.sinks.postgres.stream", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
 """Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
+
+MOSTLY = 2
+"""Of so many rows one is an insert, at least, where a batch is tried as an optimistic step: nobody remembers misses."""
+
+
+class _Missed(Exception):
+    """A check of the optimistic step has failed."""
 
 
 class PostgresQuerySink:
@@ -52,17 +60,17 @@ class PostgresQuerySink:
     def admit(self) -> str:
         """Make target, staging table and fence where they are missing; the name of the staging table."""
         refuse(PostgresViewer(self.session).objections(), "sink")
-        asked, options = self._target, self._target.options
-        image = self._image()
+        asked, image = self._target, self._image()
         if asked.create_target and targets.create(self.session, asked.name, image):
             image = self._image()
-        channel = ChannelSpec("", asked.name)
-        table = targets.target_of(channel, image)
-        targets.check(self.session, table, image, options)
+        targets.check(self.session, self._of(image), image, asked.options)
         self._refuse_job()
-        self._table = targets.seen(self.session, table)
+        self._table = targets.seen(self.session, self._of(image))
         self._make()
         return staging.place(self._table)
+
+    def _of(self, image: TableIdentity) -> TargetTable:
+        return targets.target_of(ChannelSpec("", self._target.name), image)
 
     def _image(self) -> TableIdentity:
         """What the columns have to be: a text takes the type of the column that it goes into."""
@@ -117,6 +125,14 @@ class PostgresQuerySink:
 
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
         """Fence, net effect and COMMIT; False where the batch is there already."""
+        if optimistic.fits(self._known, self._target.options):
+            try:
+                return self._write(batch, staged, tries=True)
+            except _Missed:
+                pass  # rolled back, its fence with it
+        return self._write(batch, staged, tries=False)
+
+    def _write(self, batch: QueryBatch, staged: Sequence[Staged], tries: bool) -> bool:
         table, rows = self._known, sum(one.rows for one in staged)
         with self.session.transaction() as cursor:
             lengthen(cursor, COPY_LIMIT_MS)
@@ -124,8 +140,13 @@ class PostgresQuerySink:
             if not self._fenced(cursor, batch, rows):
                 return False
             if rows:
-                self._show(cursor, batch, [one.token for one in staged if one.rows], rows)
-                compose.execute(cursor, compose.plan(table, self._target.options, rows))
+                inserts = self._show(cursor, batch, [one.token for one in staged if one.rows], rows)
+                if tries and rows >= routing.LEAST and inserts * MOSTLY >= rows:
+                    if not optimistic.apply_staged(cursor, table, self._target.options):
+                        raise _Missed
+                else:
+                    self._refuse_twice(cursor, batch)
+                    compose.execute(cursor, compose.plan(table, self._target.options, rows))
         return True
 
     def _take_target(self, cursor: pg.Cursor) -> None:
@@ -157,14 +178,14 @@ class PostgresQuerySink:
         hint = f'end that query for good, then set the option successor_of = "{query}" here'
         return Refused(f"{what}; this checkpoint is of another", hint, where="sink")
 
-    def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> None:
-        """The batch's rows where a step's statements find them, counted and judged."""
+    def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:
+        """The batch's rows where a step's statements find them, counted and judged; how many are inserts."""
         table, where = self._known, f"{self._target.name}, batch {batch.number}"
         cursor.execute(staging.show(table, self.session.schema, tokens))
         if compose.needs_net(table, self._target.options):
             cursor.execute(compose.create_net(table))
         cursor.execute(staging.counted(table))
-        found, keyless = cursor.fetchone() or (0, False)
+        found, keyless, inserts = cursor.fetchone() or (0, False, 0)
         if found != rows:
             what = f"{where}: {found} of {rows} staged rows are there"
             hint = "the sink was restarted, or another run of this query cleared them: the next run stages them again"
@@ -172,18 +193,21 @@ class PostgresQuerySink:
         if keyless:
             what = f"{where}: a row has no value in a column of the key ({', '.join(self._target.key)})"
             raise Refused(what, "filter such rows out, or name another key", where="sink")
-        cursor.execute(staging.twice(table))
-        if cursor.fetchone():
-            raise self._ambiguous(where)
+        return int(inserts)
 
-    def _ambiguous(self, where: str) -> Refused:
+    def _refuse_twice(self, cursor: pg.Cursor, batch: QueryBatch) -> None:
+        """Two rows of one key in one place; the checks of an optimistic step miss where there are such."""
+        cursor.execute(staging.twice(self._known))
+        if not cursor.fetchone():
+            return
+        where = f"{self._target.name}, batch {batch.number}"
         if self._target.ordered:
             what = f"{where}: one change of a key came as several rows, and which is the last cannot be told"
             hint = "a join or explode has made several rows of one: aggregate them, or have the key tell them apart"
         else:
             what = f"{where}: a key came in several rows, and without the columns of a changelog none is the last"
             hint = "have one row for each key in a batch: aggregate, or keep slotkeeper_change, _point and _sequence"
-        return Refused(what, hint, where="sink")
+        raise Refused(what, hint, where="sink")
 
     # -- afterwards -------------------------------------------------------------------------------------------------
 
@@ -207,9 +231,8 @@ class PostgresQuerySink:
 
     @property
     def _known(self) -> TargetTable:
-        if self._table is None:
-            self.admit()
-        assert self._table is not None
+        if self._table is None:  # a process that only commits: whoever began the batch has admitted it
+            self._table = targets.seen(self.session, self._of(self._image()))
         return self._table
 
     def _run(self, cursor: pg.Cursor, statement: str, /, **values: object) -> pg.Cursor:

@@ -72,9 +72,11 @@ def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Compo
 
 
 def counted(table: TargetTable) -> Composable:
-    """(rows staged, one of them has no value in a column of the key)."""
+    """(rows staged, one of them has no value in a column of the key, how many are inserts)."""
     no_key = SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places)
-    return SQL("SELECT count(*), coalesce(bool_or({}), false) FROM {}").format(no_key, Identifier(table.staging))
+    return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
+        no_key, Identifier(table.staging)
+    )
 
 
 def twice(table: TargetTable) -> Composable:
