@@ -15,18 +15,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from core.config.secrets import resolve
 from core.dataframe.writer.encode import Lines
-from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.slot import Column
 from core.domain.spec import SinkOptions
 from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
 from core.errors import Busy, Refused, RowRefused, Unreachable
-from core.ports.progress import Runner
-from core.ports.stream import QueryBatch, Staged
+from core.ports.stream import QueryBatch, QueryTarget, Staged
 from core.sinks.postgres.progress.locks import target_lock
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sources.dws.position import POSITIONS, DwsPosition
+from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.stream.query_sink import PostgresQuerySink
 from tests.support.histories import COLUMNS
+from tests.support.mirror import MakeMirror
 from tests.support.oracle import Event, Image, Key
 from tests.support.query_effects import OTHER, QUERY, QueryEffects
 from tests.support.standin import drop_database, new_database
@@ -111,18 +112,25 @@ def test_a_checkpoint_that_lies_behind_the_table_is_refused(target: QueryEffects
     assert values(target) == {ONE: 5}
 
 
-def test_the_target_of_a_job_is_refused(target: QueryEffects) -> None:
-    lane = LaneKey("dws1", "ods.orders", "slot", "dn_1")
-    store = PostgresProgress(target.session, POSITIONS, lane, Runner("orders_rt", "run", "host", "user", 1))
-    store.create_tables()
-    at, state = DwsPosition(0), LaneState.RUNNING
-    begun = ProgressRow(lane, 1, target.table.name, at, 0, 0, state, None, None, "channel", "fingerprint", None)
-    store.insert([begun])
-    try:
-        with target.opened() as sink, pytest.raises(Refused, match="is the target of job orders_rt"):
-            sink.admit()
-    finally:
-        target.asked("DELETE FROM public.slotkeeper_progress")
+def test_the_target_of_a_job_is_refused_and_a_job_on_the_target_of_a_query(
+    warehouse: Warehouse, make_mirror: MakeMirror, pg_server: Server
+) -> None:
+    warehouse.create_table("ods.t", "id bigint NOT NULL, v text", ("id",))
+    mirror = make_mirror(warehouse, "ods.t", "mart.orders")
+    mirror.start().wait_running()
+    mirror.stop()
+    columns = (Column("id", "bigint"), Column("v", "text"))
+    session = SinkSession(mirror.job.sink, resolve(mirror.job.sink.password), "slotkeeper-query/test")
+    sink = PostgresQuerySink(session, QueryTarget("mart.orders", columns, ("id",)))
+    with pytest.raises(Refused, match=f"is the target of job {mirror.job.name}"):
+        sink.admit()
+    with session.transaction() as cursor:
+        cursor.execute("DELETE FROM public.slotkeeper_progress")
+    sink.admit()
+    assert sink.commit(QueryBatch(QUERY, 4), [Staged(1, 0)])
+    sink.close()
+    mirror.start()
+    assert f"is written by query {QUERY} of Spark (batch 4)" in str(mirror.wait_error())
 
 
 def test_a_target_that_a_running_job_has_locked_is_not_written(target: QueryEffects, pg_server: Server) -> None:

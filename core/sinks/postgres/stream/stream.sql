@@ -47,8 +47,13 @@ SET query = EXCLUDED.query, batch = EXCLUDED.batch, rows = s.rows + EXCLUDED.row
 WHERE s.query = EXCLUDED.query AND s.batch < EXCLUDED.batch OR s.query = %(successor_of)s
 
 -- name: job
--- The job that has a target, by its progress rows.
-SELECT job, source_table, slot FROM {schema}.slotkeeper_progress WHERE target = %(target)s LIMIT 1
+-- The job that has a target, by its progress rows, which name it with its database.
+SELECT job, source_table, slot FROM {schema}.slotkeeper_progress
+WHERE target = current_database() || '.' || %(target)s LIMIT 1
+
+-- name: query
+-- The query that writes a target which is named so.
+SELECT query, batch FROM {schema}.slotkeeper_streams WHERE current_database() || '.' || target = %(target)s
 
 -- name: take_target
 -- The lock that a running job has on its target; for this transaction only.
