@@ -16,7 +16,7 @@ import pytest
 
 from core.embedded.postgres import Server
 from tests.support.dataframes import configuration, spark_session
-from tests.support.oracle import Image
+from tests.support.oracle import Event, Image
 from tests.support.order_changes import Orders
 from tests.support.standin import drop_database, new_database
 from tests.support.stream_rig import StreamRig
@@ -150,6 +150,15 @@ def test_a_wrong_option_is_said_before_a_batch_and_without_a_secret(spark: Any, 
     with pytest.raises(Exception, match="did you mean table"):
         rig.write(rig.files.stream(spark), tabel="x.y")
     assert rig.rows() == {}
+
+
+def test_a_value_that_the_table_refuses_ends_the_query_and_is_not_shown(spark: Any, rig: StreamRig) -> None:
+    image = {"h": 900, "k": 1, "a": 1, "b": "x", "tags": "{canary", "j": None}
+    rig.files.add([*rig.batches[0], Event(99, 1, "I", (900, 1), image)])
+    with pytest.raises(Exception, match="have the target take the row") as caught:
+        rig.write(rig.files.stream(spark))
+    assert "canary" not in str(caught.value)
+    assert (rig.rows(), rig.fence()) == ({}, ("", -1, 0))
 
 
 # -- the programs of docs/dataframes.md, as they stand there ----------------------------------------------------------
