@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from core.ports.stream import QueryBatch, Staged
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+JOB_GROUP = "spark.jobGroup.id"
+"""The local property in which Spark keeps the id of a run of a query."""
 _ANSWER = "token bigint, rows bigint"
 
 
@@ -52,14 +54,41 @@ def apply_changes(
         given = {"sink": sink, "table": table, **({"key": spelled} if spelled else {}), **options}
         spec = spec_of({name: _text(value) for name, value in given.items()}, fields_of(df.schema))
         known = query or _query_of(df)
+        run = _Run(df, spec, known)
+        run.refuse_again(batch)
         part = _Part(spec, task.admit(spec), known)
         answers = df.mapInArrow(part, _ANSWER).collect()
         staged = [Staged(one["token"], one["rows"]) for one in answers]
-        return task.commit(spec, QueryBatch(known, batch), staged)
+        done = task.commit(spec, QueryBatch(known, batch), staged)
+        if done:
+            run.note(batch)
+        return done
 
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Run:
+    """One run of a query over one table: whether this program has written a batch already, in the same run of it.
+
+    The fence cannot tell a second DataFrame of a batch from the batch run again; without this it would be dropped in
+    silence. A query that is begun again in the same program has another run's id, as Spark's job group.
+    """
+
+    written: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}
+
+    def __init__(self, df: DataFrame, spec: WriterSpec, query: str) -> None:
+        self._place = (spec.endpoint.place, spec.target.name, query)
+        self._run = str(df.sparkSession.sparkContext.getLocalProperty(JOB_GROUP) or "")
+
+    def refuse_again(self, batch: int) -> None:
+        if self._run and self.written.get(self._place) == (self._run, batch):
+            what = f"{self._place[1]}: this program has written batch {batch} already, and a batch is written once"
+            raise ConfigError(what, "union the DataFrames of a batch, and call apply_changes once for each table")
+
+    def note(self, batch: int) -> None:
+        self.written[self._place] = (self._run, batch)
 
 
 def _query_of(df: DataFrame) -> str:

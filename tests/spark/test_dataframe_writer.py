@@ -61,9 +61,7 @@ def test_a_stream_mirrors_once_through_a_restart_that_takes_its_last_batch_again
     query = rig.write(rig.files.stream(spark))
     assert rig.rows() == rig.oracle(2)
     before = rig.versions()
-    (rig.checkpoint / "commits" / "1").unlink()  # as where the driver dies behind the COMMIT, before Spark's own log
-    for sum_ in (rig.checkpoint / "commits").glob(".*.crc"):
-        sum_.unlink()
+    rig.forget_commit(1)
     again = rig.write(rig.files.stream(spark))
     assert (again.id, rig.versions()) == (query.id, before), "the same batch, and nothing was written"
     rig.files.add(rig.batches[2])
@@ -123,26 +121,30 @@ def test_a_second_checkpoint_is_refused_by_name(spark: Any, rig: StreamRig, tmp_
     assert rig.versions() == before
 
 
-def test_for_each_batch_writes_the_same_way(spark: Any, rig: StreamRig) -> None:
+def test_for_each_batch_writes_the_same_way_and_once_for_each_table(spark: Any, rig: StreamRig) -> None:
     from core.dataframe.apply import apply_changes
+    from core.dataframe.writer.task import QueryError
 
     for batch in rig.batches:
         rig.files.add(batch)
-    answers = []
+    answers: list[bool] = []
 
     def apply(df: Any, batch: int) -> None:
         answers.append(apply_changes(df, batch, **rig.options(write_mode="copy_merge")))
-        answers.append(apply_changes(df, batch, **rig.options(write_mode="copy_merge")))
+        if batch == 1 and answers[-1]:
+            with pytest.raises(QueryError, match=r"has written batch 1 already.*: union the DataFrames"):
+                apply_changes(df.limit(1), batch, **rig.options())
 
-    query = (
-        rig.files.stream(spark)
-        .writeStream.foreachBatch(apply)
-        .option("checkpointLocation", str(rig.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    assert (rig.rows(), answers) == (rig.oracle(3), [True, False] * 3)
+    def run() -> None:
+        writer = rig.files.stream(spark).writeStream.foreachBatch(apply)
+        writer.option("checkpointLocation", str(rig.checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    assert (rig.rows(), answers) == (rig.oracle(3), [True] * 3)
+    before = rig.versions()
+    rig.forget_commit(2)
+    run()
+    assert (answers, rig.versions()) == ([True] * 3 + [False], before)
 
 
 def test_a_wrong_option_is_said_before_a_batch_and_without_a_secret(spark: Any, rig: StreamRig) -> None:
