@@ -133,7 +133,10 @@ def test_the_target_of_a_job_is_refused_and_a_job_on_the_target_of_a_query(
     assert f"is written by query {QUERY} of Spark (batch 4)" in str(mirror.wait_error())
 
 
-def test_a_target_that_a_running_job_has_locked_is_not_written(target: QueryEffects, pg_server: Server) -> None:
+def test_a_target_that_a_running_job_has_locked_is_not_written(
+    target: QueryEffects, pg_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.sinks.postgres.stream.query_sink.LOCK_WAIT", "50ms")
     with closing(pg_server.connect(DATABASE)) as job, job.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", (target_lock(target.table.name),))
         with pytest.raises(Busy, match="locked by a job"):

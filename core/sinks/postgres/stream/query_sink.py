@@ -28,7 +28,7 @@ from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.locks import lock_number, target_lock
-from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
+from core.sinks.postgres.session import COPY_LIMIT_MS, SETTINGS, SinkSession, lengthen
 from core.sinks.postgres.stream import staging
 from core.sinks.postgres.write import optimistic, routing
 from core.sinks.postgres.write import statements as compose
@@ -39,6 +39,7 @@ _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
 """Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
 
+LOCK_WAIT = "5s"
 MOSTLY = 2
 """Of so many rows one is an insert, at least, where a batch is tried as an optimistic step: nobody remembers misses."""
 
@@ -150,10 +151,19 @@ class PostgresQuerySink:
         return True
 
     def _take_target(self, cursor: pg.Cursor) -> None:
-        """The lock of a running job is its session's; ours ends with the transaction (PostgreSQL, "Advisory Locks")."""
-        if self._run(cursor, "take_target", lock=target_lock(self._target.name)).fetchone() != (True,):
+        """The lock of a running job is its session's; ours ends with the transaction (PostgreSQL, "Advisory Locks").
+
+        It is waited for a little: a session of ours that was killed may have it for a moment.
+        """
+        self._run(cursor, "limit_wait", limit=LOCK_WAIT)
+        try:
+            self._run(cursor, "take_target", lock=target_lock(self._target.name))
+        except pg.DriverError as error:
+            if pg.failure(error)[0] != "55P03":  # lock_not_available
+                raise
             what = f"{self._target.name} is locked by a job, or by another query at this moment"
-            raise Busy(what, "a target has one writer: `slotkeeper locks` names the other", where="sink")
+            raise Busy(what, "a target has one writer: `slotkeeper locks` names the other", where="sink") from None
+        self._run(cursor, "limit_wait", limit=SETTINGS["lock_timeout"])
 
     def _fenced(self, cursor: pg.Cursor, batch: QueryBatch, rows: int) -> bool:
         """Whether the batch is ours to write; False where it is there, Refused where it may not be."""

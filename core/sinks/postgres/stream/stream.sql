@@ -57,7 +57,11 @@ SELECT query, batch FROM {schema}.slotkeeper_streams WHERE current_database() ||
 
 -- name: take_target
 -- The lock that a running job has on its target; for this transaction only.
-SELECT pg_try_advisory_xact_lock(%(lock)s)
+SELECT pg_advisory_xact_lock(%(lock)s)
+
+-- name: limit_wait
+-- How long a lock is waited for, where the server has such a limit.
+SELECT set_config(name, %(limit)s, true) FROM pg_settings WHERE name = 'lock_timeout'
 
 -- name: places
 -- The staging tables of a target, whatever its columns were.
