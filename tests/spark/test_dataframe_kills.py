@@ -41,8 +41,8 @@ def database(pg_server: Server) -> Iterator[str]:
 class Program:
     """The program of `stream_program.py` as a process of its own, begun again after it was killed."""
 
-    def __init__(self, rig: StreamRig, work: Path) -> None:
-        self._rig, self._work = rig, work
+    def __init__(self, rig: StreamRig, work: Path, port: int) -> None:
+        self._rig, self._work, self._port = rig, work, port
         self.begun = 0
         self.begin()
 
@@ -69,7 +69,7 @@ class Program:
     def workers(self) -> list[psutil.Process]:
         """The Python workers that have a line to the sink, or all of them where none has."""
         python = [one for one in self.below() if _is_worker(one)]
-        return [one for one in python if _has_line(one)] or python
+        return [one for one in python if _has_line(one, self._port)] or python
 
     def kill_whole(self, draw: random.Random) -> None:
         """The JVM or the driver: the other one does not outlive it for long, and is ended."""
@@ -104,9 +104,9 @@ def _named(process: psutil.Process, name: str) -> bool:
     return False
 
 
-def _has_line(process: psutil.Process) -> bool:
+def _has_line(process: psutil.Process, port: int) -> bool:
     with contextlib.suppress(psutil.Error):
-        return any(one.raddr and one.status == psutil.CONN_ESTABLISHED for one in process.net_connections("tcp"))
+        return any(one.raddr and one.raddr.port == port for one in process.net_connections("tcp"))
     return False
 
 
@@ -149,7 +149,7 @@ def test_thirty_kills_of_a_streaming_query_leave_each_batch_once(
 ) -> None:
     draw = random.Random(seed)
     rig = StreamRig(pg_server, database, tmp_path, "killed", seed, histories=300, cuts=FILES)
-    program, feed = Program(rig, tmp_path / "work"), Feed(rig)
+    program, feed = Program(rig, tmp_path / "work", pg_server.port), Feed(rig)
     try:
         for kill in range(KILLS):
             last = rig.fence()[1]
