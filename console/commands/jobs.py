@@ -236,7 +236,7 @@ _steering(
     "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
 _steering("pause", lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
-_steering("resume", lambda view: view.state.has_process, "Let a paused job go on.")
+_steering("resume", lambda view: control.goes_on(view), "Let a paused job go on, and wait until it runs or copies.")
 
 
 @app.command()

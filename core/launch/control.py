@@ -119,10 +119,13 @@ def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
 
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish a paused job running again and wait until its driver has left PAUSED."""
-    return _wanted(
-        store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.state is not JobState.PAUSED
-    )
+    """Wish a paused job running again and wait until it runs, or copies on; Busy where it does neither by then."""
+    return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, goes_on)
+
+
+def goes_on(view: JobView) -> bool:
+    """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
+    return view.reported and view.state in (JobState.RUNNING, *_COPYING)
 
 
 def restart(
@@ -244,7 +247,8 @@ def _wanted(
         raise Refused(f"job {job}: {view.reason}", view.safe)
     store.set_wanted(job, wanted)
     store.record_event(job, f"{wanted.value} asked", "by a command")
-    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, wanted.value)
+    what = "resume" if wanted is WantedState.RUN else wanted.value
+    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, what)
 
 
 def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[JobView], bool], what: str) -> JobView:

@@ -1,18 +1,20 @@
-"""A worker that takes longer to start than an overrun task is given: it gets more time at each try, and ends at last.
+"""A worker or a step that takes longer than an overrun task is given: it gets more time at each try, and ends at last.
 
-Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step.
+Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step;
+and a step that takes longer than any task is given would be cancelled again and again.
 """
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from core.clock import SystemClock
+from core.domain.spec import JobSpec, RetryOptions
 from core.engine.driver import loop
 from core.engine.messages import StreamTask
 from core.engine.worker import stream_task
@@ -64,3 +66,30 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
         crowd.close()
         running.join(30)
     assert crowd.cancelled >= 1, "the first had too little time"
+
+
+class LongSteps(SlowToStart):
+    """The same as steps that are long in themselves, of a job that tries again at once."""
+
+    @property
+    def job(self) -> JobSpec:
+        return replace(super().job, retry=RetryOptions(wait_initial=10, wait_max=10, wait_jitter=0))
+
+
+def test_a_step_longer_than_any_task_is_given_is_not_cancelled_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "OVERRUN", 0.1)
+    monkeypatch.setattr(loop, "MOST_SLACK", 0.1)
+    monkeypatch.setattr(loop, "CANCEL_AFTER", 0.1)
+    crowd = LongSteps(["dn_1"], step=0.0, start=0.9)
+    crowd.clock = SystemClock()
+    running = threading.Thread(target=crowd.loop(0.1, lambda _: None).run)
+    running.start()
+    try:
+        until(lambda: crowd.done["dn_1"] >= 1, 60, "a first step")
+        cancelled, tasks = crowd.cancelled, len(crowd.under_way)
+        until(lambda: len(crowd.under_way) >= tasks + 3, 60, "three further tasks")
+    finally:
+        crowd.close()
+        running.join(30)
+    assert cancelled >= 2, "the first tries had too little time"
+    assert crowd.cancelled == cancelled, "who is known to take long is given the time"
