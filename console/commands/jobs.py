@@ -204,6 +204,10 @@ def restart(
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
+def _goes_on(view: JobView) -> bool:
+    return control.goes_on(view)
+
+
 def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
     """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
 
@@ -236,7 +240,7 @@ _steering(
     "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
 _steering("pause", lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
-_steering("resume", lambda view: control.goes_on(view), "Let a paused job go on, and wait until it runs or copies.")
+_steering("resume", _goes_on, "Let a paused job go on, and wait until it runs or copies.")
 
 
 @app.command()

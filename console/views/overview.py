@@ -82,7 +82,7 @@ def follows(job: JobFacts) -> bool:
     """Whether a job does what it is there for, so that its target is its source but for its lag and what is held."""
     if job.state is JobState.FINISHED:
         return True
-    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.only_quarantined)
+    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.follows_on or job.only_quarantined)
 
 
 def _apart(jobs: Sequence[JobFacts]) -> str:

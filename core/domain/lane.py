@@ -54,7 +54,8 @@ class Lane:
     may be tried again; `not_before` when no call of it can be on its way any more, whoever asks for a try; `changes`
     and `repeats` are those of its progress row, as it was last read; `alone` after a failure or an overrun; `task` the
     number of the task that it is in; `cancelled` counts its own tasks that were, less one for each that ended in the
-    time that every task has: a step of it takes longer; `has_more` where rows still came when its last task reached its deadline;
+    time that every task has: a step of it takes longer; `has_more` where rows still came when its last task reached its
+    deadline;
     `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round no later than that;
     `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is
     since when its DN answers no question while a task or a registration is under way, `silent` why; `spent` the
