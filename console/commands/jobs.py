@@ -329,6 +329,7 @@ def cancel(
 ) -> None:
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
+    from core.launch.launch import START_LOCK
     from core.services.audit import audited
     from core.slots.change import Done
     from core.state.audit import Audit, intent
@@ -339,7 +340,7 @@ def cancel(
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
     with Store.open(select.state_of(ctx, state_dir)[1]) as store:
         observe(store, job)
-        with store.folder.locked(job, control.START_LOCK, LOCK_SECONDS):
+        with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
             _refuse_unless_at_rest(view)
             control.refuse_open_reset(store, job)

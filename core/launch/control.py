@@ -18,14 +18,12 @@ from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
 from core.launch import unrecorded
-from core.launch.launch import SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
-from core.launch.supervisor import supervise
+from core.launch.launch import START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from core.launch.view import observe
 from core.state.faults import StateError
 from core.state.resets import marks
 from core.state.sqlite import Store
 
-START_LOCK = "start"
 _SUPERVISOR_SECONDS = 20.0
 LAST_MOMENTS = 20.0
 """Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
@@ -87,6 +85,8 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
     """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
     with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
         run = _begin(store, job, config, launch, take_over)
+    from core.launch.supervisor import supervise  # who only asks something of a job is no supervisor
+
     supervise(job, config, store.folder.path, run, adopt=False)
     return observe(store, job)
 

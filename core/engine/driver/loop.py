@@ -25,7 +25,7 @@ from core.domain.progress import LaneKey
 from core.domain.slot import Shard
 from core.domain.watch import exactly, trouble
 from core.engine.driver.context import StreamPlan, placed
-from core.engine.driver.early import brought_forward
+from core.engine.driver.early import brought_forward, freed
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
 from core.engine.driver.registration import Settled, register_at
@@ -525,6 +525,10 @@ class Loop:
         if lane.activity is Activity.IDLE:
             self.lanes[name] = replace(lane, kept_at=-math.inf)
             self._idle.hurry(name)
+
+    def sink_answers(self) -> None:
+        """Try at once what waits by a sink that did not answer, and does now."""
+        self.lanes.update(freed(self.lanes, self._clock.monotonic()))
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work` in a thread; the answer is an event."""
