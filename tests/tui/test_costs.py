@@ -50,6 +50,21 @@ def test_what_the_first_frame_does_not_need_is_not_loaded_before_it() -> None:
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 
 
+NEVER = ("core.launch.supervisor", "core.launch.alerting", "core.sources.dws.probe", "argparse", "zipfile", "pyspark")
+"""What a console that only reads has no use for: each of them was in its memory once."""
+
+
+def test_what_no_screen_needs_is_never_loaded() -> None:
+    reads = "console.monitor.store_reader, console.monitor.lock_poller, core.sources.dws.kind, core.sinks.postgres.kind"
+    code = (
+        f"import sys, console.__main__, console.tui.launch, {reads}; from console.tui.app import ConsoleApp;"
+        "[__import__(m) for m in ConsoleApp.LATER]; import core.state.sqlite, core.sqltext;"
+        f"core.sqltext.statements('core.sources.dws'); print([m for m in {NEVER!r} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
+
+
 def test_options_alone_mean_the_same_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Invocation] = []
 
