@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 CELLS, CELL_SECONDS = 8, 75.0
 """A sparkline: ten minutes."""
-BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_1234567"
+BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_.123456"
+"""In ASCII a digit is how many digits the rate has, which needs no key to be read; less than one a second is a dot."""
 _RATE_WINDOW, _TREND_WINDOW = 15.0, 60.0
 OLD_SECONDS = 15.0
 _GAP_SECONDS = 45.0
@@ -171,7 +172,7 @@ def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
     >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
     '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
     >>> bars([None, 0, 5, 500_000], ascii_only=True)
-    '?_27'
+    '?_16'
     """
     signs = ASCII_BARS if ascii_only else BARS
     return "".join("?" if value is None else signs[_height(value)] for value in values)
