@@ -116,8 +116,7 @@ def init(
     if open_console:
         raise typer.Exit(startup.open_console(shared))
     output.line("see it: slotkeeper")
-    if not begun:
-        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+    raise typer.Exit(int(diagnostics.ExitCode.FINE if begun else diagnostics.ExitCode.FAILED))
 
 
 def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:

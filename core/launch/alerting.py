@@ -156,8 +156,9 @@ class Alerting:
             return lambda one: not is_stuck(one)
         views = [one.view for one in facts.jobs]
         others = {one.name for one in views if one.supervisor_alive and not one.supervisor_stopped} - {self._job}
-        ours = lambda one: one.rule.startswith("slot_") or one.job not in others  # noqa: E731
-        return lambda one: one.rule != _REFUSED and not is_stuck(one) and ours(one)
+        return lambda one: (
+            one.rule != _REFUSED and not is_stuck(one) and (one.rule.startswith("slot_") or one.job not in others)
+        )
 
     def _tell(
         self, faults: tuple[Fault, ...], judged: Callable[[Fault], bool], options: AlertOptions, now: datetime

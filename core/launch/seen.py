@@ -179,12 +179,12 @@ def evaluator_of(store: Store) -> Evaluator | None:
     None where nobody who lives does; how long a command takes has a limit of its own.
     """
     file = AlertFile(store.folder)
-    for held, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):
-        if held is None or not (processes.alive(held.who) or processes.elsewhere(held.who)):
+    for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):
+        if one is None or not (processes.alive(one.who) or processes.elsewhere(one.who)):
             continue
-        run = store.run(held.who.run_id) if held.who.run_id else None
-        name = f"pid {held.who.pid}" if run is None else f"the supervisor of job {run.job} (pid {held.who.pid})"
-        found = Evaluator(name, held.who.pid, held.since, processes.stopped(held.who), does)
+        run = store.run(one.who.run_id) if one.who.run_id else None
+        name = f"pid {one.who.pid}" if run is None else f"the supervisor of job {run.job} (pid {one.who.pid})"
+        found = Evaluator(name, one.who.pid, one.since, processes.stopped(one.who), does)
         if found.stopped or does == "evaluates alerts":
             return found
     return None

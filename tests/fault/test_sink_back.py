@@ -42,7 +42,7 @@ def test_a_lane_that_waits_for_a_sink_is_tried_as_soon_as_the_lease_is_answered_
 
     loop: Any = crowd.loop(0.1, told)
     loop.plan = replace(loop.plan, keep_lease=keep)
-    loop._upkeep = Upkeep(loop, loop.plan, crowd, loop._executor, crowd.clock)  # type: ignore[arg-type]
+    loop._upkeep = Upkeep(loop, loop.plan, crowd, loop._executor, crowd.clock)
     running = threading.Thread(target=loop.run)
     running.start()
     try:

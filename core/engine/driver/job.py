@@ -241,11 +241,7 @@ class Streaming:
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
         self._behind = {table: one for table, one in tables.items() if table in behind}
-        if _least(loop.lanes) is LaneState.RUNNING:
-            if ctx.failed_before:
-                self._first = FirstAnswers(loop.lanes, ctx.clock.monotonic())
-            else:
-                ctx.narrator.event(JobEvent.CAUGHT_UP)
+        self._begins(loop)
         goes_on = False
         try:
             ended = loop.run()
@@ -260,6 +256,15 @@ class Streaming:
             if self._leases.leaving:
                 self._leases.hand_in()
         return ended
+
+    def _begins(self, loop: Loop) -> None:
+        """Say RUNNING where nothing is to be caught up with; of a job that FAILED before once it has shown more."""
+        if _least(loop.lanes) is not LaneState.RUNNING:
+            return
+        if self._ctx.failed_before:
+            self._first = FirstAnswers(loop.lanes, self._ctx.clock.monotonic())
+        else:
+            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
         self._behind.pop(table, None)
