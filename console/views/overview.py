@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from console.monitor.health import LEVELS
 from console.monitor.rates import bottleneck
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.rows import FAULTS, age, rank
+from console.views.rows import FAULTS, age, beside, rank
 from core.domain.fault import Party
 from core.domain.job import JobState
 from core.domain.text import safe
@@ -141,6 +141,6 @@ def event_lines(local: Local, most: int) -> list[str]:
     """What happened last, the newest first."""
     return [
         f"{one.at:%H:%M:%S}  {safe(one.job, 24):<16}  {safe(one.event, 20)}"
-        + (f": {safe(one.text, 120)}" if one.text else "")
+        + (f": {text}" if (text := safe(beside(one.event, one.text), 120)) else "")
         for one in local.events[:most]
     ]

@@ -62,4 +62,4 @@ def test_a_start_that_ends_as_the_run_before_it_is_never_told_to_be_running(
         assert f"{JOB}: RUNNING" not in answer.text
         made.at_sink("ALTER TABLE mart.orders DROP CONSTRAINT not_late")
         answer = made.run(["jobs", "start", JOB])
-        assert answer.code == 0 and answer.text.rstrip().endswith(f"{JOB}: RUNNING"), answer.text
+        assert answer.code == 0 and answer.text.startswith(f"{JOB}: RUNNING\n"), answer.text
