@@ -41,6 +41,7 @@ MANY = 2_000
 LATE = (
     *("typer", "pydantic", "psycopg2", "sqlite3", "psutil", "textual.widgets.data_table"),
     *("console.monitor.store_reader", "console.views.alerts", "core.slots.status.retained"),
+    *("console.monitor.health", "console.monitor.rates", "core.domain.report", "core.domain.fault", "hashlib", "html"),
 )
 
 
