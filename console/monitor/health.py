@@ -81,6 +81,8 @@ def _progress(report: JobReport | None) -> str:
         return "its driver has not reported yet"
     if report.chunks_total and not report.lanes:
         return f"{report.chunks_done} of {report.chunks_total} chunks copied"
+    if not report.lanes:
+        return "its lanes are not known yet"
     behind = [lane for lane in report.lanes if lane.state == LaneState.CATCHING_UP.value]
     waited_for = f"; catching up: {len(behind)} of them, the first is {behind[0].name}" if behind else ""
     return f"{many(len(report.lanes), 'lane')}, {many(report.changes, 'change')}{waited_for}"
