@@ -286,8 +286,6 @@ class _Clock:
     def __init__(self, run: Demo) -> None:
         self._run = run
         self._began = time.monotonic()
-        self._copied_at: float | None = None
-        self._copied_rows = 0
         self.writing_seconds = 0.0
 
     def follow(self, seconds: float, watched: bool = False) -> None:
@@ -326,25 +324,16 @@ class _Clock:
             self._run.wait_for(lambda: False, 1, "the job to run")
 
     def _seen(self, view: JobView) -> float:
-        """Measure at a look; the seconds that have passed."""
-        self._measure(view.state)
+        """Begin to measure once it runs; the seconds that have passed."""
         if view.state is JobState.RUNNING:
             self._run.start_markers()
         return time.monotonic() - self._began
 
-    def _measure(self, state: JobState) -> None:
-        report = self._run.view().report
-        if report is not None and report.snapshot_rows:
-            self._copied_rows = max(self._copied_rows, report.snapshot_rows)
-        if self._copied_at is None and state in (JobState.CATCHING_UP, JobState.RUNNING):
-            self._copied_at = time.monotonic()
-
     @property
     def snapshot_rate(self) -> float | None:
-        """Rows a second of the copy, from the writers' start to its end."""
-        if self._copied_at is None:
-            return None
-        return round(self._run.options.rows / max(0.001, self._copied_at - self._began), 1)
+        """Rows a second of the copy, None where it had not ended."""
+        store = self._run.store
+        return None if store is None else demo_result.copy_rate(store.events(JOB), self._run.options.rows)
 
     def _line(self, passed: float) -> str:
         view = self._run.view()

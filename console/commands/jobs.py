@@ -204,6 +204,10 @@ def restart(
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
+def _goes_on(view: JobView) -> bool:
+    return control.goes_on(view)
+
+
 def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
     """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
 
@@ -236,7 +240,7 @@ _steering(
     "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
 _steering("pause", lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
-_steering("resume", lambda view: view.state.has_process, "Let a paused job go on.")
+_steering("resume", _goes_on, "Let a paused job go on, and wait until it runs or copies.")
 
 
 @app.command()
@@ -325,6 +329,7 @@ def cancel(
 ) -> None:
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
+    from core.launch.launch import START_LOCK
     from core.services.audit import audited
     from core.slots.change import Done
     from core.state.audit import Audit, intent
@@ -335,7 +340,7 @@ def cancel(
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
     with Store.open(select.state_of(ctx, state_dir)[1]) as store:
         observe(store, job)
-        with store.folder.locked(job, control.START_LOCK, LOCK_SECONDS):
+        with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
             _refuse_unless_at_rest(view)
             control.refuse_open_reset(store, job)

@@ -23,7 +23,8 @@ from core.config.model import Loaded, owners
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
-from core.launch.control import START_LOCK, settled
+from core.launch.control import settled
+from core.launch.launch import START_LOCK
 from core.launch.view import observe
 from core.services import slot_commands
 from core.services.slot_commands import Polled

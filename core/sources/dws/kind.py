@@ -19,12 +19,11 @@ from core.domain.spec import BinlogOptions, JobSpec
 from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
 from core.drivers.session import PING_LIMIT_MS
-from core.ports.kinds import SourceAsked, SourceKind
+from core.ports.kinds import Probe, SourceAsked, SourceKind
 from core.sources.dws import doctor, eligibility, manual_sql
 from core.sources.dws.peek import DwsPeek
 from core.sources.dws.poll import DwsStatusPoller
 from core.sources.dws.position import POSITIONS
-from core.sources.dws.probe.run import DwsProbe
 from core.sources.dws.retention import DwsRetention
 from core.sources.dws.session import DWS, DwsSession
 from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
@@ -99,9 +98,15 @@ class DwsKind:
 
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
-    probe = DwsProbe()
     traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False)
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
+
+    @property
+    def probe(self) -> Probe:
+        """What `doctor --probe` may do there."""
+        from core.sources.dws.probe.run import DwsProbe  # ten files that nobody else needs
+
+        return DwsProbe()
 
     def connect(self, login: Login) -> DwsConnection:
         """A session, opened at its first call."""
