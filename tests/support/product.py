@@ -65,13 +65,16 @@ class Product:
         assert self.demo.store is not None
         return self.demo.store
 
-    def job(self, name: str, **binlog: object) -> Mirrored:
-        """One more job from the table into `mart.<name>`; `binlog` are further keys of its binlog table."""
+    def job(self, name: str, sink_options: Mapping[str, object] | None = None, **binlog: object) -> Mirrored:
+        """One more job from the table into `mart.<name>`; `binlog` and `sink_options` are further keys of its tables
+        of these names."""
         text = self.demo.config.read_text(encoding="utf-8")
         text = text.replace(f'into = "{TARGET}"', f'into = "mart.{name}"').replace(JOB, name)
         keys = {"full_sync_binlog_batch_read_size": self.chunk, **binlog}
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
         text = re.sub(r"^binlog = true\n", "binlog = true\n" + lines, text, flags=re.MULTILINE)
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in (sink_options or {}).items())
+        text = re.sub(r"^(\[jobs\..*\.sink_options\]\n)", lambda head: head[1] + lines, text, flags=re.MULTILINE)
         config = self.demo.folder / f"{name}.toml"
         config.write_text(text, encoding="utf-8")
         self.jobs.append(Mirrored(self, name, config))
