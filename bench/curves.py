@@ -1,7 +1,7 @@
 """`python -m bench.curves`: what a change costs us as one thing grows and all others stay as they are.
 
-Backlog, DNs, width of a row, share of updates, one hot key, channels. A point of a curve is one catch-up of the job: CPU
-of both servers and of our own processes a change, and seconds. Its table has an id, a number and a text; each point
+Backlog, DNs, width of a row, share of updates, one hot key, channels. A point of a curve is one catch-up of the job:
+CPU of both servers and of our own processes a change, and seconds. Its table has an id, a number and a text; each point
 has databases of its own, and both tables are compared at its end. Next door: `bench.__main__` compares us with others.
 """
 
@@ -25,7 +25,6 @@ from bench.ours import OurJob, job_of, open_runner
 from bench.rig import SETTINGS, run
 from core.drivers import pg
 from core.embedded import postgres
-from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.ports.driver import TaskRunner
 

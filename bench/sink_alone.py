@@ -76,7 +76,7 @@ def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
 def apply(rig: Rig, database: str, found: Steps, sessions: int) -> float:
     """Apply all steps to `ods.orders` of that database by so many sessions; seconds."""
     spec = replace(job_of(rig, database), channels=(ChannelSpec(TABLE, TABLE),))
-    epoch = _begun(spec, found.steps)
+    epoch = begun(spec, [(step.lane, step.after) for step in found.steps])
     left: SimpleQueue[Step] = SimpleQueue()
     for step in found.steps:
         left.put(step)
@@ -105,24 +105,26 @@ def _take(sink: PostgresSink, left: SimpleQueue[Step], epoch: int) -> None:
 
 
 def _sink(spec: JobSpec, identity: TableIdentity) -> PostgresSink:
-    session = _session(spec)
+    session = session_of(spec)
     target = targets.seen(session, targets.target_of(spec.channel, identity))
     return PostgresSink(session, POSITIONS, target, spec.sink_options)
 
 
-def _begun(spec: JobSpec, steps: Sequence[Step]) -> int:
+def begun(spec: JobSpec, lanes: Sequence[tuple[LaneKey, DwsPosition]]) -> int:
     """Progress rows as a job's would be by now; their epoch."""
-    session = _session(spec)
-    progress = PostgresProgress(session, POSITIONS, steps[0].lane, Runner(spec.name, "run", "host", "user", 1), True)
+    progress = PostgresProgress(
+        session_of(spec), POSITIONS, lanes[0][0], Runner(spec.name, "run", "host", "user", 1), True
+    )
     progress.create_tables()
     progress.insert(
-        ProgressRow(step.lane, 1, TABLE, step.after, 0, 0, LaneState.RUNNING, None, None, "channel", "print", None)
-        for step in steps
+        ProgressRow(lane, 1, TABLE, position, 0, 0, LaneState.RUNNING, None, None, "channel", "fingerprint", None)
+        for lane, position in lanes
     )
     epoch = progress.raise_epoch()
     progress.close()
     return epoch
 
 
-def _session(spec: JobSpec) -> SinkSession:
+def session_of(spec: JobSpec) -> SinkSession:
+    """A sink session as a worker's."""
     return SinkSession(spec.sink, resolve(spec.sink.password), f"slotkeeper/{spec.name}/1")
