@@ -40,7 +40,6 @@ DATABASE = "misses"
 MISSED, LANE = 1.3, 1.1
 """What a missed step may cost of a general one, and a lane that always misses of one that never tries."""
 _TAIL = b'\tnew\t1.50\tnote of a row\t2026-01-01 00:00:00+00\tt\t{"n": 1, "tags": ["a", 3]}\n'
-_NULLS = b"\t\\N" * (len(COLUMNS) - len(KEY)) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

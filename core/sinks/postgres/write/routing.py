@@ -10,16 +10,23 @@ import io
 import re
 import tempfile
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import BinaryIO, cast
 
 LEAST = 2_000
-"""Inserts from which on a step keeps them apart: below, two COPYs cost more than they save."""
+"""Events from which on a step is tried: below, its statements cost more than they save."""
 BLOCK = 262_144
 """Bytes read at a time; a step that ends within the first, and has fewer than `LEAST` lines, is not routed at all."""
 SPOOL = 16_777_216
-"""Bytes of the inserts, and as many of the rest, that stay in memory; more go to a file."""
+"""Bytes of the inserts that stay in memory; more go to a file."""
 _INSERT = re.compile(rb"^-?\d+\t-?\d+\tI\t[^\n]*\n", re.MULTILINE)
 _HEAD = re.compile(rb"^(-?\d+)\t(-?\d+)\tI\t", re.MULTILINE)
+
+
+def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
+    """A step's text of which `begin` was read already, as it came."""
+    return _Blocks(chain((begin,), iter(partial(reader.read, BLOCK), b"")))
 
 
 class Routed:
@@ -32,7 +39,6 @@ class Routed:
     def __init__(self, reader: BinaryIO, begin: bytes = b"") -> None:
         self._reader, self._begin = reader, begin
         self._lines = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
-        self._rest = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
         self.inserts = 0
         self.first: int | None = None
         self.second: int | None = None
@@ -50,15 +56,9 @@ class Routed:
         """The inserts as rows of the target: c1..cn."""
         return _Blocks(_HEAD.sub(b"", block) for block in _whole_lines(self.lines()))
 
-    def again(self) -> BinaryIO:
-        """The rest once more."""
-        self._rest.seek(0)
-        return cast(BinaryIO, self._rest)
-
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""
         self._lines.close()
-        self._rest.close()
 
     def _route(self) -> Iterator[bytes]:
         for block in _whole_lines(self._reader, self._begin):
@@ -67,7 +67,6 @@ class Routed:
             if inserts:
                 self._keep(inserts)
             if rest:
-                self._rest.write(rest)
                 yield rest
 
     def _keep(self, lines: bytes) -> None:
