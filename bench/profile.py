@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
@@ -132,7 +132,7 @@ def anatomy(job: OurJob) -> Anatomy:
     assert isinstance(store, PostgresConnection)
     session = store.session
     target = target_of(spec.channel, source.identify())
-    sink = PostgresSink(session, POSITIONS, target, spec.sink_options)
+    sink = PostgresSink(session, POSITIONS, target, replace(spec.sink_options, optimistic_step=False))
     try:
         text, up_to = _read(job, source, found)
         _timed(found, "stage", lambda: sink.stage(io.BytesIO(text)))
