@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
 
 from core.domain.job import JobState
-from core.embedded import workload
 from core.sinks.postgres.write.optimistic import Taken
 from core.wiring.worker import session_name
 from tests.support import step_paths
@@ -36,9 +33,6 @@ PROCESSES: tuple[Kind, ...] = ("driver", "sink", "supervisor", "source", "driver
 """In an order at random; more ends of drivers within minutes would only show the supervisor's wait."""
 BURSTS = 2
 """Before each of the above: in each the job's sessions at the sink are ended, at a share of it drawn at random."""
-
-_NUMBERS = count()
-"""Of the bursts: each inserts orders of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +96,7 @@ def _both_ways(way: Way, taken: Taken) -> None:
 def _kill_sessions(product: Product, job: Mirrored, draw: random.Random) -> None:
     """A burst, and once a part of it has arrived the end of all sessions that the job has at the sink."""
     wanted = sum(job.applied().values()) + draw.randrange(1, BURST)
-    first = workload.BULK_FIRST + next(_NUMBERS) * BURST
-    with closing(product.warehouse.connect()) as connection:
-        workload.bulk(connection, "insert", BURST, first, seed=product.seed)
+    product.burst(BURST)
     until(lambda: sum(job.applied().values()) >= wanted, 60, "a part of a burst to arrive")
     pattern = session_name(job.name, "%").replace("_", r"\_")
     product.at_sink("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", (pattern,))

@@ -44,6 +44,7 @@ class Product:
         folder.mkdir(parents=True, exist_ok=True)
         self.jobs: list[Mirrored] = []
         self._writers: Workload | None = None
+        self._bursts = 0
         try:
             self.demo.prepare()
         except BaseException:
@@ -101,6 +102,12 @@ class Product:
         """One booked insert on some DN, as a writer's."""
         with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", 20, first=900_000_000_000 + time.monotonic_ns() // 1_000_000)
+
+    def burst(self, rows: int) -> None:
+        """So many booked inserts of new orders, spread over the DNs, in large transactions."""
+        with closing(self.warehouse.connect()) as connection:
+            workload.bulk(connection, "insert", rows, workload.BULK_FIRST + self._bursts, seed=self.seed)
+        self._bursts += rows
 
     def ledger(self) -> dict[str, int]:
         """Events per DN by the writers' own account."""
