@@ -249,7 +249,9 @@ class LiveJob:
         view = self.demo.view()
         found = []
         for name, known in (("supervisor", view.supervisor), ("driver", view.driver)):
-            for pid in identities.members(known) if known is not None else ():
+            if known is None:
+                continue
+            for pid in identities.members(known):
                 with suppress(psutil.Error):
                     found.append((_kind(psutil.Process(pid), name, known.pid), psutil.Process(pid)))
         return list({one.pid: (name, one) for name, one in found}.values())

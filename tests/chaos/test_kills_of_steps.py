@@ -8,7 +8,6 @@ kill is likely to fall long. Next door: `test_kills.py` has every kind of kill o
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -48,7 +47,7 @@ def page() -> Page:
 
 
 @pytest.fixture
-def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the drivers of this test count their steps."""
     monkeypatch.setenv(step_paths.LEAST, str(LEAST))
     monkeypatch.setenv(step_paths.FILE, str(tmp_path / "steps"))

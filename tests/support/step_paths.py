@@ -42,7 +42,7 @@ def _count(file: Path) -> None:
             os.write(written, letters.encode())
         return done
 
-    PostgresSink.commit = counted  # type: ignore[method-assign]
+    PostgresSink.commit = counted  # type: ignore[method-assign, assignment]
 
 
 def counts(file: Path) -> Taken:
