@@ -6,11 +6,13 @@ What is expected is Python's own text of the value (datetime, Decimal, JSON of n
 
 from __future__ import annotations
 
+import random
 import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,9 @@ US = timedelta(microseconds=1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 Made = tuple[str, Any, str | None]
 """A column's type, its value as the encoder takes it, and the text that is expected."""
+
+
+EVENTS = {"I": (5,), "U": (3, 7), "D": (2,)}
 
 
 def whole(type_: str, bits: int) -> st.SearchStrategy[Made]:
@@ -157,27 +162,23 @@ def unquoted(text: str) -> list[str | None]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from("IUD"), min_size=1, max_size=25), st.data())
-def test_however_rows_are_cut_into_messages_and_sent_again_each_comes_once(
-    changes: list[str], data: st.DataObject
-) -> None:
-    """Messages begin at any row that was not settled, as those of a new connection do, and end anywhere."""
-    events: list[int] = [event for change in changes for event in {"I": (5,), "U": (3, 7), "D": (2,)}[change]]
-    rows = [row(lsn, event, 1, ["bigint"], [lsn]) for lsn, event in enumerate(events, 1)]
-    stream = ShardStream(0, _columns)
-    came: list[int] = []
-    sent = 0
-    while stream.lsn < len(rows):
-        if data.draw(st.integers(0, 4)) == 0:
-            sent = max(0, stream.connected())
-        begin = data.draw(st.integers(max(0, sent - 3), min(sent, len(rows) - 1)))
-        end = data.draw(st.integers(begin + 1, min(begin + 6, len(rows))))
-        came += [one.lsn for one in stream.feed(message(rows[begin:end])).rows]
-        sent = max(sent, end)
-        if sent == len(rows) and stream.lsn < len(rows):
-            sent = max(0, stream.connected())
-    assert came == list(range(1, len(rows) + 1))
+@pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.chaos)])
+def test_however_rows_are_cut_into_messages_and_sent_again_each_comes_once(count: int, seed: int) -> None:
+    """Messages begin at any row that was sent before, or where a new connection begins, and end anywhere."""
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    for _ in range(count):
+        events = [event for change in draw.choices("IUD", k=draw.randint(1, 25)) for event in EVENTS[change]]
+        rows = [row(lsn, event, 1, ["bigint"], [lsn]) for lsn, event in enumerate(events, 1)]
+        stream, came, sent = ShardStream(0, _columns), list[int](), 0
+        while stream.lsn < len(rows):
+            if sent == len(rows) or draw.random() < 0.2:
+                sent = max(0, stream.connected())
+            begin = draw.randint(max(0, sent - 3), sent)
+            end = draw.randint(begin + 1, min(begin + 6, len(rows)))
+            came += [one.lsn for one in stream.feed(message(rows[begin:end])).rows]
+            sent = max(sent, end)
+        assert came == list(range(1, len(rows) + 1))
 
 
 def _columns() -> tuple[int, list[Column]]:

@@ -298,7 +298,7 @@ def array(code: str, text: Text) -> Text:
 
 # -- by type --------------------------------------------------------------------------------------------------------
 
-_FIXED = {
+FIXED = {
     "smallint": StreamField("h6x", str),
     "integer": StreamField("i4x", str),
     "bigint": StreamField("q", str),
@@ -311,7 +311,7 @@ _FIXED = {
     "timestamp without time zone": StreamField("q", timestamp),
     "timestamp with time zone": StreamField("q", timestamptz),
 }
-_VARIABLE: dict[str, Text] = {
+VARIABLE: dict[str, Text] = {
     "text": utf8,
     "character varying": utf8,
     "json": utf8,
@@ -336,10 +336,10 @@ def field_of(column: Column) -> StreamField:
     ('1.00', 'i4x')
     """
     size, plain = _SIZE.search(column.type), _SIZE.sub("", column.type).rpartition(".")[2]
-    if plain in _FIXED:
-        return _FIXED[plain]
-    if plain in _VARIABLE:
-        return StreamField("Q", _VARIABLE[plain], variable=True)
+    if plain in FIXED:
+        return FIXED[plain]
+    if plain in VARIABLE:
+        return StreamField("Q", VARIABLE[plain], variable=True)
     if plain == "numeric" and size:
         return StreamField("Q", numeric(int(size[2] or 0)), variable=True)
     if plain == "character":
