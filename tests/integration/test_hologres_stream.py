@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 import pytest
@@ -11,6 +11,8 @@ from core.domain.endpoint import Login
 from core.domain.slot import Column
 from core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
 from core.sinks.hologres.faults import classify
+from core.sources.hologres.stream.binary_row import LoggedRow
+from core.sources.hologres.stream.ranges import ShardRanges
 from core.sources.hologres.stream.session import ShardReader, StreamAsked
 from core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
 from tests.support.hologres_bytes import message, row
@@ -118,3 +120,40 @@ def test_a_stream_that_is_refused_is_tried_again_where_that_passes(refusal: byte
         with pytest.raises(kind):
             shard.read(5)
         read(shard, [1])
+
+
+def ranges(server: StreamServer, wait_seconds: float = 10.0) -> ShardRanges:
+    return ShardRanges(lambda after: reader(server, after), wait_seconds)
+
+
+def lsns(found: Iterable[LoggedRow]) -> list[int]:
+    return [one.lsn for one in found]
+
+
+def test_ranges_are_cut_out_of_one_stream_and_rows_behind_their_end_wait() -> None:
+    frames = [rows(1, 2), logged(message()), rows(5), rows(7, event=BEFORE), rows(8, event=AFTER), rows(9, 12)]
+    with streaming([frames]) as server, closing(ranges(server)) as shard:
+        assert lsns(shard.rows(0, 1)) == [1]
+        assert lsns(shard.rows(1, 2)) == [2]
+        with pytest.raises(Busy, match="no row behind LSN 2, and has one at 5"):
+            lsns(shard.rows(2, 5))
+        assert len(server.commands) == 1
+
+
+def test_a_range_that_begins_elsewhere_begins_a_new_stream_there() -> None:
+    second = [rows(7, event=BEFORE), rows(8, event=AFTER), rows(9, 12)]
+    with streaming([[rows(1, 2, 5)], second]) as server, closing(ranges(server)) as shard:
+        assert lsns(shard.rows(0, 5)) == [1, 2, 5]
+        assert lsns(shard.rows(5, 5)) == []
+        shard.close()
+        assert lsns(shard.rows(5, 7)) == [7], "the half of an update that a range ends with"
+        assert lsns(shard.rows(7, 12)) == [8, 9, 12]
+        assert lsns(shard.rows(12, 12)) == []
+        assert ["'5'" in one for one in server.commands] == [False, True]
+
+
+def test_a_range_whose_rows_do_not_come_is_given_up_in_time() -> None:
+    with streaming([[rows(1)], [rows(1, 2)]]) as server, closing(ranges(server, 0.3)) as shard:
+        with pytest.raises(Unreachable, match="sends nothing within"):
+            lsns(shard.rows(0, 2))
+        assert lsns(shard.rows(0, 2)) == [1, 2], "the whole range again, over a new line"
