@@ -6,12 +6,16 @@ Next door: `core.retry` decides from the kind.
 
 from __future__ import annotations
 
+import re
+
 from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
 from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
 
 _LIMIT = "57014"
+_LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
+"""The part of our own statement that a server points at: it holds the values of rows."""
 _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("not allowed in readonly mode", Unreachable),
     ("mismatches the version of the table", Busy),
@@ -29,7 +33,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
-    message = f"sink {place}: {safe(pg.without_values(text, code), 300)}"
+    message = f"sink {place}: {safe(_LINE.sub('', pg.without_values(text, code)), 300)}"
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "sink")
     if code == _LIMIT:
