@@ -181,7 +181,7 @@ DORIS = KindKeys(
     ),
     _doris,
 )
-SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS}
+SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS, "hologres": SERVER}
 """The kinds of sink, by the names that `core.sinks.registry` has too."""
 
 SOURCE = section(
@@ -193,8 +193,8 @@ SOURCE = section(
 SINK = section(
     Key(
         "kind",
-        "what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; or doris, which is tried on a"
-        " stand-in only",
+        "what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; doris or hologres, which are"
+        " tried on a stand-in only",
         values.one_of(SINK_KINDS),
         REQUIRED,
         tested="tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses",
@@ -208,7 +208,8 @@ SINK = section(
     ),
     Key(
         "progress_store",
-        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself: a doris needs one",
+        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself: a doris or a hologres needs"
+        " one",
         values.text(values.NAME_MAX),
     ),
 )
