@@ -30,6 +30,7 @@ from core.sinks import registry as sinks
 from core.sources import registry as sources
 from tests.support.doris_pair import DorisPair
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mysql_pair import MysqlPair
 from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
@@ -103,7 +104,7 @@ def _written(origin: Origin, *changes: Change) -> None:
                 writing.put(TABLE, id=key, v=value)
 
 
-FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
+FIRST, SECOND, KEEPS, DORIS, MYSQL = "first", "second", "keeps", "doris", "mysql"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -119,6 +120,9 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == DORIS:
         made: DorisPair = request.getfixturevalue("doris_pair")
         return Pair(made.mirror, made.write)
+    if request.param == MYSQL:
+        other: MysqlPair = request.getfixturevalue("mysql_pair")
+        return Pair(other.mirror, other.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 
 
