@@ -19,6 +19,8 @@ from tests.support.sqlite_pair.supervised import supervised
 pytestmark = pytest.mark.chaos
 
 KEYS, KILLS, CRASHES, DRIVERS = 400, 20, 5, 20
+KILLS_OF_A_START = 4
+"""A supervisor stops a job whose driver ends five times in ten minutes."""
 DUMPS = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
 
 
@@ -99,15 +101,16 @@ def test_a_driver_killed_twenty_times_loses_and_doubles_nothing(
 ) -> None:
     pair = make_mysql_pair()
     writing = Writing(pair, f"{seed}/drivers")
-    with supervised(pair, tmp_path, "local") as job:
-        job.wait_for(JobState.RUNNING)
-        for _ in range(DRIVERS):
-            for _ in range(5):
+    for _ in range(DRIVERS // KILLS_OF_A_START):
+        with supervised(pair, tmp_path, "local") as job:
+            job.wait_for(JobState.RUNNING)
+            for _ in range(KILLS_OF_A_START):
+                for _ in range(5):
+                    writing.write()
+                job.kill_driver()
                 writing.write()
-            job.kill_driver()
-            writing.write()
-        refuse_loss(pair, writing)
-        assert job.stop().state is JobState.STOPPED
+            refuse_loss(pair, writing)
+            assert job.stop().state is JobState.STOPPED
 
 
 def test_a_transaction_of_half_a_million_rows_needs_no_memory_of_its_size(make_mysql_pair: MakeMysqlPair) -> None:

@@ -63,7 +63,8 @@ def judge(text: str, schema: str, wanted: Collection[tuple[str, str]]) -> Effect
     if kind in ("TRUNCATE", "RENAME") or words[:2] == ["DROP", "TABLE"]:
         return Effect.EMPTIES
     if kind == "CREATE" and "TABLE" in words[1:5]:
-        return Effect.EMPTIES if words[1:3] == ["OR", "REPLACE"] else Effect.RESHAPES
+        # without OR REPLACE there was no such table before, or this changed nothing (IF NOT EXISTS)
+        return Effect.EMPTIES if words[1:3] == ["OR", "REPLACE"] else Effect.NONE
     if kind == "ALTER" and "TABLE" in words[1:4]:
         if _exchanges(words):
             return Effect.EMPTIES
