@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 from core.errors import SlotkeeperError, Unreachable
@@ -132,7 +133,7 @@ class Spool:
         self.width = width
         self.end = after
         self.statement: Statement | None = None
-        self.time = 0
+        self.time = after.time
         self.bytes = 0
         self._count = self._added = self._blocks = 0
         self._waiting: list[TableRows] = []
@@ -156,7 +157,8 @@ class Spool:
 
     def ended(self, end: MysqlPosition, time: int = 0) -> None:
         """A transaction has ended at `end`."""
-        self.end, self._count, self.time = end, self._added, time or self.time
+        self.time = time or self.time
+        self.end, self._count = replace(end, time=self.time), self._added
 
     def rows(self) -> Iterator[TableRows]:
         """The rows that count, from the first on; may be gone through again."""

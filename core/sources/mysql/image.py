@@ -147,7 +147,10 @@ def float_text(value: float, single: bool = False) -> str:
     >>> float_text(1e6, True), float_text(123456.0, True), float_text(1234567.0, True)
     ('1e+06', '123456', '1.234567e+06')
     """
-    sign, digits, exponent = Decimal(repr(float(value))).as_tuple()
+    plain = repr(float(value))
+    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all are: both write the fewest digits
+        return plain.removesuffix(".0")
+    sign, digits, exponent = Decimal(plain).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     if text == "0" or not isinstance(exponent, int):
         return "-0" if sign else "0"

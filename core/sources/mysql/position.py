@@ -33,6 +33,14 @@ class MysqlPosition(Position):
     row: int = field(default=0, compare=False)
     """Which row of the transaction that ends there, for people who see it; 0 for the transaction."""
 
+    time: int = field(default=0, compare=False)
+    """When the transaction that ends there was committed, in seconds since 1970; 0 where that is not known."""
+
+    @property
+    def committed_at(self) -> float | None:
+        """The same; None where it is not known."""
+        return self.time or None
+
     @property
     def text(self) -> str:
         """`file/offset`, and the GTIDs behind another slash where they are known.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from core.domain.kept import Kept
@@ -264,7 +265,8 @@ class MysqlSource:
     def standing(self, after: Position, status: SlotStatus) -> Position:
         """The newest place, with what was done there where it was read up to it."""
         latest = ours(status.latest)
-        return self._passed if self._passed is not None and same(self._passed, latest) else latest
+        found = self._passed if self._passed is not None and same(self._passed, latest) else latest
+        return replace(found, time=ours(after).time)
 
     # -- the copy -----------------------------------------------------------------------------------------------------
 
