@@ -300,7 +300,7 @@ class Demo:
         began = self._clock.monotonic()
         control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
         self.spark["start_s"] = round(self._clock.monotonic() - began, 1)
-        self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
+        self.wait_for(lambda: self.recording() == self.options.dns, 120, "the slot to be registered on every DN")
 
     def go_on(self) -> None:
         """Start a job that a person has stopped, and wait until it lives."""
@@ -437,7 +437,8 @@ class Demo:
         with closing(warehouse.connect(autocommit=False)) as source:
             yield over(source)
 
-    def _recording(self) -> int:
+    def recording(self) -> int:
+        """How many lanes have begun."""
         try:
             return len(self._at_sink(f"SELECT 1 FROM slotkeeper_progress WHERE {self.begun}"))
         except pg.DriverError:

@@ -6,10 +6,11 @@ Next door: `console.demo` is the demo of the stand-in, of which others change wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from console import demos
-from console.demo import WRITERS, Demo, DemoOptions, Marking, Writing, configuration
+from console.demo import JOB, WRITERS, Demo, DemoOptions, Marking, Writing, configuration
+from core.clock import SystemClock
 from core.config.secrets import login
 from core.domain.endpoint import Endpoint
 from core.drivers import my
@@ -18,6 +19,9 @@ from core.embedded.ledger import Tally
 from core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
 from core.embedded.mariadb import MariaServer
 from core.embedded.orders import TABLE
+from core.errors import Busy
+from core.launch import control
+from core.launch.control import Patience
 from core.sources import registry
 from core.verify.pair import Opened
 
@@ -60,6 +64,17 @@ class MariaDemo(Demo):
         with closing(self._session()) as session:
             maria_orders.create(session)
             maria_orders.load(session, self.options.rows, self.options.seed)
+
+    def start_job(self) -> None:
+        """Start the job and wait until its place is noted, so that the writers are at work during the copy."""
+        assert self.store is not None
+        self._say("starting the job: supervisor, Spark driver, JVM")
+        clock = SystemClock()
+        began = clock.monotonic()
+        with suppress(Busy):  # it is not waited for here
+            control.start(self.store, JOB, str(self.config), patience=Patience(seconds=0))
+        self.wait_for(lambda: self.recording() == 1, 120, "the copy's place to be noted")
+        self.spark["start_s"] = round(clock.monotonic() - began, 1)
 
     def _endpoint(self) -> Endpoint:
         assert self._maria is not None
