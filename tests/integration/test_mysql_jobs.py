@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.domain.job import JobState
+from core.domain.position import Position
 from core.domain.progress import LaneState
 from core.domain.spec import ChannelSpec
 from core.embedded.doris.server import DorisStandin
@@ -155,6 +156,55 @@ def test_a_purged_position_is_named_and_never_skipped(mysql_pair: MysqlPair) -> 
     until(purged, 20, "the old binlogs to be purged")
     error = mysql_pair.mirror.start().wait_error()
     assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST, error
+
+
+def test_a_transaction_that_is_open_during_the_copy_is_in_the_stream(mysql_pair: MysqlPair) -> None:
+    mysql_pair.run(f"INSERT INTO {TABLE} SELECT seq, seq FROM seq_1_to_20")
+    mysql_pair.run("BEGIN", f"UPDATE {TABLE} SET v = 100 WHERE id = 1", f"INSERT INTO {TABLE} VALUES (21, 21)")
+    mysql_pair.mirror.start().wait_running()
+    mysql_pair.run("COMMIT")
+    mysql_pair.wait_equal()
+    mysql_pair.mirror.stop()
+    assert sum(mysql_pair.mirror.changes().values()) == 3
+
+
+@pytest.mark.parametrize("more", [0, 4000], ids=["behind", "beyond"])
+def test_a_binlog_that_was_reset_is_named_whatever_is_in_it_since(mysql_pair: MysqlPair, more: int) -> None:
+    mysql_pair.run(f"INSERT INTO {TABLE} SELECT seq, seq FROM seq_1_to_2000")
+    mysql_pair.mirror.start().wait_running()
+    mysql_pair.wait_equal()
+    mysql_pair.mirror.stop()
+    mysql_pair.run("RESET MASTER")
+    if more:
+        (row,) = mysql_pair.mirror.rows()
+        assert row.position is not None
+        until(lambda: _grown(mysql_pair, row.position), 60, "the new binlog to be longer than the old one was")
+    error = mysql_pair.mirror.start().wait_error(120)
+    assert isinstance(error, Trouble) and error.name is TroubleName.SOURCE_OLDER, error
+
+
+def _grown(pair: MysqlPair, position: Position | None) -> bool:
+    """Write some more; whether the binlog has gone past a position."""
+    file, offset = pair.rows("SHOW MASTER STATUS")[0][:2]
+    assert position is not None
+    if (int(str(file).rpartition(".")[2]), int(offset)) > (position.pair[0] >> 40, position.pair[0] & (1 << 40) - 1):
+        return True
+    pair.run(f"UPDATE {TABLE} SET v = v + 1", "FLUSH BINARY LOGS")
+    return False
+
+
+def test_odd_names_are_names(make_mysql_pair: MakeMysqlPair) -> None:
+    columns = '`id%s` INT, `Key``"x` VARCHAR(20) CHARACTER SET utf8mb4, `select` TEXT'
+    pair = make_mysql_pair(columns + ', PRIMARY KEY (`Key``"x`, `id%s`)')
+    pair.session.rows(f"INSERT INTO {TABLE} VALUES (1, 'Ä', 'x'), (2, 'a', NULL), (3, 'B', ''), (4, 'b ', '')")
+    pair.mirror.job = replace(
+        pair.mirror.job, binlog=replace(pair.mirror.job.binlog, full_sync_binlog_batch_read_size=1)
+    )
+    pair.mirror.start().wait_running()
+    pair.session.rows(f"UPDATE {TABLE} SET `select` = 'y'")
+    pair.session.rows(f"DELETE FROM {TABLE} WHERE `Key``\"x` = 'b'")
+    pair.wait_equal()
+    pair.mirror.stop()
 
 
 def test_a_login_without_the_rights_is_refused_with_the_grant(mysql_pair: MysqlPair) -> None:

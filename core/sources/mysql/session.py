@@ -68,7 +68,7 @@ class MysqlSession:
 
         def ask(session: my.Session) -> list[Any]:
             session.seconds = seconds
-            return session.rows(statement, values)
+            return session.rows(_plain(statement, values), values)
 
         return self.asking(ask)
 
@@ -100,7 +100,7 @@ class MysqlSession:
             if self._open is None:
                 self._open = self.connect()
             self._open.seconds = seconds
-            yield from self._open.read(statement, values)
+            yield from self._open.read(_plain(statement, values), values)
             done = True
         except my.DriverError as error:
             raise self.error(error) from error
@@ -132,6 +132,11 @@ class MysqlSession:
         session, self._open = self._open, None
         if session is not None:
             session.close()
+
+
+def _plain(statement: str, values: Sequence[object]) -> str:
+    """A statement with its names' signs as they are: the driver reads `%%` as one where there are values only."""
+    return statement if values else statement.replace("%%", "%")
 
 
 _LEAVES = range(1000, 1900)
