@@ -36,7 +36,7 @@ host = "{host}"
 port = {port}
 user = "{user}"
 sslmode = "disable"
-environment = "DEMO"
+environment = "LOCAL"
 """
 
 

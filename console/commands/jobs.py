@@ -352,7 +352,14 @@ def cancel(
     if as_json:
         output.as_json({"job": job, "state": done.outcome})
     else:
-        output.line(f"{job}: {done.outcome}; its slot stays until its TTL ends or `slots drop`", select.ascii_only(ctx))
+        output.line(f"{job}: {done.outcome}; {_what_stays(view)}", select.ascii_only(ctx))
+
+
+def _what_stays(view: JobView) -> str:
+    """What a cancelled job leaves behind."""
+    if view.report is not None and not view.report.keeps_positions:
+        return "its progress rows stay, its source keeps nothing for it"
+    return "its slot stays until its TTL ends or `slots drop`"
 
 
 @app.command()
