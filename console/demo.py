@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from console import demos
 from core.clock import SystemClock
@@ -33,7 +34,7 @@ from core.embedded import ledger, orders, postgres, workload
 from core.embedded.incidents.record import Answer, World
 from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
-from core.embedded.markers import Latency, Marker, MarkerReader
+from core.embedded.markers import Latency, Marker, MarkerReader, SeenMarkers
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
@@ -45,7 +46,7 @@ from core.launch.view import observe
 from core.state.sqlite import Store
 from core.verify.compare import compare
 from core.verify.comparison import Comparison
-from core.verify.pair import open_pair
+from core.verify.pair import Opened, open_pair
 
 JOB = "orders_rt"
 TARGET = "mart.orders"
@@ -55,7 +56,7 @@ WRITERS = 4
 ROWS = 120_000
 CATCH_UP_SECONDS = 120.0
 
-_CONFIG = """\
+_STANDIN = """\
 # Written by `slotkeeper demo`; the source is a stand-in for a DWS, not a DWS.
 [sources.dws1]
 dialect = "dws"
@@ -66,7 +67,10 @@ user = "{source.user}"
 password_file = "{source.password.ref}"
 sslmode = "disable"
 environment = "DEMO"
+"""
 
+_CONFIG = """\
+{source}
 [sinks.mart]
 kind = "postgres"
 host = "{sink.host}"
@@ -77,7 +81,7 @@ password_file = "{sink.password.ref}"
 sslmode = "disable"
 
 [jobs.{job}]
-source = "dws1"
+source = "{named}"
 sink = "mart"
 start = "initial"
 
@@ -103,6 +107,34 @@ dir = "{state}"
 {alerts}"""
 
 
+class Stopped(Protocol):
+    """A thread that ends when it is asked to."""
+
+    def stop(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
+
+
+class Writing(Protocol):
+    """Writers that change the source, and what they have changed so far, in rows."""
+
+    @property
+    def writers(self) -> Sequence[Stopped]: ...
+    @property
+    def changes(self) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> object: ...
+
+
+class Marking(SeenMarkers, Protocol):
+    """A thread that writes marker rows."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
+    def finish(self, seconds: float = 30.0) -> None: ...
+    def latency(self) -> Latency: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
     """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
@@ -119,13 +151,21 @@ class DemoOptions:
     spark: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
+    source: str = "dws"
+    """A name of `console.demo_sources.KINDS`."""
 
 
-def configuration(source: Endpoint, sink: Endpoint, state: Path, options: DemoOptions) -> str:
-    """The text of the demo's configuration over these two servers."""
+def configuration(
+    source: Endpoint | str, sink: Endpoint, state: Path, options: DemoOptions, named: str = "dws1"
+) -> str:
+    """The text of the demo's configuration over these two servers.
+
+    `source` is where the stand-in is, or the table of another kind of source; `named` what it is called there.
+    """
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
-        source=source,
+        source=source if isinstance(source, str) else _STANDIN.format(source=source),
+        named=named,
         sink=sink,
         job=JOB,
         table=TABLE,
@@ -144,6 +184,13 @@ def _keys(values: Mapping[str, object]) -> str:
 class Demo:
     """One demo; `close` ends everything that it started, in whatever state it is."""
 
+    note = "stand-in for the DWS binlog surface, not a DWS"
+    """What the source is."""
+    servers: tuple[str, ...] = demos.SERVERS
+    """The PostgreSQL servers that it starts; the last is the sink."""
+    begun = "position <> '' AND registered ~ '^[1-9]'"
+    """What is true of a progress row from which on changes are booked."""
+
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options
         self.spark: dict[str, object] = {}
@@ -153,10 +200,10 @@ class Demo:
         self._clock = SystemClock()
         self._opened = ExitStack()
         self._servers: list[Server] = []
-        self._threads: list[Marker | MarkerReader] = []
-        self._writers: Workload | None = None
+        self._threads: list[Stopped] = []
+        self._writers: Writing | None = None
         self._janitor: _Janitor | None = None
-        self.marker: Marker | None = None
+        self.marker: Marking | None = None
         self.warehouse: Warehouse | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
@@ -165,29 +212,38 @@ class Demo:
     # -- setting up --------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Start both servers, make and load the table, write the configuration."""
-        self._say("starting two PostgreSQL servers: the stand-in warehouse and the sink")
+        """Start the servers, make and load the table, write the configuration."""
+        self._say(f"starting PostgreSQL servers: {' and '.join(self.servers)}")
         with ThreadPoolExecutor(2) as pool:
             starting = [
                 pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})
-                for name in demos.SERVERS
+                for name in self.servers
             ]
             for one in starting:
                 self._servers.append(one.result())
-        source, self.sink = self._servers
-        self.warehouse = Warehouse.install(source, self.options.dns)
-        workload.create(self.warehouse)
+        self.sink = self._servers[-1]
         sink_password = self._make_sink(self.sink)
-        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
-        with closing(self.warehouse.connect()) as connection:
-            orders.load(connection, self.options.rows, self.options.seed)
+        self.make_source()
         if self.options.small_disk:
-            self._opened.enter_context(small_disk(self._state.parent))
+            self._opened.enter_context(small_disk(self.state_folder.parent))
         sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
-        text = configuration(self.warehouse.endpoint(), sink, self._state, self.options)
+        text = self.written_down(sink)
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
+
+    def make_source(self) -> None:
+        """The source's table with its rows."""
+        self.warehouse = Warehouse.install(self._servers[0], self.options.dns)
+        workload.create(self.warehouse)
+        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
+        with closing(self.warehouse.connect()) as connection:
+            orders.load(connection, self.options.rows, self.options.seed)
+
+    def written_down(self, sink: Endpoint) -> str:
+        """The configuration's text."""
+        assert self.warehouse is not None
+        return configuration(self.warehouse.endpoint(), sink, self.state_folder, self.options)
 
     @property
     def config(self) -> Path:
@@ -204,12 +260,13 @@ class Demo:
             SINK_USER,
             self._sink_password,
             self.config,
-            self._state,
+            self.state_folder,
             self._command,
         )
 
     @property
-    def _state(self) -> Path:
+    def state_folder(self) -> Path:
+        """Where the job's state is kept."""
         return (self.folder / demos.DISK if self.options.small_disk else self.folder) / demos.STATE
 
     def _command(self, words: Sequence[str]) -> Answer:
@@ -243,7 +300,7 @@ class Demo:
         began = self._clock.monotonic()
         control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
         self.spark["start_s"] = round(self._clock.monotonic() - began, 1)
-        self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
+        self.wait_for(lambda: self.recording() == self.options.dns, 120, "the slot to be registered on every DN")
 
     def go_on(self) -> None:
         """Start a job that a person has stopped, and wait until it lives."""
@@ -252,24 +309,31 @@ class Demo:
 
     def start_writers(self) -> None:
         """Start the writers; every one of their changes is in the ledger."""
-        warehouse, _ = self._known()
-        self._writers = Workload(
-            lambda: warehouse.connect(autocommit=False), WRITERS, self.options.rate, self.options.seed
-        )
+        self._writers = self.workload()
         self._writers.start()
+
+    def workload(self) -> Writing:
+        """The writers; what a DWS does by itself begins beside them."""
+        warehouse, _ = self._known()
         self._janitor = _Janitor(warehouse)
         self._janitor.start()
+        return Workload(lambda: warehouse.connect(autocommit=False), WRITERS, self.options.rate, self.options.seed)
 
     def start_markers(self) -> None:
         """Start measuring latency, once the job is RUNNING: a change made during the copy waits for the copy."""
         if self.marker is not None:
             return
-        warehouse, sink = self._known()
-        self.marker = Marker(lambda: warehouse.connect(autocommit=False))
-        reader = MarkerReader(lambda: sink.connect(SINK_DATABASE, autocommit=False), TARGET, self.marker)
-        self._threads = [self.marker, reader]
-        for thread in self._threads:
-            thread.start()
+        sink = self._sink()
+        marker = self.marker = self.marking()
+        reader = MarkerReader(lambda: sink.connect(SINK_DATABASE, autocommit=False), TARGET, marker)
+        self._threads = [marker, reader]
+        marker.start()
+        reader.start()
+
+    def marking(self) -> Marking:
+        """What writes marker rows."""
+        warehouse, _ = self._known()
+        return Marker(lambda: warehouse.connect(autocommit=False))
 
     def stop_writers(self) -> None:
         """Stop changing the source; raises what ended a writer before its time."""
@@ -320,12 +384,12 @@ class Demo:
 
     def sessions(self) -> list[str]:
         """What opens a session at each server, as its superuser."""
-        warehouse, sink = self._known()
-        return [
-            f"{server.name}: PGPASSWORD=$(cat {server.password_file}) psql -h {server.host} -p {server.port}"
-            f" -U {server.superuser} {database}"
-            for server, database in ((warehouse.server, warehouse.database), (sink, SINK_DATABASE))
-        ]
+        warehouse, _ = self._known()
+        return [_psql(warehouse.server, warehouse.database), *self.sink_sessions()]
+
+    def sink_sessions(self) -> list[str]:
+        """The same of the sink."""
+        return [_psql(self._sink(), SINK_DATABASE)]
 
     def log_file(self) -> Path:
         """Where the job's driver logs."""
@@ -336,16 +400,22 @@ class Demo:
 
     def ledger(self) -> dict[str, int]:
         """Events per DN by the generator's own account."""
-        totals, (warehouse, _) = self._booked(), self._known()
-        return {name: totals[name].total if name in totals else 0 for name, _ in warehouse.nodes()}
+        totals = self.booked()
+        return {name: totals[name].total if name in totals else 0 for name in self.lanes()}
+
+    def lanes(self) -> list[str]:
+        """The names of the lanes."""
+        warehouse, _ = self._known()
+        return [name for name, _ in warehouse.nodes()]
 
     def ledger_kinds(self) -> dict[str, int]:
         """Rows changed by kind."""
-        whole = sum(self._booked().values(), ledger.Events())
+        whole = sum(self.booked().values(), ledger.Events())
         kinds = (whole.inserted, whole.updated, whole.deleted, whole.key_changed)
         return dict(zip(("insert", "update", "delete", "key_change"), kinds, strict=True))
 
-    def _booked(self) -> Tally:
+    def booked(self) -> Tally:
+        """What the writers have booked."""
         warehouse, _ = self._known()
         with closing(warehouse.connect(autocommit=False)) as connection:
             return ledger.ledger_totals(connection)
@@ -357,30 +427,35 @@ class Demo:
 
     def verify(self) -> Comparison:
         """Compare the two tables row by row."""
-        warehouse, sink = self._known()
-        with (
-            closing(warehouse.connect(autocommit=False)) as source,
-            closing(sink.connect(SINK_DATABASE, autocommit=False)) as target,
-        ):
-            return compare(*open_pair(over(source), TABLE, over(target), TARGET))
+        with self.source_tables() as opened, closing(self._sink().connect(SINK_DATABASE, autocommit=False)) as target:
+            return compare(*open_pair(opened, TABLE, over(target), TARGET))
 
-    def _recording(self) -> int:
+    @contextmanager
+    def source_tables(self) -> Iterator[Opened]:
+        """What opens the source's tables for the comparison."""
+        warehouse, _ = self._known()
+        with closing(warehouse.connect(autocommit=False)) as source:
+            yield over(source)
+
+    def recording(self) -> int:
+        """How many lanes have begun."""
         try:
-            return len(
-                self._at_sink("SELECT 1 FROM slotkeeper_progress WHERE position <> '' AND registered ~ '^[1-9]'")
-            )
+            return len(self._at_sink(f"SELECT 1 FROM slotkeeper_progress WHERE {self.begun}"))
         except pg.DriverError:
             return 0  # the job has not made its tables yet
 
     def _at_sink(self, statement: str) -> list[tuple[object, ...]]:
-        _, sink = self._known()
-        with closing(sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+        with closing(self._sink().connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
             cursor.execute(statement)
             return cursor.fetchall()
 
+    def _sink(self) -> Server:
+        assert self.sink is not None
+        return self.sink
+
     def _known(self) -> tuple[Warehouse, Server]:
-        assert self.warehouse is not None and self.sink is not None
-        return self.warehouse, self.sink
+        assert self.warehouse is not None
+        return self.warehouse, self._sink()
 
     # -- ending ------------------------------------------------------------------------------------------------------
 
@@ -400,10 +475,14 @@ class Demo:
             except SlotkeeperError as error:
                 self._say(f"stopping the job: {error}")
             self.store.close()
+        self.end_source()
         self._opened.close()
         for server in self._servers:
             postgres.discard(server.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end_source(self) -> None:
+        """End a source that is none of the PostgreSQL servers."""
 
     def _quiet_threads(self) -> None:
         if self._janitor is not None:
@@ -413,6 +492,13 @@ class Demo:
         if self._writers is not None:
             for writer in self._writers.writers:
                 writer.stop()
+
+
+def _psql(server: Server, database: str) -> str:
+    return (
+        f"{server.name}: PGPASSWORD=$(cat {server.password_file}) psql -h {server.host} -p {server.port}"
+        f" -U {server.superuser} {database}"
+    )
 
 
 class _Janitor(threading.Thread):

@@ -23,6 +23,7 @@ pytest_plugins = [
     "tests.support.sqlite_pair.pair",
     "tests.support.doris_pair",
     "tests.support.hologres_pair",
+    "tests.support.mysql_pair",
     "tests.support.promised",
 ]
 

@@ -25,7 +25,7 @@ from typing import Annotated
 
 import typer
 
-from console import demos
+from console import demo_sources, demos
 from console.cli import completion, diagnostics, output, select
 from console.commands import demo_incident, demo_stop, watch
 from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
@@ -83,6 +83,12 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
+def _source(text: str) -> str:
+    if text not in demo_sources.KINDS:
+        raise typer.BadParameter(f"one of {', '.join(demo_sources.KINDS)}")
+    return text
+
+
 def _incidents() -> list[tuple[str, str]]:
     return [(demo_incident.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
 
@@ -92,6 +98,18 @@ SparkMaster = Annotated[
 ]
 SparkSecretFile = Annotated[
     Path | None, typer.Option(help="file with the secret of a spark:// cluster", autocompletion=completion.files)
+]
+
+
+WhichSource = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="KIND",
+        help="what to mirror: dws, which is a stand-in, or mysql, which is a MariaDB of this machine",
+        parser=_source,
+        autocompletion=lambda: list(demo_sources.KINDS),
+    ),
 ]
 
 
@@ -127,6 +145,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
+    source: WhichSource = "dws",
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
 
@@ -138,15 +157,23 @@ def demo(
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
     night = registry.named(incident) if incident else None
-    if night and keep:
-        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    _refuse_of_source(source, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
-    options = DemoOptions(rows or (demo_incident.ROWS if night else ROWS), dns, rate, seconds, seed, spark)
+    rows = rows or (demo_incident.ROWS if night else ROWS)
+    options = DemoOptions(rows, dns if source == "dws" else 1, rate, seconds, seed, spark, source=source)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
+
+
+def _refuse_of_source(source: str, keep: bool, night: Incident | None) -> None:
+    """Options that do not go together."""
+    if night and keep:
+        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    if night and source != "dws":
+        raise ConfigError(f"--incident and --source {source} do not go together", "the nights happen to the stand-in")
 
 
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
@@ -188,7 +215,7 @@ def _watch(run: Demo, turn: Callable[[], None]) -> None:
 
 def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) -> bool:
     """The ordinary demo; whether both tables are equal at its end."""
-    run = Demo(options, diagnostics.note)
+    run = demo_sources.KINDS[options.source](options, diagnostics.note)
     with demos.noted(run.folder, os.environ):
         verdict = _compared(run, options, headless, keep)
     _show(verdict, as_json)
@@ -374,7 +401,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "latency_ms": {"p50": latency.p50 if latency else None, "p99": latency.p99 if latency else None},
         "spark": {**run.spark, "tasks_started": report.tasks_started if report else None},
         "seed": run.options.seed,
-        "source": "stand-in for the DWS binlog surface, not a DWS",
+        "source": run.note,
     }
 
 
@@ -393,7 +420,8 @@ def _say_how_to_attach(run: Demo) -> None:
     for line in run.sessions():
         diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
-    diagnostics.note(f"a mirror of your own: {_invitation(run)}")
+    if run.options.source == "dws":
+        diagnostics.note(f"a mirror of your own: {_invitation(run)}")
     diagnostics.note("end all of it: slotkeeper demo stop")
 
 

@@ -13,11 +13,12 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from core.config import keys, tls
+from core.config import keys, pace, tls
 from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from core.config.keys import KindKeys
 from core.config.keys_binlog import BINLOG
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from core.config.keys_sync import SYNC
 from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
@@ -144,15 +145,12 @@ def _job(
 ) -> JobSpec:
     _misplaced(reading, path, raw)
     given: Mapping[str, Any] = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
-    for kind, known in (("source", sources), ("sink", sinks)):
-        if given[kind] not in known:
-            names = ", ".join(known) or "none"
-            raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
-    binlog = _binlog(reading, path, raw)
-    source, sink = sources[given["source"]], sinks[given["sink"]]
+    _refuse_unknown(reading, path, given, sources, sinks)
+    binlog, source, sink = _binlog(reading, path, raw), sources[given["source"]], sinks[given["sink"]]
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
+    sync, options = pace.read(reading, path, raw, source.dialect, options)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
@@ -169,11 +167,25 @@ def _job(
         environment=source.environment,
         binlog=binlog,
         sink_options=options,
+        sync=sync,
         retry=_retry(reading, path, raw),
         spark=_spark(reading, path, raw.get("spark", {})),
         store=None if store is sink else store.endpoint,
         store_kind="" if store is sink else store.kind,
     )
+
+
+def _refuse_unknown(
+    reading: Reading,
+    path: Path,
+    given: Mapping[str, Any],
+    sources: Mapping[str, SourceEntry],
+    sinks: Mapping[str, SinkEntry],
+) -> None:
+    for kind, known in (("source", sources), ("sink", sinks)):
+        if given[kind] not in known:
+            names = ", ".join(known) or "none"
+            raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
 
 
 _AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
@@ -215,7 +227,7 @@ def _misplaced(reading: Reading, path: Path, raw: Table) -> None:
     if isinstance(raw.get("sink"), dict):
         what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
         raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
-    homes = {"binlog": BINLOG, "sink_options": SINK_OPTIONS, "retry": keys.RETRY, "spark": keys.SPARK}
+    homes = {"binlog": BINLOG, "sink_options": SINK_OPTIONS, "sync": SYNC, "retry": keys.RETRY, "spark": keys.SPARK}
     for name in raw:
         if name in keys.JOB or name in homes or name == "channels":
             continue

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.config import values
+from core.config import canal, values
 from core.config.values import Reader
 from core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
 from core.domain.tls import MODES, SAFEST
@@ -136,6 +136,8 @@ class KindKeys:
 
     keys: Section
     endpoint: Callable[[Mapping[str, Any]], dict[str, Any]]
+    paced: bool = False
+    """Whether a job of such a source has a table `sync`, of which its steps are made."""
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,8 +145,26 @@ def _server(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in names} | {"connect_timeout_ms": given["connect_timeout"]}
 
 
+def _mysql(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("host", "port", "user")
+    return {name: given[name] for name in names} | {"database": "", "connect_timeout_ms": given["connect_timeout"]}
+
+
 SERVER = KindKeys(section(*_SERVER), _server)
-DIALECTS = {"dws": SERVER}
+MYSQL = KindKeys(
+    section(
+        Key("host", "host name or address", values.host, REQUIRED),
+        Key("port", "its port", values.whole(1, 65_535), 3306),
+        *(one for one in _SERVER if one.name not in ("host", "port", "database")),
+        *(
+            Key(snake(name), meaning, documented=name, tested="", because=because)
+            for name, meaning, because in canal.KEYS
+        ),
+    ),
+    _mysql,
+    paced=True,
+)
+DIALECTS = {"dws": SERVER, "mysql": MYSQL}
 """The kinds of source, by the names that `core.sources.registry` has too."""
 _PASSWORD = tuple(one for one in _SERVER if one.name.startswith("password_"))
 _CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
@@ -185,7 +205,7 @@ SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS, "hologres": SER
 """The kinds of sink, by the names that `core.sinks.registry` has too."""
 
 SOURCE = section(
-    Key("dialect", "what kind of source", values.one_of(DIALECTS, later=("hologres", "mysql")), REQUIRED),
+    Key("dialect", "what kind of source", values.one_of(DIALECTS, later=("hologres",)), REQUIRED),
     *_SERVER,
     Key("environment", "a label that screens show, such as PROD", values.text(16)),
 )

@@ -36,6 +36,16 @@ class BinlogOptions:
     binlog_ignore_update_before: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """How a binlog is cut into steps, with the documented defaults (Doris, "Binlog Load"); bytes are of events."""
+
+    sync_commit_interval_second: int = 10
+    min_sync_commit_size: int = 10_000
+    min_bytes_sync_commit: int = 15 << 20
+    max_bytes_sync_commit: int = 64 << 20
+
+
 UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")
 UPDATE_MODES = ("update", "copy_update", "update_auto")
 """The documented write modes: those that insert or update, and those that update what is there."""
@@ -144,6 +154,7 @@ class JobSpec:
     environment: str = ""
     binlog: BinlogOptions = field(default_factory=BinlogOptions)
     sink_options: SinkOptions = field(default_factory=SinkOptions)
+    sync: SyncOptions = field(default_factory=SyncOptions)
     retry: RetryOptions = field(default_factory=RetryOptions)
     spark: SparkOptions = field(default_factory=SparkOptions)
     store: Endpoint | None = None

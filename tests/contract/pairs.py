@@ -31,6 +31,7 @@ from core.sources import registry as sources
 from tests.support.doris_pair import DorisPair
 from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mysql_pair import MysqlPair
 from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
@@ -104,7 +105,7 @@ def _written(origin: Origin, *changes: Change) -> None:
                 writing.put(TABLE, id=key, v=value)
 
 
-FIRST, SECOND, KEEPS, DORIS, HOLOGRES = "first", "second", "keeps", "doris", "hologres"
+FIRST, SECOND, KEEPS, DORIS, HOLOGRES, MYSQL = "first", "second", "keeps", "doris", "hologres", "mysql"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -123,6 +124,9 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == HOLOGRES:
         to: HologresPair = request.getfixturevalue("hologres_pair")
         return Pair(to.mirror, to.write)
+    if request.param == MYSQL:
+        other: MysqlPair = request.getfixturevalue("mysql_pair")
+        return Pair(other.mirror, other.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 
 
