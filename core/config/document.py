@@ -10,15 +10,18 @@ from core.config import keys
 from core.config.keys import REQUIRED, Key, Section
 from core.config.keys_alerts import ALERTS
 from core.config.keys_binlog import BINLOG
+from core.config.keys_hologres import HOLOGRES
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.values import show_duration
 
+HOLOGRES_TITLE = "[jobs.X.binlog] of a hologres source"
 TABLES: tuple[tuple[str, Section], ...] = (
     ("[sources.X]", keys.SOURCE),
     ("[sinks.X]", keys.SINK),
     ("[jobs.X]", keys.JOB),
     ("[[jobs.X.channels]]", keys.CHANNEL),
     ("[jobs.X.binlog]", BINLOG),
+    (HOLOGRES_TITLE, HOLOGRES),
     ("[jobs.X.sink_options]", SINK_OPTIONS),
     ("[jobs.X.retry]", keys.RETRY),
     ("[jobs.X.spark]", keys.SPARK),
@@ -32,8 +35,8 @@ TABLES: tuple[tuple[str, Section], ...] = (
 _INTRODUCTION = """\
 # Parameters
 
-Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`, `keys_alerts.py`) and compared with it by
-a test.
+Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_hologres.py`, `keys_sink.py`, `keys_alerts.py`) and
+compared with it by a test.
 
 - Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
 - Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
