@@ -1,4 +1,4 @@
-"""The demo: an embedded warehouse (a stand-in for a DWS) and a sink server, one real job, writers, and the verdict.
+"""The demo: an embedded stand-in (for a DWS or a Hologres) and a sink server, one real job, writers, and the verdict.
 
 The job is started through the same supervisor that users get. Next door: `console.commands.demo` is the command and
 shows what is told here; `core.embedded` has servers, stand-in and workload; `core.verify` compares at the end.
@@ -30,6 +30,7 @@ from core.domain.job_view import JobView
 from core.drivers import pg
 from core.drivers.pg_table.reader import over
 from core.embedded import ledger, orders, postgres, workload
+from core.embedded.hologres.instance import Hologres
 from core.embedded.incidents.record import Answer, World
 from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
@@ -56,9 +57,9 @@ ROWS = 120_000
 CATCH_UP_SECONDS = 120.0
 
 _CONFIG = """\
-# Written by `slotkeeper demo`; the source is a stand-in for a DWS, not a DWS.
-[sources.dws1]
-dialect = "dws"
+# Written by `slotkeeper demo`; the source is a {label}.
+[sources.{name}]
+dialect = "{dialect}"
 host = "{source.host}"
 port = {source.port}
 database = "{source.database}"
@@ -77,7 +78,7 @@ password_file = "{sink.password.ref}"
 sslmode = "disable"
 
 [jobs.{job}]
-source = "dws1"
+source = "{name}"
 sink = "mart"
 start = "initial"
 
@@ -103,6 +104,15 @@ dir = "{state}"
 {alerts}"""
 
 
+DWS, HOLOGRES = "dws", "hologres"
+SOURCES = {DWS: "dws1", HOLOGRES: "holo1"}
+"""The kinds of source that a demo can have, and what it calls them."""
+LABELS = {
+    DWS: "stand-in for the DWS binlog surface, not a DWS",
+    HOLOGRES: "stand-in for a Hologres read by SQL, not a Hologres",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
     """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
@@ -119,12 +129,16 @@ class DemoOptions:
     spark: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
+    source: str = DWS
 
 
 def configuration(source: Endpoint, sink: Endpoint, state: Path, options: DemoOptions) -> str:
     """The text of the demo's configuration over these two servers."""
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
+        name=SOURCES[options.source],
+        dialect=options.source,
+        label=LABELS[options.source],
         source=source,
         sink=sink,
         job=JOB,
@@ -157,7 +171,7 @@ class Demo:
         self._writers: Workload | None = None
         self._janitor: _Janitor | None = None
         self.marker: Marker | None = None
-        self.warehouse: Warehouse | None = None
+        self.warehouse: Warehouse | Hologres | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
         self.store: Store | None = None
@@ -175,12 +189,10 @@ class Demo:
             for one in starting:
                 self._servers.append(one.result())
         source, self.sink = self._servers
-        self.warehouse = Warehouse.install(source, self.options.dns)
-        workload.create(self.warehouse)
         sink_password = self._make_sink(self.sink)
-        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
-        with closing(self.warehouse.connect()) as connection:
-            orders.load(connection, self.options.rows, self.options.seed)
+        places = "shards" if self.options.source == HOLOGRES else "DNs"
+        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} {places}")
+        self.warehouse = self._hologres(source) if self.options.source == HOLOGRES else self._dws(source)
         if self.options.small_disk:
             self._opened.enter_context(small_disk(self._state.parent))
         sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
@@ -188,6 +200,23 @@ class Demo:
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
+
+    def _dws(self, server: Server) -> Warehouse:
+        made = Warehouse.install(server, self.options.dns)
+        workload.create(made)
+        with closing(made.connect()) as connection:
+            orders.load(connection, self.options.rows, self.options.seed)
+        return made
+
+    def _hologres(self, server: Server) -> Hologres:
+        made = Hologres.install(server, self.options.dns)
+        self._opened.callback(made.close)
+        made.create_table(TABLE, orders.DDL_COLUMNS, orders.KEY, orders.DISTRIBUTE_BY, binlog=False)
+        with closing(made.connect()) as connection:
+            ledger.create(connection)
+            orders.load(connection, self.options.rows, self.options.seed)
+        made.set_property(TABLE, "binlog.level", "replica")
+        return made
 
     @property
     def config(self) -> Path:
@@ -197,6 +226,7 @@ class Demo:
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
         warehouse, sink = self._known()
+        assert isinstance(warehouse, Warehouse), "incidents are those of a DWS"
         return World(
             warehouse,
             sink,
@@ -366,9 +396,8 @@ class Demo:
 
     def _recording(self) -> int:
         try:
-            return len(
-                self._at_sink("SELECT 1 FROM slotkeeper_progress WHERE position <> '' AND registered ~ '^[1-9]'")
-            )
+            registered = " AND registered ~ '^[1-9]'" if self.options.source == DWS else ""
+            return len(self._at_sink(f"SELECT 1 FROM slotkeeper_progress WHERE position <> ''{registered}"))
         except pg.DriverError:
             return 0  # the job has not made its tables yet
 
@@ -378,7 +407,7 @@ class Demo:
             cursor.execute(statement)
             return cursor.fetchall()
 
-    def _known(self) -> tuple[Warehouse, Server]:
+    def _known(self) -> tuple[Warehouse | Hologres, Server]:
         assert self.warehouse is not None and self.sink is not None
         return self.warehouse, self.sink
 
@@ -416,9 +445,9 @@ class Demo:
 
 
 class _Janitor(threading.Thread):
-    """Purges what every slot has passed, as a DWS does by itself."""
+    """Purges what every slot has passed, or what is past its TTL, as the source does by itself."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse | Hologres) -> None:
         super().__init__(name="janitor", daemon=True)
         self._warehouse = warehouse
         self._stop_asked = threading.Event()

@@ -28,7 +28,7 @@ import typer
 from console import demos
 from console.cli import completion, diagnostics, output, select
 from console.commands import demo_incident, demo_stop, watch
-from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
+from console.demo import CATCH_UP_SECONDS, DWS, JOB, LABELS, ROWS, SOURCES, Demo, DemoOptions
 from console.tui import startup
 from console.views import demo_result
 from core.config import handover, values
@@ -58,6 +58,10 @@ def _rate(text: str) -> float:
         return float(text.removesuffix("/s"))
     except ValueError:
         raise typer.BadParameter("a number of changes a second, such as 400/s") from None
+
+
+def _source(text: str) -> str:
+    return str(_read(values.choice(*SOURCES), text))
 
 
 def _master(text: str) -> str:
@@ -119,11 +123,14 @@ def demo(
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
     ] = None,
-    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse")] = 4,
+    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse, or shards")] = 4,
     rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
     spark_master: SparkMaster = "local[4]",
     spark_secret_file: SparkSecretFile = None,
+    source: Annotated[
+        str, typer.Option("--source", metavar="KIND", parser=_source, help="stand-in to read: dws or hologres")
+    ] = DWS,
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
@@ -140,11 +147,17 @@ def demo(
     night = registry.named(incident) if incident else None
     if night and keep:
         raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    if source != DWS and (keep or incident):
+        raise ConfigError(
+            f"--source {source} goes without --keep and --incident",
+            "its stand-in ends with this process, and incidents are those of a DWS",
+        )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
-    options = DemoOptions(rows or (demo_incident.ROWS if night else ROWS), dns, rate, seconds, seed, spark)
+    there = rows or (demo_incident.ROWS if night else ROWS)
+    options = DemoOptions(there, dns, rate, seconds, seed, spark, source=source)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
 
@@ -385,7 +398,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "latency_ms": {"p50": latency.p50 if latency else None, "p99": latency.p99 if latency else None},
         "spark": {**run.spark, "tasks_started": report.tasks_started if report else None},
         "seed": run.options.seed,
-        "source": "stand-in for the DWS binlog surface, not a DWS",
+        "source": LABELS[run.options.source],
     }
 
 
@@ -411,7 +424,7 @@ def _say_how_to_attach(run: Demo) -> None:
 def _invitation(run: Demo) -> str:
     """What is typed for another mirror between the same servers."""
     assert run.loaded is not None
-    source, sink = run.loaded.sources["dws1"].endpoint, run.loaded.sinks["mart"].endpoint
+    source, sink = run.loaded.sources[SOURCES[run.options.source]].endpoint, run.loaded.sinks["mart"].endpoint
     words = [
         f"slotkeeper init --{name} {one.user}@{one.host}:{one.port}/{one.database}"
         f" --{name}-password-file {typed(one.password.ref)}"
