@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.support.mirror",
     "tests.support.sqlite_pair.pair",
     "tests.support.doris_pair",
+    "tests.support.hologres",
     "tests.support.promised",
 ]
 

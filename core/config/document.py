@@ -10,18 +10,16 @@ from core.config import keys
 from core.config.keys import REQUIRED, Key, Section
 from core.config.keys_alerts import ALERTS
 from core.config.keys_binlog import BINLOG
-from core.config.keys_hologres import HOLOGRES
+from core.config.keys_hologres import HOLOGRES, OWN
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.values import show_duration
 
-HOLOGRES_TITLE = "[jobs.X.binlog] of a hologres source"
 TABLES: tuple[tuple[str, Section], ...] = (
     ("[sources.X]", keys.SOURCE),
     ("[sinks.X]", keys.SINK),
     ("[jobs.X]", keys.JOB),
     ("[[jobs.X.channels]]", keys.CHANNEL),
     ("[jobs.X.binlog]", BINLOG),
-    (HOLOGRES_TITLE, HOLOGRES),
     ("[jobs.X.sink_options]", SINK_OPTIONS),
     ("[jobs.X.retry]", keys.RETRY),
     ("[jobs.X.spark]", keys.SPARK),
@@ -61,6 +59,12 @@ _LINE = """
 _DORIS = (
     "A sink of kind `doris` has `host`, `user` and its password, and in the place of the other keys of a server:\n\n"
 )
+_HOLOGRES = (
+    "### `[jobs.X.binlog]` of a hologres source\n",
+    "Of the keys above it has "
+    + ", ".join(f"`{name}`" for name in HOLOGRES if name not in OWN)
+    + "; and those of its own client and connector:\n",
+)
 _MORE = {
     "[sinks.X]": (
         _DORIS
@@ -85,6 +89,8 @@ def page() -> str:
         parts.append(f"## `{title}`\n")
         parts.append(_table(section) if section else "Nothing can be set here yet.\n")
         parts.extend(_MORE.get(title, ()))
+        if section is BINLOG:
+            parts += [*_HOLOGRES, _table(OWN)]
     parts.append("## Names of the sink connector's 2.x\n")
     parts.append("Refused; what to write for each:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))

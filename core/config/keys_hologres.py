@@ -12,7 +12,6 @@ from core.config.keys import Key, Section, section, vendor
 from core.config.keys_binlog import BINLOG
 
 _TESTS = "tests/integration/test_hologres_parameters.py"
-_CONFIG = "tests/unit/config/test_hologres_keys.py"
 _SHARED = (
     "binlog",
     "binlog_slot_name",
@@ -28,8 +27,7 @@ _SHARED = (
 )
 START_MODES = ("initial", "earliest_offset", "timestamp")
 
-HOLOGRES: Section = section(
-    *(BINLOG[name] for name in _SHARED),
+OWN: Section = section(
     vendor(
         "binlogReadBatchSize", "binlog records read in a page", values.whole(1, 1_000_000), 1_024, _TESTS, "records"
     ),
@@ -60,7 +58,7 @@ HOLOGRES: Section = section(
         " `start_time`; the same as the job's `start`, set one of them",
         values.choice(*START_MODES),
         None,
-        _CONFIG,
+        _TESTS,
     ),
     vendor(
         "startTime",
@@ -68,7 +66,7 @@ HOLOGRES: Section = section(
         " one of them",
         values.start_time,
         None,
-        _CONFIG,
+        _TESTS,
     ),
     vendor(
         "startLsn",
@@ -76,14 +74,14 @@ HOLOGRES: Section = section(
         " with `start_time`, where Hologres itself lets the LSN win",
         values.start_lsn,
         None,
-        _CONFIG,
+        _TESTS,
     ),
     vendor(
         "cdcMode",
         "each record takes effect as what it is; false, which appends every image as a row, is refused",
         values.only_true,
         True,
-        _CONFIG,
+        _TESTS,
     ),
     Key(
         "binlog_visibility_lag",
@@ -95,3 +93,6 @@ HOLOGRES: Section = section(
         tested=_TESTS,
     ),
 )
+"""Those that no other source has."""
+HOLOGRES: Section = {name: BINLOG[name] for name in _SHARED} | dict(OWN)
+"""All of them."""

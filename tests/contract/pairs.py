@@ -29,6 +29,7 @@ from core.ports.table import TableSession
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from tests.support.doris_pair import DorisPair
+from tests.support.hologres import HoloPair
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
@@ -103,7 +104,7 @@ def _written(origin: Origin, *changes: Change) -> None:
                 writing.put(TABLE, id=key, v=value)
 
 
-FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
+FIRST, SECOND, KEEPS, DORIS, HOLOGRES = "first", "second", "keeps", "doris", "hologres"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -119,6 +120,9 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == DORIS:
         made: DorisPair = request.getfixturevalue("doris_pair")
         return Pair(made.mirror, made.write)
+    if request.param == HOLOGRES:
+        read: HoloPair = request.getfixturevalue("holo_pair")
+        return Pair(read.mirror, read.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 
 
