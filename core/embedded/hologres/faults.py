@@ -23,6 +23,8 @@ class Faults:
         self._armed: Counter[Fault] = Counter()
         self._hanging: dict[int, threading.Event] = {}
         self.met: Counter[Fault] = Counter()
+        self.pages = 0
+        """How many pages were asked for."""
         self.ended = threading.Event()
 
     def arm(self, fault: Fault, times: int = 1) -> None:

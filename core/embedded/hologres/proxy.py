@@ -118,8 +118,10 @@ class _Line:
         found = _SHARD.search(text)
         if found:
             self._faults.wait(int(found[1] or found[2]))
+        page = bool(_PAGE.search(text))
+        self._faults.pages += page
         # nothing is under way when a client asks: its answer begins with a message
-        self._watched = self._faults.armed() and bool(_PAGE.search(text))
+        self._watched = page and self._faults.armed()
         return routed(text).encode()
 
     def back(self) -> None:
