@@ -31,10 +31,8 @@ def test_killed_workers_lose_nothing_and_double_nothing(holo_pair: HoloPair, cou
         if mirror.error is not None:
             raise mirror.error
         if not kills.hit.is_set():
-            hologres_keys = chance.sample(range(1, 90), chance.randint(1, 12))
-            holo_pair.write(
-                *((key, None if chance.random() < 0.3 else chance.randrange(1_000)) for key in hologres_keys)
-            )
+            some = chance.sample(range(1, 90), chance.randint(1, 12))
+            holo_pair.write(*((key, None if chance.random() < 0.3 else chance.randrange(1_000)) for key in some))
         return kills.hit.wait(0.05)
 
     for turn in range(count):
