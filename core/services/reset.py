@@ -101,6 +101,7 @@ def reset_context(
             pause=time.sleep,
             new_id=partial(_new_id, clock),
             steal=steal,
+            apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
         )
 
