@@ -145,13 +145,7 @@ def demo(
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
     night = registry.named(incident) if incident else None
-    if night and keep:
-        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
-    if source != DWS and (keep or incident):
-        raise ConfigError(
-            f"--source {source} goes without --keep and --incident",
-            "its stand-in ends with this process, and incidents are those of a DWS",
-        )
+    _refuse_together(source, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
@@ -160,6 +154,14 @@ def demo(
     options = DemoOptions(there, dns, rate, seconds, seed, spark, source=source)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
+
+
+def _refuse_together(source: str, keep: bool, night: Incident | None) -> None:
+    if night and keep:
+        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    if source != DWS and (keep or night):
+        why = "its stand-in ends with this process, and incidents are those of a DWS"
+        raise ConfigError(f"--source {source} goes without --keep and --incident", why)
 
 
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:

@@ -145,22 +145,18 @@ def _job(
     sources: Mapping[str, SourceEntry],
     sinks: Mapping[str, SinkEntry],
 ) -> JobSpec:
-    dialect = _dialect(raw, sources)
-    _misplaced(reading, path, raw, BINLOG_OF.get(dialect, BINLOG))
+    _misplaced(reading, path, raw, _binlog_keys(raw, sources))
     given: Mapping[str, Any] = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
     for kind, known in (("source", sources), ("sink", sinks)):
         if given[kind] not in known:
             names = ", ".join(known) or "none"
             raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
-    binlog = _binlog(reading, path, raw, dialect)
     source, sink = sources[given["source"]], sinks[given["sink"]]
+    binlog = _binlog(reading, path, raw, source.dialect)
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     _agree(reading, path, given, binlog, channels, options)
-    if given["start"] == StartKind.EARLIEST.value and dialect not in EARLIEST:
-        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
-        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
     return JobSpec(
@@ -189,10 +185,17 @@ EARLIEST = frozenset({"hologres"})
 """Kinds of source whose binlog is recorded whether anybody reads it or not."""
 
 
-def _dialect(raw: Table, sources: Mapping[str, SourceEntry]) -> str:
-    """The kind of a job's source; "" where it names none, which is told later."""
+def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> keys.Section:
+    """The keys of the job's kind of source; those of a DWS where it names no source, which is told later."""
     name = raw.get("source")
-    return sources[name].dialect if isinstance(name, str) and name in sources else ""
+    dialect = sources[name].dialect if isinstance(name, str) and name in sources else ""
+    return BINLOG_OF.get(dialect, BINLOG)
+
+
+def _refuse_earliest(reading: Reading, path: Path, raw: Table, dialect: str) -> None:
+    if raw.get("start") == StartKind.EARLIEST.value and dialect not in EARLIEST:
+        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
+        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
 
 
 _AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
@@ -323,6 +326,7 @@ def _options(
 
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
     section = BINLOG_OF.get(dialect, BINLOG)
+    _refuse_earliest(reading, path, raw, dialect)
     options = _options(reading, path, raw, "binlog", section, BinlogOptions)
     if section is HOLOGRES:
         tries = as_table(reading, (*path, "binlog"), raw.get("binlog", {})).get("retry_count", 3)
