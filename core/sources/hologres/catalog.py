@@ -76,6 +76,11 @@ class TableState:
         return max(1, (self.now_us - self.margin_us) // every_us * every_us)
 
 
+def gone(error: SlotkeeperError) -> bool:
+    """Whether an error says that there is no such table, or no such schema."""
+    return error.code in ("42P01", "3F000")
+
+
 def shard_of(number: int) -> Shard:
     """A shard by its id; `Shard.node_id` counts from 1, because 0 is no DN's elsewhere."""
     return Shard(f"shard_{number}", number + 1)
@@ -93,15 +98,9 @@ def parts(table: str) -> dict[str, str]:
 
 
 def read_table(session: HoloSession, table: str) -> TableState:
-    """A table as it is now; Refused where there is none, or none with a key."""
-    names = parts(table)
-    try:
-        rows = session.rows("table", {"table": table})
-    except SlotkeeperError as error:
-        if error.code not in ("42P01", "3F000"):
-            raise
-        raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
-    properties = {str(key): str(value) for key, value in session.rows("properties", names)}
+    """A table as it is now; SCHEMA CHANGED where there is none, Refused where it has no key."""
+    rows = session.rows("table", {"table": table})
+    properties = {str(key): str(value) for key, value in session.rows("properties", parts(table))}
     oid, database, now_us, spelled, types, required, numbers, constrained = rows[0]
     columns = tuple(
         Column(name, kind, bool(needed), number=number)

@@ -45,7 +45,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if refused_login.refusal(code, text):
         return AccessRefused(message, refused_login.cure(text), code, "source")
     lower = text.lower()
-    if code == "42P01" or any(words in lower for words in CHANGED):
+    if code in ("42P01", "3F000") or any(words in lower for words in CHANGED):
         hint = "the table is gone, renamed or changed"
         return Trouble(message, hint, code, "source", name=TroubleName.SCHEMA_CHANGED)
     if any(words in lower for words in REBUILT):

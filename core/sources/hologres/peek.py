@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from core.domain.peek import ChangeRow, Filter, Range, Searched
 from core.domain.position import Position
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
+from core.errors import Refused, SlotkeeperError
 from core.sources.hologres import catalog
 from core.sources.hologres.changes import Change, Left
 from core.sources.hologres.pages import Pages, Stretch
@@ -30,7 +31,12 @@ class HoloPeek:
 
     def identity(self, table: str) -> TableIdentity:
         """The table's columns and key."""
-        return catalog.read_table(self.session, table).identity
+        try:
+            return catalog.read_table(self.session, table).identity
+        except SlotkeeperError as error:
+            if not catalog.gone(error):
+                raise
+            raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
 
     def nodes(self, table: str) -> dict[str, int]:
         """The shards: id by name."""

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from core.domain.ttl import Ttl
-from core.errors import Refused
+from core.errors import SlotkeeperError
 from core.ports.source import SlotCalls
 from core.sources.hologres import catalog
 from core.sources.hologres.session import HoloSession
@@ -55,7 +55,9 @@ class HoloViewer:
         """binlog.ttl; None where there is no such table."""
         try:
             state = catalog.read_table(self.session, table)
-        except Refused:
+        except SlotkeeperError as error:
+            if not catalog.gone(error):
+                raise
             return None
         return Ttl(state.ttl, "binlog.ttl" not in state.properties, by_record=True)
 
