@@ -7,6 +7,7 @@ the Binlog table". sqlglot finds the words of a statement, nothing here parses o
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from sqlglot import tokenize
 from sqlglot.errors import SqlglotError
@@ -18,6 +19,7 @@ _OWN = frozenset({"hologres", "pg_catalog", "information_schema", "hg_standin", 
 _GUC = re.compile(r"^\s*SET\s+(?:SESSION\s+)?hg_experimental_generate_binlog\b", re.IGNORECASE)
 
 
+@lru_cache(4_096)
 def routed(statement: str) -> str:
     """The statement as PostgreSQL is asked it.
 
