@@ -7,6 +7,7 @@ from core.config.check import Reading, Table, dotted
 from core.config.keys_hologres import HOLOGRES
 from core.config.lines import Path
 from core.config.values import BadValue
+from core.domain.starting import EVERY_DN
 from core.domain.text import safe
 
 
@@ -24,7 +25,7 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
         raise reading.error(here, what, "keep one of them")
     mode, given = below.get("binlog_start_up_mode"), {name: below.pop(name) for name in named}
     read = {name: _value(reading, (*path, "binlog", name), HOLOGRES[name], value) for name, value in given.items()}
-    place = read.get("start_time") or read.get("start_lsn")
+    place = read.get("start_time") or _earliest(read.get("start_lsn"))
     if mode == "timestamp" and "start_time" not in read:
         raise reading.error(here, f'{dotted(here)} = "timestamp" needs start_time', "set start_time, or another mode")
     if mode is not None and place and not (mode == "timestamp" and "start_time" in read):
@@ -40,3 +41,8 @@ def _value(reading: Reading, path: Path, key: keys.Key, value: object) -> str:
         return str(key.read(value))
     except BadValue as error:
         raise reading.error(path, f"{dotted(path)} {error}") from None
+
+
+def _earliest(lsn: str | None) -> str | None:
+    """Behind LSN 0 of all shards is what they still have, as the vendor's example means it."""
+    return "earliest" if lsn == f"{EVERY_DN}=0" else lsn

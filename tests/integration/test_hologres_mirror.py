@@ -14,6 +14,7 @@ from core.embedded import ledger, orders, workload
 from core.embedded.hologres.instance import Hologres
 from core.embedded.writers import Writer
 from core.errors import Refused, Trouble, TroubleName
+from core.sources.hologres.catalog import shard_of
 from core.sources.hologres.position import POSITIONS
 from tests.support.hologres import TABLE, TARGET, HoloPair, MakeHologres, job_over
 from tests.support.mirror import MakeMirror
@@ -112,18 +113,22 @@ def test_it_starts_at_the_earliest_record_or_at_the_newest(holo_pair: HoloPair, 
 
 def test_it_starts_behind_an_lsn_of_each_shard_or_at_a_time(holo_pair: HoloPair, make_mirror: MakeMirror) -> None:
     hologres = holo_pair.hologres
-    first, second = holo_pair.keys_on(holo_pair.connection().source(holo_pair.mirror.job).nodes()[1], 2)
-    for key in (first, second):
-        holo_pair.write((key, key))
-    (_, lsn, _), _ = hologres.log(TABLE)
     target(holo_pair)
-    assert begun(holo_pair, f"shard_0=0, shard_1={lsn}, shard_2=0, shard_3=0") == sorted([second, 99])
+    holo_pair.write(*((key, key) for key in range(1, 41)))
+    log = f'hg_log."{TABLE}"'
+    newest = dict(hologres.rows(f"SELECT hg_shard_id, max(hg_binlog_lsn) FROM {log} GROUP BY 1"))
+    first, second = holo_pair.keys_on(shard_of(1), 2)
+    shown = f"SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM {log} WHERE hg_shard_id = 1 AND id = "
+    ((newest[1], _),) = hologres.rows(f"{shown}{first}")
+    behind = [key for key in holo_pair.keys_on(shard_of(1), 50) if first < key <= 40]
+    assert begun(holo_pair, ", ".join(f"shard_{n}={lsn}" for n, lsn in newest.items())) == [*behind, 99]
     holo_pair.write((99, None))
     other = HoloPair(hologres, job_over(hologres, make_mirror))
     target(other)
-    ((us,), *_) = hologres.rows(f'SELECT hg_binlog_timestamp_us FROM hg_log."{TABLE}" WHERE hg_binlog_lsn > {lsn}')
+    ((_, us),) = hologres.rows(f"{shown}{second}")
     at = datetime.fromtimestamp(int(us) / 1_000_000, timezone.utc).isoformat()
-    assert begun(other, at) == sorted([second, 99])
+    statement = f"SELECT id FROM {log} WHERE hg_binlog_timestamp_us >= {us} AND hg_binlog_event_type = 5 AND id <> 99"
+    assert begun(other, at) == sorted([int(row[0]) for row in hologres.rows(statement)] + [99])
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_retry_count_counts_the_first_try_and_begins_anew_after_a_success(holo_p
     ("lines", "start"),
     [
         ('binlog_start_up_mode = "earliest_offset"', "earliest"),
-        ("start_lsn = 0", "all=0"),
+        ("start_lsn = 7", "all=7"),
         ('start_time = "2001-01-01 00:00:00"', "2001-01-01 00:00:00+00:00"),
         ("cdc_mode = true", "initial"),
     ],

@@ -67,13 +67,6 @@ SELECT hg_binlog_lsn, hg_binlog_timestamp_us
 FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
 ORDER BY hg_binlog_lsn LIMIT 1 OFFSET {skipped}
 
--- name: any
--- Whether a range has one record of these types.
-SELECT hg_binlog_lsn
-FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
-  AND hg_binlog_event_type NOT IN ({without})
-ORDER BY hg_binlog_lsn LIMIT 1
-
 -- name: count
 -- The records of a range by type.
 SELECT hg_binlog_event_type, count(hg_binlog_lsn), min(hg_binlog_lsn), min(hg_binlog_timestamp_us)

@@ -50,6 +50,7 @@ def test_its_fields_have_the_defaults_of_its_keys() -> None:
         ('binlog_start_up_mode = "earliest_offset"', "earliest"),
         ('start_time = "2026-01-02 03:04:05"', "2026-01-02 03:04:05+00:00"),
         ('binlog_start_up_mode = "timestamp"\nstart_time = "2026-01-02 03:04:05+08:00"', "2026-01-02 03:04:05+08:00"),
+        ("start_lsn = 0", "earliest"),
         ("start_lsn = 10516", "all=10516"),
         ('start_lsn = "10516"', "all=10516"),
         ('start_lsn = "shard_0=7, shard_1=9"', "shard_0=7, shard_1=9"),
