@@ -78,7 +78,7 @@ class HoloPosition(Position):
         'BEFORE'
         """
         if isinstance(other, Oldest):
-            return Order(-other.order(self).value)
+            return Order.BEFORE if other.order(self) is Order.AFTER else Order.SAME
         there = ours(other)
         if not (self.empty or there.empty) and self.lsn != there.lsn:
             return Order.BEFORE if self.lsn < there.lsn else Order.AFTER
