@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType
 BINLOG = frozenset({"hg_binlog_lsn", "hg_binlog_event_type", "hg_binlog_timestamp_us"})
 HIDDEN = frozenset({"hg_shard_id"})
 _OWN = frozenset({"hologres", "pg_catalog", "information_schema", "hg_standin", "hg_log", "hg_base"})
+_CURSOR = re.compile(r"^\s*DECLARE\s+\w+\s+[\w\s]*?CURSOR\s+FOR\s+", re.IGNORECASE)
 _GUC = re.compile(r"^\s*SET\s+(?:SESSION\s+)?hg_experimental_generate_binlog\b", re.IGNORECASE)
 
 
@@ -34,6 +35,9 @@ def routed(statement: str) -> str:
     """
     if "hg_" not in statement:
         return statement
+    cursor = _CURSOR.match(statement)  # sqlglot takes such a statement for one word
+    if cursor:
+        return cursor[0] + routed(statement[cursor.end() :])
     if _GUC.match(statement):
         return _GUC.sub("SET hg_standin.generate_binlog", statement)
     try:

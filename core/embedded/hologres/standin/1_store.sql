@@ -39,15 +39,15 @@ DECLARE
     at int := 0;
 BEGIN
     WHILE at + 4 <= size LOOP
-        k := get_byte(bytes, at)::bigint | get_byte(bytes, at + 1)::bigint << 8 | get_byte(bytes, at + 2)::bigint << 16
-             | get_byte(bytes, at + 3)::bigint << 24;
+        k := get_byte(bytes, at)::bigint | (get_byte(bytes, at + 1)::bigint << 8)
+             | (get_byte(bytes, at + 2)::bigint << 16) | (get_byte(bytes, at + 3)::bigint << 24);
         k := hg_standin.times(hg_standin.turned(hg_standin.times(k, 3432918353), 15), 461845907);
         h := (hg_standin.times(hg_standin.turned(h # k, 13), 5) + 3864292196) & 4294967295;
         at := at + 4;
     END LOOP;
     k := 0;
-    IF size - at > 2 THEN k := k # get_byte(bytes, at + 2)::bigint << 16; END IF;
-    IF size - at > 1 THEN k := k # get_byte(bytes, at + 1)::bigint << 8; END IF;
+    IF size - at > 2 THEN k := k # (get_byte(bytes, at + 2)::bigint << 16); END IF;
+    IF size - at > 1 THEN k := k # (get_byte(bytes, at + 1)::bigint << 8); END IF;
     IF size - at > 0 THEN
         k := k # get_byte(bytes, at)::bigint;
         h := h # hg_standin.times(hg_standin.turned(hg_standin.times(k, 3432918353), 15), 461845907);

@@ -30,7 +30,7 @@ DECLARE
     same text := (SELECT string_agg(format('OLD.%1$I = NEW.%1$I', k), ' AND ') FROM unnest(t.key) k);
     log text := format('hg_log.%I', t.log);
     record text := format('INSERT INTO %s (hg_shard_id, hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us, %s) ', log, names);
-    pair boolean := (SELECT value = '3+7' FROM hg_standin.setting WHERE name = 'updates');
+    pair text := (SELECT CASE value WHEN '3+7' THEN 'true' ELSE 'false' END FROM hg_standin.setting WHERE name = 'updates');
 BEGIN
     EXECUTE format('CREATE OR REPLACE VIEW hg_base.%I AS SELECT %s AS hg_shard_id, t.* FROM %I.%I t',
         t.log, hg_standin.dn_expression($1, 't'), t.nsp, t.name);
@@ -84,7 +84,7 @@ BEGIN
         'hg_standin.truncated()', t.nsp, t.name);
     EXECUTE format('GRANT SELECT ON hg_log.%I, hg_base.%1$I TO PUBLIC', t.log);
     INSERT INTO hg_standin.property VALUES ($1, 'binlog.level', 'replica'), ($1, 'binlog.ttl', ttl_s::text)
-        ON CONFLICT (rel, key) DO UPDATE SET value = excluded.value;
+        ON CONFLICT ON CONSTRAINT property_pkey DO UPDATE SET value = excluded.value;
 END $$;
 
 -- TRUNCATE leaves no record; the table is another one behind it, and its binlog empty.
@@ -113,14 +113,14 @@ END $$;
 CREATE FUNCTION hg_standin.purge() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     t record;
-    some bigint;
+    deleted bigint;
     gone bigint := 0;
 BEGIN
     FOR t IN SELECT x.log, p.value::bigint AS ttl_s FROM hg_standin.tab x JOIN hg_standin.property p USING (rel)
              WHERE p.key = 'binlog.ttl' AND to_regclass(format('hg_log.%I', x.log)) IS NOT NULL LOOP
         EXECUTE format('DELETE FROM hg_log.%I WHERE hg_binlog_timestamp_us < %s', t.log, hg_standin.now_us() - t.ttl_s * 1000000);
-        GET DIAGNOSTICS some = ROW_COUNT;
-        gone := gone + some;
+        GET DIAGNOSTICS deleted = ROW_COUNT;
+        gone := gone + deleted;
     END LOOP;
     RETURN gone;
 END $$;

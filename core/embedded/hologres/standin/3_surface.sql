@@ -95,7 +95,7 @@ BEGIN
         PERFORM hg_standin.enable(t.rel, 2592000);
     END IF;
     INSERT INTO hg_standin.property VALUES (t.rel, key, value)
-        ON CONFLICT (rel, key) DO UPDATE SET value = excluded.value;
+        ON CONFLICT ON CONSTRAINT property_pkey DO UPDATE SET value = excluded.value;
 END $$;
 
 CREATE PROCEDURE pg_catalog.hg_create_logical_replication_slot(slot text, plugin text, publication text)
