@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from sqlglot import tokenize
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 BINLOG = frozenset({"hg_binlog_lsn", "hg_binlog_event_type", "hg_binlog_timestamp_us"})
 HIDDEN = frozenset({"hg_shard_id"})

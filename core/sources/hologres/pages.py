@@ -75,7 +75,8 @@ class Pages:
                     last = event.lsn
                     yield event
             if last == begin:
-                what = f"{stretch.shard.name} answers no record behind LSN {last}, and has one at {stretch.up_to}"
+                here = f"behind LSN {max(0, last)}, and has one at {stretch.up_to}"
+                what = f"{stretch.shard.name} answers no record {here}"
                 raise Busy(what, "the same range is read again; nothing was skipped", where="source")
 
     def newest(self, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:

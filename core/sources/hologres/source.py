@@ -18,7 +18,7 @@ from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions, ChannelSpec
 from core.domain.watch import trouble
 from core.drivers.row_pipe import put, texts
-from core.errors import Refused, TroubleName
+from core.errors import Refused, SlotkeeperError, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation
 from core.sources.hologres import catalog, chunks, eligibility
@@ -104,16 +104,23 @@ class HoloSource:
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """The status of one shard, or of all; SLOT LOST where the table records no binlog any more."""
-        state = self._read()
-        if self.options.binlog and not eligibility.records(state):
-            what = (
-                f"{self.table}: binlog.level is {state.properties.get('binlog.level', 'not set')}: nothing is recorded"
-            )
-            raise trouble(TroubleName.SLOT_LOST, what)
+        state = self._recorded()
         if shard is not None and shard not in state.shards:
             what = f"{shard.name} is no shard of {self.table} any more, it has {len(state.shards)}"
             raise trouble(TroubleName.TOPOLOGY_CHANGED, what)
-        return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
+        try:
+            return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
+        except SlotkeeperError:
+            self._recorded()  # what failed may be DDL: then what it made of the table says more than the error
+            raise
+
+    def _recorded(self) -> TableState:
+        state = self._read()
+        if self.options.binlog and not eligibility.records(state):
+            level = state.properties.get("binlog.level", "not set")
+            what = f"{self.table}: binlog.level is {level}: nothing is recorded"
+            raise trouble(TroubleName.SLOT_LOST, what)
+        return state
 
     def _status(self, state: TableState, shard: Shard) -> SlotStatus:
         first = catalog.oldest(self.session, self.table, shard)
