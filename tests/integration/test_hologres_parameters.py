@@ -41,7 +41,7 @@ def letters(pair: HoloPair) -> list[str]:
 def loaded(tmp_path: Path, pair: HoloPair, more: str) -> HoloPair:
     """The pair with the options that a configuration with these lines makes."""
     text = job("j", "s", TABLE, "mart.t") + more
-    path = config(tmp_path, pair.mirror.job.source, pair.mirror.job.sink, text)
+    path = config(tmp_path, replace(pair.mirror.job.source, name="dws1"), pair.mirror.job.sink, text)
     path.write_text(path.read_text().replace('dialect = "dws"', 'dialect = "hologres"'))
     made = load(path, {})
     for error in made.refused.values():

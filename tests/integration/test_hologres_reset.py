@@ -42,7 +42,8 @@ def test_earliest_reads_all_records_again_and_undo_brings_the_rows_back(holo_pai
     resetting = stopped(holo_pair, tmp_path)
     before = positions(holo_pair)
     made = resetting.plan(Goal(TargetKind.EARLIEST))
-    assert made.failed == () and sum(move.read_again.total for move in made.moves if move.read_again) == 140
+    again = [move.read_again.total for move in made.moves if move.read_again is not None]
+    assert made.failed == () and sum(again) == 140
     assert made.sql == () or not any("pgxc" in line for line in made.sql)
     result = resetting.execute(made)
     assert positions(holo_pair) != before
@@ -61,7 +62,7 @@ def test_a_time_is_looked_up_in_each_shard(holo_pair: HoloPair, tmp_path: Path) 
     us = records[len(records) // 2][2]
     at = datetime.fromtimestamp(us / 1_000_000, timezone.utc).isoformat()
     made = resetting.plan(Goal(TargetKind.TIME, at=at))
-    firsts = {}
+    firsts: dict[str, int] = {}
     for shard, lsn, when in holo_pair.hologres.rows(
         f"SELECT hg_shard_id, hg_binlog_lsn, hg_binlog_timestamp_us FROM {log} ORDER BY 1, 2"
     ):
@@ -85,5 +86,5 @@ def test_latest_skips_and_a_snapshot_copies_anew(holo_pair: HoloPair, tmp_path: 
     if kind is TargetKind.SNAPSHOT:
         holo_pair.mirror.wait_equal()
     else:
-        assert sum(move.skipped.total for move in made.moves if move.skipped) == 20
+        assert made.skipped == 20
     holo_pair.mirror.stop()
