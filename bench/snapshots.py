@@ -28,6 +28,7 @@ from bench.tmux import Tmux
 from console.demo import JOB, Demo, DemoOptions
 from core.domain.job import JobState
 from core.embedded.orders import TABLE
+from core.embedded.warehouse import Warehouse
 
 FOLDER = ROOT / "docs" / "pictures"
 SIZES = ((100, 30), (80, 24), (200, 60))
@@ -138,7 +139,7 @@ def _fails(run: Demo) -> bool:
 
 
 def _both(run: Demo, folder: Path) -> list[str]:
-    assert run.warehouse is not None
+    assert isinstance(run.warehouse, Warehouse)
     command = [sys.executable, "-m", "console.__main__", "--config", str(run.config)]
     wrong: list[str] = []
     for old in folder.glob("*x*/[0-9][0-9]-*"):

@@ -107,6 +107,19 @@ dir = "{state}"
 {alerts}"""
 
 
+class Standin(Protocol):
+    """A warehouse that is none, in one database of an embedded server."""
+
+    @property
+    def server(self) -> Server: ...
+    @property
+    def database(self) -> str: ...
+    def endpoint(self) -> Endpoint: ...
+    def connect(self, autocommit: bool = True) -> pg.Connection: ...
+    def nodes(self) -> list[tuple[str, int]]: ...
+    def purge(self) -> object: ...
+
+
 class Stopped(Protocol):
     """A thread that ends when it is asked to."""
 
@@ -204,7 +217,7 @@ class Demo:
         self._writers: Writing | None = None
         self._janitor: _Janitor | None = None
         self.marker: Marking | None = None
-        self.warehouse: Warehouse | None = None
+        self.warehouse: Standin | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
         self.store: Store | None = None
@@ -234,10 +247,10 @@ class Demo:
 
     def make_source(self) -> None:
         """The source's table with its rows."""
-        self.warehouse = Warehouse.install(self._servers[0], self.options.dns)
-        workload.create(self.warehouse)
+        made = self.warehouse = Warehouse.install(self._servers[0], self.options.dns)
+        workload.create(made)
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
-        with closing(self.warehouse.connect()) as connection:
+        with closing(made.connect()) as connection:
             orders.load(connection, self.options.rows, self.options.seed)
 
     def written_down(self, sink: Endpoint) -> str:
@@ -253,6 +266,7 @@ class Demo:
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
         warehouse, sink = self._known()
+        assert isinstance(warehouse, Warehouse), "incidents are those of a DWS"
         return World(
             warehouse,
             sink,
@@ -453,7 +467,7 @@ class Demo:
         assert self.sink is not None
         return self.sink
 
-    def _known(self) -> tuple[Warehouse, Server]:
+    def _known(self) -> tuple[Standin, Server]:
         assert self.warehouse is not None
         return self.warehouse, self._sink()
 
@@ -502,9 +516,9 @@ def _psql(server: Server, database: str) -> str:
 
 
 class _Janitor(threading.Thread):
-    """Purges what every slot has passed, as a DWS does by itself."""
+    """Purges what every slot has passed, or what is past its TTL, as the source does by itself."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Standin) -> None:
         super().__init__(name="janitor", daemon=True)
         self._warehouse = warehouse
         self._stop_asked = threading.Event()

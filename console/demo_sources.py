@@ -1,4 +1,4 @@
-"""The kinds of source that a demo can have: the stand-in for a DWS, and a real MariaDB where this machine has one.
+"""The kinds of source that a demo can have: stand-ins for a DWS and a Hologres, and a MariaDB where there is one.
 
 Next door: `console.demo` is the demo of the stand-in, of which others change what is the source's own.
 """
@@ -14,7 +14,8 @@ from core.clock import SystemClock
 from core.config.secrets import login
 from core.domain.endpoint import Endpoint
 from core.drivers import my
-from core.embedded import maria_orders, mariadb
+from core.embedded import ledger, maria_orders, mariadb, orders
+from core.embedded.hologres.instance import Hologres
 from core.embedded.ledger import Tally
 from core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
 from core.embedded.mariadb import MariaServer
@@ -38,6 +39,44 @@ user = "{user}"
 sslmode = "disable"
 environment = "LOCAL"
 """
+
+
+_HOLOGRES = """\
+# Written by `slotkeeper demo --source hologres`; the source is a stand-in for a Hologres, not a Hologres.
+[sources.holo1]
+dialect = "hologres"
+host = "{source.host}"
+port = {source.port}
+database = "{source.database}"
+user = "{source.user}"
+password_file = "{source.password.ref}"
+sslmode = "disable"
+environment = "DEMO"
+"""
+
+
+class HologresDemo(Demo):
+    """A demo whose source is a stand-in for a Hologres, read by SQL."""
+
+    note = "stand-in for a Hologres read by SQL, not a Hologres"
+    begun = "position <> ''"
+
+    def make_source(self) -> None:
+        """The source's table with its rows; its binlog is turned on after them."""
+        made = self.warehouse = Hologres.install(self._servers[0], self.options.dns)
+        self._opened.callback(made.close)
+        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} shards")
+        made.create_table(TABLE, orders.DDL_COLUMNS, orders.KEY, orders.DISTRIBUTE_BY, binlog=False)
+        with closing(made.connect()) as connection:
+            ledger.create(connection)
+            orders.load(connection, self.options.rows, self.options.seed)
+        made.set_property(TABLE, "binlog.level", "replica")
+
+    def written_down(self, sink: Endpoint) -> str:
+        """The configuration's text."""
+        assert self.warehouse is not None
+        section = _HOLOGRES.format(source=self.warehouse.endpoint())
+        return configuration(section, sink, self.state_folder, self.options, "holo1")
 
 
 class MariaDemo(Demo):
@@ -125,5 +164,5 @@ class MariaDemo(Demo):
             server.discard()
 
 
-KINDS: dict[str, type[Demo]] = {"dws": Demo, "mysql": MariaDemo}
+KINDS: dict[str, type[Demo]] = {"dws": Demo, "hologres": HologresDemo, "mysql": MariaDemo}
 """By the name that `--source` takes."""

@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.support.doris_pair",
     "tests.support.hologres_pair",
     "tests.support.mysql_pair",
+    "tests.support.hologres",
     "tests.support.promised",
 ]
 

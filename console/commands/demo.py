@@ -106,7 +106,7 @@ WhichSource = Annotated[
     typer.Option(
         "--source",
         metavar="KIND",
-        help="what to mirror: dws, which is a stand-in, or mysql, which is a MariaDB of this machine",
+        help="what to mirror: dws or hologres, which are stand-ins, or mysql, which is a MariaDB of this machine",
         parser=_source,
         autocompletion=lambda: list(demo_sources.KINDS),
     ),
@@ -137,7 +137,7 @@ def demo(
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
     ] = None,
-    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse")] = 4,
+    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse, or shards")] = 4,
     rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
     spark_master: SparkMaster = "local[4]",
@@ -163,7 +163,7 @@ def demo(
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
     rows = rows or (demo_incident.ROWS if night else ROWS)
-    options = DemoOptions(rows, dns if source == "dws" else 1, rate, seconds, seed, spark, source=source)
+    options = DemoOptions(rows, 1 if source == "mysql" else dns, rate, seconds, seed, spark, source=source)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
 
@@ -174,6 +174,10 @@ def _refuse_of_source(source: str, keep: bool, night: Incident | None) -> None:
         raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
     if night and source != "dws":
         raise ConfigError(f"--incident and --source {source} do not go together", "the nights happen to the stand-in")
+    if keep and source == "hologres":
+        raise ConfigError(
+            "--keep and --source hologres do not go together", "its stand-in ends with the demo's process"
+        )
 
 
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:

@@ -10,6 +10,7 @@ from core.config import canal, keys
 from core.config.keys import REQUIRED, Key, Section
 from core.config.keys_alerts import ALERTS
 from core.config.keys_binlog import BINLOG
+from core.config.keys_hologres import HOLOGRES, OWN
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from core.config.keys_sync import SYNC
 from core.config.values import show_duration
@@ -34,7 +35,8 @@ TABLES: tuple[tuple[str, Section], ...] = (
 _INTRODUCTION = """\
 # Parameters
 
-Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`, `keys_sync.py`, `keys_alerts.py`) and
+Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_hologres.py`, `keys_sink.py`, `keys_sync.py`,
+`keys_alerts.py`) and
 compared with it by a test.
 
 - Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
@@ -59,6 +61,12 @@ _LINE = """
 """
 _DORIS = (
     "A sink of kind `doris` has `host`, `user` and its password, and in the place of the other keys of a server:\n\n"
+)
+_HOLOGRES = (
+    "### `[jobs.X.binlog]` of a hologres source\n",
+    "Of the keys above it has "
+    + ", ".join(f"`{name}`" for name in HOLOGRES if name not in OWN)
+    + "; and those of its own client and connector:\n",
 )
 _MORE = {
     "[sinks.X]": (
@@ -90,6 +98,8 @@ def page() -> str:
         parts.append(f"## `{title}`\n")
         parts.append(_table(section) if section else "Nothing can be set here yet.\n")
         parts.extend(_MORE.get(title, ()))
+        if section is BINLOG:
+            parts += [*_HOLOGRES, _table(OWN)]
     parts.append("## Names of the sink connector's 2.x\n")
     parts.append("Refused; what to write for each:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))

@@ -93,7 +93,7 @@ _CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_thro
 
 _SERVER = (
     Key("host", "host name, address, or folder of a Unix socket", values.host, REQUIRED),
-    Key("port", "TCP port (a DWS listens on 8000)", values.whole(1, 65_535), REQUIRED),
+    Key("port", "TCP port (a DWS listens on 8000, a Hologres on 80)", values.whole(1, 65_535), REQUIRED),
     Key("database", "database to connect to", values.text(63), REQUIRED),
     Key("user", "role to log in as", values.text(63), REQUIRED),
     Key(
@@ -164,7 +164,7 @@ MYSQL = KindKeys(
     _mysql,
     paced=True,
 )
-DIALECTS = {"dws": SERVER, "mysql": MYSQL}
+DIALECTS = {"dws": SERVER, "hologres": SERVER, "mysql": MYSQL}
 """The kinds of source, by the names that `core.sources.registry` has too."""
 _PASSWORD = tuple(one for one in _SERVER if one.name.startswith("password_"))
 _CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
@@ -205,7 +205,7 @@ SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS, "hologres": SER
 """The kinds of sink, by the names that `core.sinks.registry` has too."""
 
 SOURCE = section(
-    Key("dialect", "what kind of source", values.one_of(DIALECTS, later=("hologres",)), REQUIRED),
+    Key("dialect", "what kind of source", values.one_of(DIALECTS), REQUIRED),
     *_SERVER,
     Key("environment", "a label that screens show, such as PROD", values.text(16)),
 )
@@ -254,7 +254,8 @@ JOB = section(
     Key("slot", "slot of the source table; default: the job's name", values.slot),
     Key(
         "start",
-        "where a new job starts: `initial` (a copy), `latest`, a time with its offset, or a point for each DN",
+        "where a new job starts: `initial` (a copy), `latest`, `earliest` (of a hologres), a time with its offset, or a"
+        " point for each DN",
         values.start,
         "initial",
         tested="tests/integration/test_starts.py",

@@ -34,6 +34,12 @@ class BinlogOptions:
     check_node_change_interval: int = 10_000
     connection_pool_size: int = 5
     binlog_ignore_update_before: bool = False
+    binlog_read_batch_size: int = 1_024
+    binlog_heart_beat_interval_ms: int = -1
+    binlog_ignore_delete: bool = False
+    binlog_ignore_before_update: bool = False
+    binlog_visibility_lag: int = 0
+    """From `binlog_read_batch_size` on: of a hologres source, with its client's defaults."""
 
 
 @dataclass(frozen=True, slots=True)

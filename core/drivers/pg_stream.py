@@ -35,7 +35,7 @@ class _Line(LogicalReplicationConnection):
     def __init__(self, *args: Any, login_ms: int, opened: Callable[[int], None], **options: Any) -> None:
         super().__init__(*args, **options)
         opened(self.fileno())
-        self.notices = deque(maxlen=0)  # nobody reads them
+        self.notices = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them; psycopg2: "append() is asked of it"
 
 
 class Replication:

@@ -29,6 +29,7 @@ from core.ports.table import TableSession
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from tests.support.doris_pair import DorisPair
+from tests.support.hologres import HoloPair
 from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.mysql_pair import MysqlPair
@@ -105,7 +106,8 @@ def _written(origin: Origin, *changes: Change) -> None:
                 writing.put(TABLE, id=key, v=value)
 
 
-FIRST, SECOND, KEEPS, DORIS, HOLOGRES, MYSQL = "first", "second", "keeps", "doris", "hologres", "mysql"
+FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
+HOLOGRES, OF_HOLOGRES, MYSQL = "into hologres", "of hologres", "mysql"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -127,6 +129,9 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == MYSQL:
         other: MysqlPair = request.getfixturevalue("mysql_pair")
         return Pair(other.mirror, other.write)
+    if request.param == OF_HOLOGRES:
+        of: HoloPair = request.getfixturevalue("holo_pair")
+        return Pair(of.mirror, of.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 
 

@@ -54,6 +54,7 @@ class Product:
     @property
     def warehouse(self) -> Warehouse:
         assert self.demo.warehouse is not None
+        assert isinstance(self.demo.warehouse, Warehouse)
         return self.demo.warehouse
 
     @property

@@ -1,6 +1,6 @@
 """Hologres as a kind of sink: written over its PostgreSQL protocol, and no store, so it names one.
 
-What is promised is "at least once, repeats are counted" (ADR 60): nothing of it was run against a live Hologres. Next
+What is promised is "at least once, repeats are counted" (ADR 47): nothing of it was run against a live Hologres. Next
 door: `sink.py` writes, `target.py` and `doctor.py` look.
 """
 

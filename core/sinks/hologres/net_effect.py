@@ -50,10 +50,10 @@ def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions,
     ended: list[KeyTexts] = []
     written: set[int] = set()
     for texts, events in seen.items():
-        number, ends = _of_key(sorted(events), options)
-        if number is not None:
-            written.add(number)
-        if ends and (number is None or not last_only):
+        stays, ends = _of_key(sorted(events), options)
+        if stays is not None:
+            written.add(stays)
+        if ends and (stays is None or not last_only):
             ended.append(texts)
     return NetEffect(tuple(ended), frozenset(written))
 

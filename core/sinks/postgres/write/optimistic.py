@@ -48,6 +48,8 @@ WITH slotkeeper_gone AS (
     DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin::text::bigint AS by)
 SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 """
+_OWN = SQL("txid_current() % 4294967296")
+"""The xmin of what a transaction without a savepoint writes."""
 
 
 def fits(table: TargetTable, options: SinkOptions) -> bool:
@@ -118,8 +120,9 @@ def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: R
     `writer` is the xmin of what is written now. Raises Unreachable where the server took another number of inserts than
     were read.
     """
+    by = pg.sql.Literal(writer)
     try:
-        return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table, writer)
+        return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table, by)
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:
             raise
@@ -127,7 +130,7 @@ def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: R
 
 
 def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
-    """As `apply`, for inserts that are staged with the rest; they are copied by the server."""
+    """As `apply`, for inserts that are staged with the rest, without a savepoint; they are copied by the server."""
     columns = SQL(", ").join(map(Identifier, table.columns))
     insert = SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I'").format(
         table.identifier, columns, all_staged(table), Identifier(table.staging)
@@ -136,7 +139,7 @@ def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) ->
         if not _pairs(cursor, table, options):
             return False
         cursor.execute(insert)
-        return _deleted(cursor, table)
+        return _deleted(cursor, table, _OWN)
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:
             raise
@@ -170,9 +173,9 @@ def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
     return True
 
 
-def _deleted(cursor: pg.Cursor, table: TargetTable, writer: int) -> bool:
-    stage, by = Identifier(table.staging), pg.sql.Literal(writer)
-    cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table), writer=by))
+def _deleted(cursor: pg.Cursor, table: TargetTable, writer: pg.sql.Composable) -> bool:
+    stage = Identifier(table.staging)
+    cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table), writer=writer))
     return none_is_ours(cursor.fetchall()[0][0])
 
 
