@@ -29,13 +29,13 @@ MESSAGE_BYTES = 1024 * 1024 * 1024
 """The most that one message may have: libpq holds it whole."""
 
 
-class _Line(LogicalReplicationConnection):
+class _ReplicationLine(LogicalReplicationConnection):
     """A connection with `replication=database`."""
 
     def __init__(self, *args: Any, login_ms: int, opened: Callable[[int], None], **options: Any) -> None:
         super().__init__(*args, **options)
         opened(self.fileno())
-        self.notices = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them; psycopg2: "append() is asked of it"
+        self.notices = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them
 
 
 class Replication:
@@ -43,7 +43,7 @@ class Replication:
 
     def __init__(self, login: Login, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._line = pg.login_as(_Line, login.endpoint, login.password, login.name, "")
+        self._line = pg.login_as(_ReplicationLine, login.endpoint, login.password, login.name, "")
         self._cursor = self._line.cursor()
 
     def start(self, command: str) -> None:

@@ -195,9 +195,9 @@ def test_doctor_tells_of_the_server_its_promise_and_the_target(
     hologres.create("mart.seen", "id bigint, v integer", ("id",))
     told = {}
     for type_ in ("integer", "bigint"):
-        made = (identity({"id": "bigint", "v": type_}), "")
-        jobs = (job_of(hologres, "mart.seen"),)
-        asked = SinkAsked("holo", job_of(hologres).sink, "public", jobs, {job: made for job in jobs}.__getitem__)
+        made = identity({"id": "bigint", "v": type_})
+        job = job_of(hologres, "mart.seen")
+        asked = SinkAsked("holo", job.sink, "public", (job,), lambda _, made=made: (made, ""))  # type: ignore[misc]
         found = session.findings(asked, lambda: datetime.now(timezone.utc))
         told[type_] = [f"{one.level.value} {one.text}" for one in found]
     hologres.drop("mart.seen")

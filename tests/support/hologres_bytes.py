@@ -88,4 +88,5 @@ def message(rows: Sequence[bytes] = (), version: int = 1, protocol: int = 0, com
     raw = struct.pack(">qq", protocol, version) + struct.pack(f"<ii{len(rows)}i", 7, len(rows), *edges) + b"".join(rows)
     if not compressed:
         return raw
-    return struct.pack(">i", len(raw)) + bytes(lz4.block.compress(raw, store_size=False))
+    block: bytes = lz4.block.compress(raw, store_size=False)
+    return struct.pack(">i", len(raw)) + block

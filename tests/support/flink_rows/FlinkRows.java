@@ -1,9 +1,9 @@
 // Writes binlog rows with Flink's own serializer, one line of JSON each: types, the texts that PostgreSQL has, the bytes.
 //
-// The jars are those of the package apache-flink-libraries (pyflink/lib), and lz4-java, with which the connector of
-// Hologres decompresses, is among those of pyspark:
+// The jars are those of the package apache-flink-libraries 2.0.0 (deps/lib in its archive); lz4-java, with which the
+// connector of Hologres decompresses, is among those of pyspark:
 //
-//   java -cp 'pyflink/lib/*:pyspark/jars/lz4-java-*.jar' FlinkRows.java > vectors.jsonl
+//   java -cp 'deps/lib/*:pyspark/jars/lz4-java-*.jar' FlinkRows.java > vectors.jsonl
 //
 // How each type is written is taken from holo-client, RecordBinaryRowOutputStream.convertToBinaryRow. Texts are Java's
 // own (Long, BigDecimal, LocalDate), or written out by hand. The numbers are drawn with a fixed seed.
@@ -55,8 +55,11 @@ public class FlinkRows {
         int lsn = 0;
         for (List<Cell> kind : kinds) {
             for (Cell cell : kind) {
-                rows.add(print(++lsn, List.of(cell)));
-                print(++lsn, List.of(new Cell(cell.type, null, null), cell));
+                byte[] row = print(++lsn, List.of(cell));
+                if (lsn % 8 == 0) {
+                    rows.add(row);
+                    print(++lsn, List.of(new Cell(cell.type, null, null), cell));
+                }
             }
         }
         for (int count : new int[] {0, 52, 53, 54, 60, 61, 62, 125, 200}) {
@@ -66,7 +69,7 @@ public class FlinkRows {
                 Cell cell = kind.get(CHANCE.nextInt(kind.size()));
                 wide.add(CHANCE.nextInt(4) == 0 ? new Cell(cell.type, null, null) : cell);
             }
-            rows.add(print(++lsn, wide));
+            print(++lsn, wide);
         }
         byte[] message = message(rows);
         byte[] block = LZ4Factory.fastestInstance().fastCompressor().compress(message);
@@ -166,7 +169,7 @@ public class FlinkRows {
 
     static final String[] TEXTS = {
         "", "a", "seven77", "eight888", "nine 9999", "NULL", "null", "{}", "a,b", "quo\"te", "back\\slash",
-        " blank ", "line\nend", "\t", "äöü", "äöü€", "\ud83d\ude00", "日本語テキスト", "x".repeat(300),
+        " blank ", "line\nend", "\t", "äöü", "äöü€", "\ud83d\ude00", "日本語テキスト", "x".repeat(80),
     };
 
     static List<Cell> texts() {

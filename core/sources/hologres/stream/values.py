@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from core.domain.slot import Column
@@ -154,15 +155,10 @@ def _shortest(value: float, digits: str, most: int) -> str:
 def double(value: float) -> str:
     """A DOUBLE PRECISION by the fewest digits that are it.
 
-    >>> double(0.1), double(1e15), double(100000.0), double(-0.0), double(1.5e-7), double(float("-inf"))
-    ('0.1', '1e+15', '100000', '-0', '1.5e-07', '-Infinity')
+    >>> double(0.1), double(1e15), double(100000.0), double(-0.0), double(5e-324), double(float("-inf"))
+    ('0.1', '1e+15', '100000', '-0', '5e-324', '-Infinity')
     """
-    if not math.isfinite(value):
-        return _shortest(value, "", 15)
-    for count in (14, 15, 16):
-        digits = f"{value:.{count}e}"
-        if float(digits) == value:
-            break
+    digits = f"{Decimal(repr(value)):e}" if value and math.isfinite(value) else f"{value:e}"
     return _shortest(value, digits, 15)
 
 
@@ -174,7 +170,7 @@ def real(value: float) -> str:
     """
     if not math.isfinite(value):
         return _shortest(value, "", 6)
-    for count in range(5, 9):
+    for count in range(9):
         digits = f"{value:.{count}e}"
         try:
             if struct.unpack("<f", struct.pack("<f", float(digits)))[0] == value:
