@@ -107,7 +107,9 @@ def _names(run: Demo) -> dict[str, str]:
     host = socket.gethostname()
     shown = "ops" if len(host.partition(".")[0]) > 2 else "h1"
     found = {f"{USER}@{name}": f"{USER}@{shown}" for name in (host, host.partition(".")[0])}
-    return {**found, str(run.folder): "/srv/slotkeeper-demo", tempfile.gettempdir(): "/tmp"}
+    folder = str(run.folder)
+    # As long as it is: blanks in its place would stand in the middle of a command.
+    return {**found, folder: "/srv/slotkeeper-demo-".ljust(len(folder), "0"), tempfile.gettempdir(): "/tmp"}
 
 
 def _prepare(run: Demo) -> None:

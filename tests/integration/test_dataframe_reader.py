@@ -21,9 +21,10 @@ from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import lease as engine_lease
 from core.engine.driver import start as engine_start
+from core.engine.worker.step import nothing
 from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from core.sources.dws.changelog import DwsChangelog
-from core.sources.dws.position import DwsPosition, ours
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.source import ALL
 from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
@@ -121,28 +122,6 @@ def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
         if sum(program.booked().values()) < sum(mirror.booked().values()):
             return
     raise AssertionError("20 rounds, and the lossy reader lost nothing")
-
-
-def test_what_comes_late_at_the_newest_point_is_read(
-    mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A point whose transaction shows in parts: what shows of it is claimed, and the rest is read by the next batch."""
-    program = Program(path, start="latest", poll_interval="0ms")
-    program.query.initial()
-    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'one transaction' FROM generate_series(100, 199) n")
-    honest = DwsChangelog.end_of
-
-    def early(self: DwsChangelog, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
-        found = honest(self, shard, after, up_to, status)
-        return replace(found, sequence=ours(found).sequence // 2) if (found.sequence or 0) > 0 else found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DwsChangelog, "end_of", early)
-        program.batch()
-    assert 0 < len(program.rows) < 100
-    program.until_idle()
-    program.query.close()
-    assert sorted(row["id"] for row in program.rows) == list(range(100, 200))
 
 
 # -- what is registered -------------------------------------------------------------------------------------------
@@ -412,7 +391,7 @@ def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impa
 )
 def test_what_cannot_be_asked_is_one_clear_line(path: Path, options: dict[str, str], said: str) -> None:
     with pytest.raises((ConfigError, Refused)) as raised:
-        Program(path, **options)
+        Program(path, nothing, **options)
     assert said in f"{raised.value.message} {raised.value.hint}"
     assert isinstance(raised.value, SlotkeeperError)
 

@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def recorder() -> type[DataSource]:
     """The class is made here, so that Spark's own Pythons get it by value."""
 
-    class Recorded(DataSource):
+    class Recorded(DataSource):  # type: ignore[misc]
         @classmethod
         def name(cls) -> str:
             return "recorded"
@@ -45,7 +45,7 @@ def recorder() -> type[DataSource]:
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
             return Reader(self.options)
 
-    class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
         """Offsets are numbers up to `most`; each batch is one row."""
 
         def __init__(self, options: Any) -> None:

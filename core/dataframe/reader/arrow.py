@@ -14,6 +14,7 @@ import pyarrow
 import pyarrow.compute
 from pyarrow import csv
 
+from core.dataframe.changelog import BEGINNING, COPIED
 from core.dataframe.reader.schema import Layout
 from core.domain.field_type import Field, FieldKind
 from core.drivers.copy_text import value_of
@@ -23,10 +24,6 @@ PIECE = 1 << 20
 """Bytes of text that become one batch: a worker's memory does not grow with a range."""
 KINDS = pyarrow.array(["I", "U", "B", "d"])
 """DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types of events."""
-COPIED = "S"
-"""The change of a copied row: what was there before the first event."""
-BEGINNING = -1
-"""Point and sequence of a copied row: no event has a number below 0."""
 _PARSE = csv.ParseOptions(
     delimiter="\t", quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=False
 )

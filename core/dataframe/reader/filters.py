@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from typing import Any
 
 from pyspark.sql.datasource import (
     EqualTo,
@@ -49,8 +50,8 @@ def _condition(one: Filter, name: str, field: FieldType) -> Condition | None:
     sign = "=" if isinstance(one, In) else _SIGNS.get(type(one), "")
     if not sign or not (field.ranged or (sign == "=" and field.kind is FieldKind.TEXT)):
         return None
-    given = one.value if isinstance(one, In) else (one.value,)  # type: ignore[attr-defined]
-    values = [_text(value) for value in given]
+    given: Any = getattr(one, "value", None)
+    values = [_text(value) for value in (given if isinstance(one, In) else (given,))]
     if not values or len(values) > MOST or any(value is None for value in values):
         return None
     return Condition(name, sign, tuple(value for value in values if value is not None))

@@ -13,15 +13,14 @@ import pyarrow
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
 from core.domain.field_type import TEXT, Field, FieldKind, FieldType
 from core.domain.slot import Column
 from core.errors import Refused
 from core.ports.changelog import Changelog
 
-LEAD = ("slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence")
-"""What stands before a changelog's own columns. No leading underscore: pandas state functions rename such columns."""
-KEY_PLACE = "slotkeeper.key"
-"""Metadata of a column that belongs to the key: its place there, from 1. It survives select, filter and renaming."""
+LEAD = (CHANGE, DN, POINT, SEQUENCE)
+"""What stands before a changelog's own columns."""
 _PLAIN = {
     FieldKind.BOOLEAN: types.BooleanType(),
     FieldKind.SHORT: types.ShortType(),

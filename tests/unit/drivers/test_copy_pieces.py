@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import BinaryIO
 
 import pytest
@@ -63,5 +63,6 @@ def test_whoever_stops_early_ends_the_reading() -> None:
 
     found = pieces(read, 100)
     next(found)
+    assert isinstance(found, Generator)
     found.close()
     assert ended.wait(5)

@@ -14,7 +14,8 @@ So each key has one event besides its B, or only ends. Where a check fails the w
 step goes the general way (`statements.py`); nothing is assumed of the target. There is no savepoint: under one, a row
 would carry its subtransaction's xmin, and (d) would see nothing.
 
-Next door: `routing.py` keeps the inserts apart, `sink.py` calls.
+A Spark query's batch goes the same way, its inserts staged too. Next door: `routing.py` keeps a step's inserts
+apart, `sink.py` and `core.sinks.postgres.stream.query_sink` call.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.errors import Unreachable
 from core.sinks.postgres.write.routing import Routed
-from core.sinks.postgres.write.statements import TargetTable, fill_target, match, same_key, update_of
+from core.sinks.postgres.write.statements import TargetTable, all_staged, fill_target, match, same_key, update_of
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
@@ -113,6 +114,23 @@ def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: R
     """
     try:
         return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table)
+    except pg.DriverError as error:
+        if pg.failure(error)[0][:2] not in _MISSES:
+            raise
+        return False
+
+
+def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
+    """As `apply`, for inserts that are staged with the rest; they are copied by the server."""
+    columns = SQL(", ").join(map(Identifier, table.columns))
+    insert = SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I'").format(
+        table.identifier, columns, all_staged(table), Identifier(table.staging)
+    )
+    try:
+        if not _pairs(cursor, table, options):
+            return False
+        cursor.execute(insert)
+        return _deleted(cursor, table)
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:
             raise
