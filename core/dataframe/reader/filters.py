@@ -40,7 +40,7 @@ def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
     types = {field.name: field.type for field in layout.fields if field.name in layout.key}
     found = []
     for one in filters:
-        path = getattr(one, "attribute", ())
+        path: tuple[str, ...] = getattr(one, "attribute", ())
         if len(path) == 1 and path[0] in types and (made := _condition(one, path[0], types[path[0]])) is not None:
             found.append(made)
     return tuple(found)
