@@ -186,7 +186,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
     if names != points.keys():
         wrong = ", ".join(sorted(names ^ points.keys()))
         raise Refused(f"start names other DNs than the cluster has ({wrong})", f"name {', '.join(sorted(names))}")
-    registered = _blocked_from(starter)
+    registered = retained_from(starter)
     records = starter.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
@@ -200,7 +200,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
             raise Refused(what, f"choose a point from {least.shown if least else 'the newest'} on")
 
 
-def _blocked_from(starter: Retention) -> dict[str, Position]:
+def retained_from(starter: Retention) -> dict[str, Position]:
     """By DN, the place from which on some slot keeps every record; nothing where slots cannot be listed."""
     try:
         listed = starter.points() or ()
