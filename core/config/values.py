@@ -137,18 +137,16 @@ def text(limit: int = 255) -> Reader:
     return read
 
 
-def choice(*allowed: str, later: tuple[str, ...] = ()) -> Reader:
-    """A reader of one of `allowed`; one of `later` is known and refused as not built yet."""
-    return one_of(allowed, later)
+def choice(*allowed: str) -> Reader:
+    """A reader of one of `allowed`."""
+    return one_of(allowed)
 
 
-def one_of(allowed: Collection[str], later: tuple[str, ...] = ()) -> Reader:
+def one_of(allowed: Collection[str]) -> Reader:
     """As `choice`, of what `allowed` holds when it is read."""
 
     def read(value: object) -> str:
         spelled = " or ".join(f'"{word}"' for word in allowed)
-        if isinstance(value, str) and value in later:
-            raise BadValue(f"names something that is not supported yet; supported: {spelled}")
         if not isinstance(value, str) or value not in allowed:
             raise BadValue(f"must be {spelled}")
         return value
