@@ -65,7 +65,11 @@ def main() -> int:
         values = _values(rounds, options, machine)
     finally:
         rig.close()
-    figures = [] if options.no_live else live.figures(options.seconds, options.seed, say)
+    try:
+        figures = [] if options.no_live else live.figures(options.seconds, options.seed, say)
+    except BaseException:
+        say(f"the rounds alone are in {report.write(values | {'figures': []})}")
+        raise
     values |= {"figures": [one.values() for one in figures], "runner_start_seconds": round(start_seconds, 2)}
     values["run_seconds"] = round(time.monotonic() - began)
     return _shown(rounds, figures, values, options)

@@ -80,7 +80,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a round has changed on one DN: sync points beyond `after` and up to `latest`."""
+    """What a round has changed on one DN: sync points from `after` on and up to `latest`.
+
+    The stand-in's newest point is the first that no transaction has yet, so the round's first one has `after` itself.
+    """
 
     name: str
     node: int

@@ -29,7 +29,7 @@ from core.sinks.postgres.progress.store import PostgresProgress
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.sink import PostgresSink
 from core.sources.dws.position import POSITIONS, DwsPosition
-from core.sources.dws.source import ALL, DwsSource
+from core.sources.dws.source import DwsSource
 from core.wiring import worker
 
 
@@ -67,7 +67,7 @@ def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
             text = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=rig.folder)))
             shard, after, up_to = Shard(span.name, span.node), DwsPosition(span.after), DwsPosition(span.latest)
             source.read_status(shard)
-            rows = source.copy_changes(shard, DwsPosition(span.after, ALL), up_to, text)
+            rows = source.copy_changes(shard, after, up_to, text)
             lane = LaneKey(spec.source.name, TABLE, spec.slot, span.name)
             steps.append(Step(lane, after, up_to, rows, text))
         yield Steps(identity, steps)

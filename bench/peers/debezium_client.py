@@ -50,7 +50,7 @@ def properties(order: dict[str, Any]) -> dict[str, str]:
     }
 
 
-class Batches:
+class Written:
     """What the engine calls with each batch: the last event of each key is written, then the batch is committed."""
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -108,24 +108,24 @@ def main() -> None:
     order = json.loads(sys.stdin.readline())
     said = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the engine logs is no answer
-    batches = Batches(order)
+    handler = Written(order)
     ensure_jvm_started(jvm_opts=["-Xmx1g"])
-    engine = DebeziumJsonEngine(properties=properties(order), handler=batches)
-    threading.Thread(target=_ready_and_run, args=(engine, batches, said), daemon=True).start()
-    batches.done.wait()
-    print(json.dumps({"cpu": _cpu() - batches.began}), file=said)
+    engine = DebeziumJsonEngine(properties=properties(order), handler=handler)
+    threading.Thread(target=_ready_and_run, args=(engine, handler, said), daemon=True).start()
+    handler.done.wait()
+    print(json.dumps({"cpu": _cpu() - handler.began}), file=said)
     os._exit(0)  # the engine's own end takes seconds, and its slot is dropped by whoever made it
 
 
-def _ready_and_run(engine: Any, batches: Batches, said: TextIO) -> None:
+def _ready_and_run(engine: Any, handler: Written, said: TextIO) -> None:
     try:
         engine.engine  # noqa: B018 - builds it: its classes are loaded then
         print("ready", file=said)
         sys.stdin.readline()
-        batches.began = _cpu()
+        handler.began = _cpu()
         engine.run()
     finally:
-        if not batches.done.is_set():
+        if not handler.done.is_set():
             os._exit(1)
 
 

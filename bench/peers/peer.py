@@ -1,6 +1,6 @@
 """What the benchmark asks of everyone that is run beside us: the same changes, into a table of its own.
 
-Next door: `logical.py`, `pipes.py` and `programs.py` are the peers; `ALL` lists them in `bench.rounds.all_peers`.
+Next door: `logical.py`, `pipes.py` and `programs.py` are the peers; `bench.rounds` lists them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def changes_of(span: Span, columns: list[str]) -> str:
     return (
         f"SELECT gs_binlog_sync_point, gs_binlog_event_sequence, gs_binlog_event_type, {', '.join(columns)}"
         f" FROM pgxc_get_binlog_changes('{TABLE}', {span.node}, {span.after}, {span.latest + 1})"
-        f" WHERE gs_binlog_sync_point > {span.after} AND gs_binlog_sync_point <= {span.latest}"
+        f" WHERE gs_binlog_sync_point >= {span.after} AND gs_binlog_sync_point <= {span.latest}"
     )
 
 

@@ -56,7 +56,7 @@ def _apply(source: Any, sink: Any, order: dict[str, Any], span: dict[str, int]) 
         reading.itersize = EVENTS
         reading.execute(
             f"SELECT gs_binlog_event_type, {selected} FROM pgxc_get_binlog_changes(%s, %s, %s, %s)"
-            " WHERE gs_binlog_sync_point > %s AND gs_binlog_sync_point <= %s"
+            " WHERE gs_binlog_sync_point >= %s AND gs_binlog_sync_point <= %s"
             " ORDER BY gs_binlog_sync_point, gs_binlog_event_sequence",
             (order["table"], span["node"], span["after"], span["latest"] + 1, span["after"], span["latest"]),
         )

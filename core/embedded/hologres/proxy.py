@@ -140,7 +140,7 @@ class _Line:
         """One whole answer, up to the message that says the server is ready."""
         rows: list[bytes] = []
         before, behind = b"", b""
-        source = _Begun(begun, self._server)
+        source = _PageSoFar(begun, self._server)
         while True:
             head = source.exactly(5)
             message = head + source.exactly(struct.unpack("!i", head[1:])[0] - 4)
@@ -161,7 +161,7 @@ class _Line:
         self._client.sendall(before + page * times + behind)
 
 
-class _Begun:
+class _PageSoFar:
     """Bytes of which some have come."""
 
     def __init__(self, begun: bytes, rest: socket.socket) -> None:
