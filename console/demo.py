@@ -19,7 +19,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from console import demos
+from console import demo_sinks, demos
 from core.clock import SystemClock
 from core.config import handover
 from core.config.load import load
@@ -33,7 +33,7 @@ from core.embedded import ledger, orders, postgres, workload
 from core.embedded.incidents.record import Answer, World
 from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
-from core.embedded.markers import Latency, Marker, MarkerReader
+from core.embedded.markers import Latency, Marker
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
@@ -43,14 +43,11 @@ from core.launch import control
 from core.launch.control import Patience
 from core.launch.view import observe
 from core.state.sqlite import Store
-from core.verify.compare import compare
 from core.verify.comparison import Comparison
-from core.verify.pair import open_pair
 
 JOB = "orders_rt"
-TARGET = "mart.orders"
-SINK_DATABASE = "mart"
-SINK_USER = "mart"
+TARGET = demo_sinks.TARGET
+SINK_DATABASE, SINK_USER = demo_sinks.DATABASE, demo_sinks.USER
 WRITERS = 4
 ROWS = 120_000
 CATCH_UP_SECONDS = 120.0
@@ -67,24 +64,16 @@ password_file = "{source.password.ref}"
 sslmode = "disable"
 environment = "DEMO"
 
-[sinks.mart]
-kind = "postgres"
-host = "{sink.host}"
-port = {sink.port}
-database = "{sink.database}"
-user = "{sink.user}"
-password_file = "{sink.password.ref}"
-sslmode = "disable"
-
+{sinks}
 [jobs.{job}]
 source = "dws1"
-sink = "mart"
+sink = "{sink}"
 start = "initial"
 
 [[jobs.{job}.channels]]
 from = "{table}"
 into = "{target}"
-create_target = true
+{channel}
 
 [jobs.{job}.binlog]
 binlog = true
@@ -108,7 +97,8 @@ class DemoOptions:
     """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
 
     `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs; `sink_options`
-    goes on top of what the demo itself sets there. `small_disk` puts the state folder on a disk of its own.
+    goes on top of what the demo itself sets there. `small_disk` puts the state folder on a disk of its own. `sink` is a
+    name of `demo_sinks.KINDS`.
     """
 
     rows: int = ROWS
@@ -119,14 +109,17 @@ class DemoOptions:
     spark: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
+    sink: str = "postgres"
 
 
-def configuration(source: Endpoint, sink: Endpoint, state: Path, options: DemoOptions) -> str:
-    """The text of the demo's configuration over these two servers."""
+def configuration(source: Endpoint, sinks: str, channel: str, state: Path, options: DemoOptions) -> str:
+    """The text of the demo's configuration; `sinks` are its tables of sinks, `channel` keys of its only channel."""
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
         source=source,
-        sink=sink,
+        sinks=sinks,
+        sink=demo_sinks.SINK,
+        channel=channel,
         job=JOB,
         table=TABLE,
         target=TARGET,
@@ -153,10 +146,12 @@ class Demo:
         self._clock = SystemClock()
         self._opened = ExitStack()
         self._servers: list[Server] = []
-        self._threads: list[Marker | MarkerReader] = []
+        self._threads: list[Marker | demo_sinks.Reader] = []
         self._writers: Workload | None = None
         self._janitor: _Janitor | None = None
         self.marker: Marker | None = None
+        self.target = demo_sinks.KINDS[options.sink]()
+        """What is mirrored into; `sink` is the server that has the progress rows, which may be the same."""
         self.warehouse: Warehouse | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
@@ -165,8 +160,9 @@ class Demo:
     # -- setting up --------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Start both servers, make and load the table, write the configuration."""
-        self._say("starting two PostgreSQL servers: the stand-in warehouse and the sink")
+        """Start the servers, make and load the table, write the configuration."""
+        store = "the sink" if self.target.at_store else "the sink's progress rows"
+        self._say(f"starting two PostgreSQL servers: the stand-in warehouse and {store}")
         with ThreadPoolExecutor(2) as pool:
             starting = [
                 pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})
@@ -183,8 +179,11 @@ class Demo:
             orders.load(connection, self.options.rows, self.options.seed)
         if self.options.small_disk:
             self._opened.enter_context(small_disk(self._state.parent))
-        sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
-        text = configuration(self.warehouse.endpoint(), sink, self._state, self.options)
+        if not self.target.at_store:
+            self._say(f"starting the sink: {self.target.note}")
+        self.target.prepare(self.sink, self.folder)
+        sinks = self.target.tables(self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password))
+        text = configuration(self.warehouse.endpoint(), sinks, self.target.channel, self._state, self.options)
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
@@ -264,10 +263,9 @@ class Demo:
         """Start measuring latency, once the job is RUNNING: a change made during the copy waits for the copy."""
         if self.marker is not None:
             return
-        warehouse, sink = self._known()
+        warehouse, _ = self._known()
         self.marker = Marker(lambda: warehouse.connect(autocommit=False))
-        reader = MarkerReader(lambda: sink.connect(SINK_DATABASE, autocommit=False), TARGET, self.marker)
-        self._threads = [self.marker, reader]
+        self._threads = [self.marker, self.target.reader(self.marker)]
         for thread in self._threads:
             thread.start()
 
@@ -357,12 +355,9 @@ class Demo:
 
     def verify(self) -> Comparison:
         """Compare the two tables row by row."""
-        warehouse, sink = self._known()
-        with (
-            closing(warehouse.connect(autocommit=False)) as source,
-            closing(sink.connect(SINK_DATABASE, autocommit=False)) as target,
-        ):
-            return compare(*open_pair(over(source), TABLE, over(target), TARGET))
+        warehouse, _ = self._known()
+        with closing(warehouse.connect(autocommit=False)) as source:
+            return self.target.compare(over(source), TABLE)
 
     def _recording(self) -> int:
         try:
@@ -400,6 +395,7 @@ class Demo:
             except SlotkeeperError as error:
                 self._say(f"stopping the job: {error}")
             self.store.close()
+        self.target.close()
         self._opened.close()
         for server in self._servers:
             postgres.discard(server.folder)

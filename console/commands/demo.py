@@ -25,7 +25,7 @@ from typing import Annotated
 
 import typer
 
-from console import demos
+from console import demo_sinks, demos
 from console.cli import completion, diagnostics, output, select
 from console.commands import demo_incident, demo_stop, watch
 from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
@@ -83,6 +83,12 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
+def _sink(text: str) -> str:
+    if text not in demo_sinks.KINDS:
+        raise typer.BadParameter(f"one of {', '.join(demo_sinks.KINDS)}")
+    return text
+
+
 def _incidents() -> list[tuple[str, str]]:
     return [(demo_incident.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
 
@@ -102,6 +108,17 @@ WhichIncident = Annotated[
         metavar="NAME",
         help="make this happen meanwhile; list: which there are",
         autocompletion=_incidents,
+    ),
+]
+
+
+WhichSink = Annotated[
+    str,
+    typer.Option(
+        parser=_sink,
+        metavar="KIND",
+        help="what to mirror into: postgres, or doris, which is a stand-in",
+        autocompletion=lambda: list(demo_sinks.KINDS),
     ),
 ]
 
@@ -127,6 +144,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
+    sink: WhichSink = "postgres",
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
 
@@ -138,15 +156,25 @@ def demo(
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
     night = registry.named(incident) if incident else None
-    if night and keep:
-        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    _refuse_together(sink, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
-    options = DemoOptions(rows or (demo_incident.ROWS if night else ROWS), dns, rate, seconds, seed, spark)
+    rows = rows or (demo_incident.ROWS if night else ROWS)
+    options = DemoOptions(rows, dns, rate, seconds, seed, spark, sink=sink)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
+
+
+def _refuse_together(sink: str, keep: bool, night: Incident | None) -> None:
+    """Options that do not go together."""
+    if night and keep:
+        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    if sink != "postgres" and (keep or night):
+        option = "--keep" if keep else "--incident"
+        hint = "the stand-in ends with the demo's process" if keep else "the nights happen to a PostgreSQL"
+        raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
 
 
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
@@ -386,6 +414,8 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "spark": {**run.spark, "tasks_started": report.tasks_started if report else None},
         "seed": run.options.seed,
         "source": "stand-in for the DWS binlog surface, not a DWS",
+        "sink": run.target.note,
+        "sink_cannot_prove": list(run.target.cannot_prove),
     }
 
 

@@ -82,6 +82,48 @@ class QuarantineEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a server refuses a row, without its values; `column` where it names one."""
+
+    sqlstate: str
+    column: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """A row to be kept in quarantine: where and as what it was read, its key, and its texts as the source wrote them.
+
+    A copied row has kind COPIED; its point and sequence say nothing.
+    """
+
+    point: int
+    sequence: int
+    kind: str
+    key: tuple[str, ...]
+    texts: tuple[str | None, ...]
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a range or chunk does to the quarantine beside its target: rows that it leaves there, entries that it ends.
+
+    `columns` are the target's, in the order of the texts; `touched` are the keys that the range changes: entries of
+    these are superseded. `limit` is the most that a table may have.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[HeldRow, ...] = ()
+    touched: tuple[tuple[str, ...], ...] = ()
+    limit: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether it does anything."""
+        return bool(self.rows or self.touched)
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """Which entries to list; an empty field wants all. Newest first: the next page is `before` its smallest id."""
 
