@@ -59,6 +59,11 @@ _READ_EVERY_S = 0.1
 _READ_AT_ONCE = 200
 
 
+def postgres_table(name: str, at: Endpoint) -> str:
+    """A PostgreSQL's part of the configuration."""
+    return _POSTGRES.format(name=name, at=at)
+
+
 class Reader(Protocol):
     """A thread that reports markers it has seen at the sink."""
 
@@ -107,7 +112,7 @@ class PostgresTarget:
         self._server = store
 
     def tables(self, store: Endpoint) -> str:
-        return _POSTGRES.format(name=SINK, at=store)
+        return postgres_table(SINK, store)
 
     def compare(self, source: Opened, table: str) -> Comparison:
         with closing(self._connect(autocommit=False)) as target:
@@ -137,7 +142,8 @@ class DorisTarget:
         except ImportError as error:
             what = f"the stand-in for a Doris needs {error.name}, which is not installed"
             raise ConfigError(what, "install the 'demo' extra (it brings duckdb and mysql-mimic)") from None
-        self.note, self.cannot_prove = doris.STANDIN, doris.CANNOT_PROVE
+        self.note: str = doris.STANDIN
+        self.cannot_prove: Sequence[str] = doris.CANNOT_PROVE
         self._make = server.DorisStandin
         self._standin: server.DorisStandin | None = None
         self._password_file = Path()
@@ -152,7 +158,7 @@ class DorisTarget:
         ports = self._standin.ports
         named = {"host": self._standin.host, "query": ports.query, "http": ports.frontend, "user": self._standin.user}
         mine = _DORIS.format(name=SINK, store=STORE, password=self._password_file, **named)
-        return f"{mine}\n{_POSTGRES.format(name=STORE, at=store)}"
+        return f"{mine}\n{postgres_table(STORE, store)}"
 
     def compare(self, source: Opened, table: str) -> Comparison:
         with closing(sinks.open("doris").tables(self._login(), 600_000)) as target:
@@ -163,7 +169,7 @@ class DorisTarget:
 
     def _login(self) -> Login:
         assert self._standin is not None
-        where = Endpoint("mart", self._standin.host, self._standin.ports.query, "", self._standin.user)
+        where = Endpoint(SINK, self._standin.host, self._standin.ports.query, "", self._standin.user, sslmode="disable")
         return Login(where, self._standin.password, "slotkeeper/demo")
 
     def close(self) -> None:

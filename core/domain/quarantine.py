@@ -19,6 +19,10 @@ EVERYWHERE = "*"
 """The shard of a row whose DN is not known: a copy reads the table, not its DNs."""
 
 
+DAMAGED = "22021"
+"""SQLSTATE (character_not_in_repertoire) of a text that is kept with its bytes spelled out, and cannot be replayed."""
+
+
 class EntryState(Enum):
     """What became of an entry; only a held one can still be replayed or discarded."""
 
@@ -91,7 +95,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRow:
+class RowLeftOut:
     """A row to be kept in quarantine: where and as what it was read, its key, and its texts as the source wrote them.
 
     A copied row has kind COPIED; its point and sequence say nothing.
@@ -106,7 +110,7 @@ class HeldRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeftOut:
     """What a range or chunk does to the quarantine beside its target: rows that it leaves there, entries that it ends.
 
     `columns` are the target's, in the order of the texts; `touched` are the keys that the range changes: entries of
@@ -114,7 +118,7 @@ class Held:
     """
 
     columns: tuple[str, ...] = ()
-    rows: tuple[HeldRow, ...] = ()
+    rows: tuple[RowLeftOut, ...] = ()
     touched: tuple[tuple[str, ...], ...] = ()
     limit: int = 0
 

@@ -46,7 +46,8 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
 
 def refused(error: Exception, place: str, where: str) -> SlotkeeperError | None:
     """The error of a line that TLS refuses, in a person's words; None where it was refused by nothing of TLS."""
-    text = str(getattr(error, "verify_message", "") or error)
+    said = error.args[1] if len(error.args) > 1 else error
+    text = str(getattr(error, "verify_message", "") or said)
     low = f"{error} {text}".lower()
     for words, hint in _HINTS:
         if any(word in low for word in words) and (isinstance(error, ssl.SSLError) or "ssl" in low):

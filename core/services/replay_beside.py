@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from core.domain.progress import LaneKey
-from core.domain.quarantine import EntryState, QuarantineEntry, Refusal, Replayed
+from core.domain.quarantine import DAMAGED, EntryState, QuarantineEntry, Refusal, Replayed
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.errors import Busy, Defect, RowRefused
@@ -25,7 +25,6 @@ GAP_SECONDS = 20.0
 """How long a moment is waited for in which no range of the lane is under way."""
 _EVERY_S = 0.02
 _OTHER_COLUMNS = Refusal("", "", "the target's mirrored columns are others now than when the row was quarantined")
-_DAMAGED = Refusal("22021", "", "text that the store cannot hold; kept with its bytes spelled out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ class Replay:
         values = dict(entry.values)
         if tuple(values) != sink.columns:
             return self._still_bad(replays, entry, _OTHER_COLUMNS)
-        if entry.sqlstate == _DAMAGED.sqlstate:
-            return self._still_bad(replays, entry, _DAMAGED)
+        if entry.sqlstate == DAMAGED:
+            return self._still_bad(replays, entry, Refusal(DAMAGED, "", "its text is kept with bytes spelled out"))
         row = (str(entry.point), str(entry.sequence), "U", *values.values())
         batch = Batch(key, f"entry {entry.id}", 1, lambda: iter((row,)))
         label = sink.label(batch)

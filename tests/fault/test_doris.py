@@ -143,7 +143,6 @@ def test_a_copy_that_replaces_shows_the_old_rows_until_its_end(doris_pair: Doris
     error = pair.mirror.wait_error()
     assert isinstance(error, Refused)
     assert "mart.t is not empty" in error.message
-    pair.mirror.stop()
     pair.mirror.job = replace(pair.mirror.job, on_existing="replace")
 
     def looked(point: str) -> None:
@@ -160,7 +159,8 @@ def test_a_copy_that_replaces_shows_the_old_rows_until_its_end(doris_pair: Doris
 def test_a_replacing_copy_whose_table_is_gone_is_not_guessed_at(
     doris_pair: DorisPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair, failed = doris_pair, []
+    pair = doris_pair
+    failed: list[int] = []
     pair.doris.tables.query("INSERT INTO mart.t VALUES (77, 77)")
     pair.write((1, 1))
     pair.mirror.job = replace(pair.mirror.job, on_existing="replace")
@@ -175,7 +175,6 @@ def test_a_replacing_copy_whose_table_is_gone_is_not_guessed_at(
     monkeypatch.setattr(DorisSink, "write_chunk", once)
     pair.mirror.start()
     assert isinstance(pair.mirror.wait_error(), Refused)
-    pair.mirror.stop()
     database, _, name = shadow_of(TARGET).partition(".")
     pair.doris.tables.drop(database, name)
     pair.mirror.start()

@@ -1,4 +1,4 @@
-"""A job into the stand-in for Doris with rows that its target refuses: held, ended, replayed, through kills."""
+"""A job into the stand-in for Doris with rows that its target refuses: quarantined, ended, replayed, through kills."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def entries(pair: DorisPair, *states: EntryState) -> list[QuarantineEntry]:
         return [one for id in found.page(wanted) if (one := found.entry(id.id)) is not None]
 
 
-def held(pair: DorisPair) -> list[int]:
+def in_quarantine(pair: DorisPair) -> list[int]:
     return sorted(int(one.key[0]) for one in entries(pair))
 
 
@@ -68,7 +68,7 @@ def wait(pair: DorisPair, target: dict[int, int | None], quarantined: list[int])
     def reached() -> bool:
         if pair.mirror.error is not None:
             raise pair.mirror.error
-        return at_target(pair) == target and held(pair) == quarantined
+        return at_target(pair) == target and in_quarantine(pair) == quarantined
 
     until(reached, 30, f"{target} and {quarantined} in quarantine")
 
@@ -93,7 +93,7 @@ def test_bad_rows_of_a_copy_and_of_the_stream_are_held_and_replayed(pair: DorisP
     (still,) = replay(pair.mirror.job, folder, [entries(pair)[0].id], "too early")
     assert (still.state, still.sqlstate) == (EntryState.QUARANTINED, "22P02")
     compared = verify.verify(pair.mirror.job, True, lambda left, right: None)
-    assert (compared.equal, compared.quarantined.count) == (False, 1)
+    assert (compared.equal, compared.quarantined.count) == (True, 1), "equal but for it: verify ends with 4"
     cure(pair)
     (done,) = replay(pair.mirror.job, folder, [entries(pair)[0].id], "it is wide now")
     assert done.state is EntryState.REPLAYED
@@ -136,7 +136,7 @@ def test_one_row_more_than_the_limit_stops_the_job_and_leaves_nothing_of_the_ste
     error = pair.mirror.wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.QUARANTINE_FULL
-    assert held(pair) == [1, 2]
+    assert in_quarantine(pair) == [1, 2]
 
 
 def test_a_discarded_entry_leaves_the_target_as_it_is_until_its_key_changes(pair: DorisPair, tmp_path: Path) -> None:
@@ -172,13 +172,12 @@ def test_a_replay_that_is_killed_once_armed_is_ended_by_the_job(
         assert real(*given)  # type: ignore[arg-type]
         raise Killed("replay")
 
-    monkeypatch.setattr(BesideReplays, "arm", die)
-    monkeypatch.setattr(DorisSink, "abort", lambda *given: None)  # a killed process says nothing more
     pair.mirror.stop()
-    with pytest.raises(Killed):
-        replay(pair.mirror.job, StateFolder.open(tmp_path), [entries(pair)[0].id], "killed")
-    monkeypatch.undo()
-    monkeypatch.setattr("core.sinks.doris.shape.fits", lambda source, there: True)
+    with monkeypatch.context() as killed:
+        killed.setattr(BesideReplays, "arm", die)
+        killed.setattr(DorisSink, "abort", lambda *given: None)  # a killed process says nothing more
+        with pytest.raises(Killed):
+            replay(pair.mirror.job, StateFolder.open(tmp_path), [entries(pair)[0].id], "killed")
     pair.mirror.start().wait_running()
     pair.write((2, 20))
     wait(pair, {1: BAD, 2: 20}, [])
@@ -230,7 +229,7 @@ def test_killed_workers_and_lost_answers_among_bad_rows_lose_and_double_nothing(
             raise mirror.error
         good = {key: value for key, value in wrote.items() if value not in (None, BAD)}
         there = {key: value for key, value in at_target(pair).items() if key not in bad}
-        return there == good and held(pair) == bad
+        return there == good and in_quarantine(pair) == bad
 
     until(settled, 120, "every good row, and every bad one in quarantine")
     mirror.stop()

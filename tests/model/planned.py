@@ -174,7 +174,7 @@ class Planned(NamedTuple):
     expired: int = 0
     forgot: int = 0
     cured: bool = False
-    held: int = 0
+    quarantined: int = 0
     """The event that is in quarantine, of a settled range (0: none)."""
 
 
@@ -409,10 +409,10 @@ def settle(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
         yield "finds it settled", put(state, role, idle(worker))
         return
     moved = row._replace(position=worker.end, end=0, label=(), load=NONE, out=0)
-    held = row.out
+    quarantined = row.out
     if not rules.entries_with_plan:  # they are found once more, as the target is now
-        held = BAD if setup.bounds.isolates and worker.after < BAD <= worker.end and not state.cured else 0
-    settled = state._replace(row=moved, held=held or state.held)
+        quarantined = BAD if setup.bounds.isolates and worker.after < BAD <= worker.end and not state.cured else 0
+    settled = state._replace(row=moved, quarantined=quarantined or state.quarantined)
     yield f"settles {worker.end}", put(settled, role, idle(worker))
 
 
@@ -467,9 +467,11 @@ def world_moves(setup: PlannedSetup, state: Planned) -> Iterator[Move]:
 def judged(setup: PlannedSetup, state: Planned) -> str:
     """What is wrong with a state, if anything."""
     row, bounds = state.row, setup.bounds
-    if any(not count and number != state.held for number, count in enumerate(state.counts[: row.position], start=1)):
+    if any(
+        not count and number != state.quarantined for number, count in enumerate(state.counts[: row.position], start=1)
+    ):
         return LOST
-    if state.held and state.counts[state.held - 1] > row.counted[state.held - 1]:
+    if state.quarantined and state.counts[state.quarantined - 1] > row.counted[state.quarantined - 1]:
         return TWICE
     if any(count - 1 > counted for count, counted in zip(state.counts, row.counted, strict=True)):
         return UNCOUNTED if bounds.forgets else TWICE

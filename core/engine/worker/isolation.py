@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.domain.quarantine import COPIED, Held, HeldRow, Refusal
+from core.domain.quarantine import COPIED, LeftOut, Refusal, RowLeftOut
 from core.domain.start import SAFE
+from core.engine.worker.two_part import pair_of
 from core.errors import TooLarge, Trouble, TroubleName
 from core.ports.sink import Fields, LabelSink
 
@@ -29,10 +30,10 @@ Found = tuple[int, Refusal]
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
-    """What is left of a step or chunk: the numbers of the rows to be sent, one of a key, and what is held."""
+    """What is left of a step or chunk: the numbers of the rows to be sent, one of a key, and what is left out."""
 
     keep: frozenset[int]
-    held: Held
+    left_out: LeftOut
 
     def rows(self, of: Rows) -> Iterator[Fields]:
         """The rows to be sent."""
@@ -49,38 +50,34 @@ class Isolation:
         self._skip = 0 if chunk else _EVENT
 
     def isolated(self) -> Isolated:
-        """Try the last event of each key; where that is refused, it is held and the one before it counts."""
+        """Try the last event of each key; where that is refused, it is left out and the one before it counts."""
         stacks = self._stacks()
-        held: list[HeldRow] = []
+        left_out: list[RowLeftOut] = []
         last = {stack[-1]: key for key, stack in stacks.items()}
         first = True
         while last:
             found = dict(self._refused(sorted(last), self._limit if first else None))
             if first:
-                held = list(self._held(found))
+                left_out = list(self._left_out(found))
             for number in found:
                 stacks[last[number]].pop()
             last = {stack[-1]: key for number in found if (stack := stacks[key := last[number]])}
             first = False
         keep = frozenset(stack[-1] for stack in stacks.values() if stack)
         touched = () if self._chunk else tuple(stacks)
-        return Isolated(keep, Held(self._sink.columns, tuple(held), touched, self._limit))
+        return Isolated(keep, LeftOut(self._sink.columns, tuple(left_out), touched, self._limit))
 
     def _stacks(self) -> dict[tuple[str, ...], list[int]]:
-        """The numbers of each key's events, in their order; a before-image that keeps its key is none.
+        """The numbers of each key's events, by point and sequence; a before-image that keeps its key is none.
 
-        DWS: an update is B then U at one sync point with consecutive sequences.
+        DWS: an update is B then U at one sync point with consecutive sequences; a range comes in any order.
         """
-        found: dict[tuple[str, ...], list[int]] = {}
-        before: tuple[Fields, tuple[str, ...]] | None = None
+        events: dict[tuple[str, ...], list[tuple[int, int, int, str]]] = {}
         for number, row in enumerate(self._rows()):
             key = key_of(row, self._sink.key, self._skip)
-            stack = found.setdefault(key, [])
-            if not self._chunk and before is not None and before[1] == key and _follows(before[0], row):
-                stack.pop()
-            stack.append(number)
-            before = (row, key)
-        return found
+            at = (0, number, number, COPIED) if self._chunk else (*pair_of(row), number, row[2] or "")
+            events.setdefault(key, []).append(at)
+        return {key: _those_that_count(sorted(some)) for key, some in events.items()}
 
     def _refused(self, numbers: Sequence[int], limit: int | None, known: int | None = None) -> Iterator[Found]:
         """Those of these rows that are refused; `known` is how many, where that is known."""
@@ -114,17 +111,17 @@ class Isolation:
         wanted = frozenset(numbers)
         return (row for number, row in enumerate(self._rows()) if number in wanted)
 
-    def _held(self, found: dict[int, Refusal]) -> Iterator[HeldRow]:
-        """Writes are held; an end whose key the target cannot hold ends nothing: there is no such row."""
+    def _left_out(self, found: dict[int, Refusal]) -> Iterator[RowLeftOut]:
+        """Writes go into quarantine; an end whose key the target cannot take ends nothing: there is no such row."""
         for number, row in enumerate(self._rows()):
             refusal = found.get(number)
             if refusal is None or not (self._chunk or row[2] in _WRITES):
                 continue
             key, texts = key_of(row, self._sink.key, self._skip), tuple(row[self._skip :])
             if self._chunk:
-                yield HeldRow(0, -1, COPIED, key, texts, refusal)
+                yield RowLeftOut(0, -1, COPIED, key, texts, refusal)
             else:
-                yield HeldRow(int(row[0] or 0), int(row[1] or 0), row[2] or "", key, texts, refusal)
+                yield RowLeftOut(int(row[0] or 0), int(row[1] or 0), row[2] or "", key, texts, refusal)
 
     def _full(self, numbers: Sequence[int], count: int) -> Trouble:
         """Too many at once: none of them is looked for but one, to be named."""
@@ -149,8 +146,17 @@ def touched(rows: Rows, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(key_of(row, places) for row in rows()))
 
 
-def _follows(first: Fields, second: Fields) -> bool:
-    """Whether the second is the after-image of the first."""
-    if first[2] != "B" or second[2] != "U" or first[0] != second[0]:
-        return False
-    return int(second[1] or 0) == int(first[1] or 0) + 1
+def _those_that_count(events: Sequence[tuple[int, int, int, str]]) -> list[int]:
+    """Of one key's events, as (point, sequence, number, kind) in their order, all but the before-images of others.
+
+    >>> _those_that_count([(7, 0, 4, "I"), (9, 0, 2, "B"), (9, 1, 3, "U"), (9, 5, 8, "B"), (9, 7, 1, "U")])
+    [4, 3, 8, 1]
+    """
+    found: list[int] = []
+    before: tuple[int, int, int, str] | None = None
+    for one in events:
+        if before is not None and (before[3], one[3]) == ("B", "U") and one[:2] == (before[0], before[1] + 1):
+            found.pop()
+        found.append(one[2])
+        before = one
+    return found

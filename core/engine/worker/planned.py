@@ -17,12 +17,12 @@ from typing import BinaryIO
 from core.clock import Clock, SystemClock
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.quarantine import Held
+from core.domain.quarantine import LeftOut
 from core.domain.spec import SinkOptions
 from core.engine.worker.isolation import Isolated, Isolation, touched
 from core.engine.worker.two_part import StagedRows, StagedSink, label_of
 from core.errors import Busy, ErrorKind, SlotkeeperError
-from core.ports.progress import NONE_HELD, Decisions
+from core.ports.progress import NOTHING_OUT, Decisions
 from core.ports.sink import Batch, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class PlannedSink(StagedSink):
         self._isolating = False
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """Keep the rows of a step; `commit` leaves out what the sink refuses, and holds it in quarantine."""
+        """Keep the rows of a step; `commit` leaves out what the sink refuses, and puts it into quarantine."""
         rows = self.stage(reader)
         self._isolating = True
         return rows
@@ -59,12 +59,12 @@ class PlannedSink(StagedSink):
         limit = self._options.quarantine_limit
         return Isolation(self._labelled, staged.rows, limit, chunk, self._clock.monotonic).isolated()
 
-    def _touching(self, key: LaneKey) -> Held:
+    def _touching(self, key: LaneKey) -> LeftOut:
         """The keys of the step, where entries of the quarantine may end with it."""
-        if not (self._options.quarantines and self.store.holds(key)):
-            return NONE_HELD
+        if not (self._options.quarantines and self.store.quarantined_any(key)):
+            return NOTHING_OUT
         keys = touched(self.kept().rows, self._labelled.key)
-        return Held(self._labelled.columns, touched=keys, limit=self._options.quarantine_limit)
+        return LeftOut(self._labelled.columns, touched=keys, limit=self._options.quarantine_limit)
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """Plan, send, arm, commit and settle; False where the range was not ours to plan."""
@@ -72,15 +72,15 @@ class PlannedSink(StagedSink):
             self.forget()
             return self.store.advance_empty(key, epoch, after, new)
         staged = self.kept()
-        batch, held = Batch(key, label_of(after, new), rows, staged.rows), NONE_HELD
+        batch, left_out = Batch(key, label_of(after, new), rows, staged.rows), NOTHING_OUT
         if self._isolating:
             isolated = self._isolated(staged)
             batch = replace(batch, count=len(isolated.keep), rows=lambda: isolated.rows(staged.rows))
-            held = isolated.held
+            left_out = isolated.left_out
         else:
-            held = self._touching(key)
+            left_out = self._touching(key)
         planned = Decided(new, "", rows, self._labelled.label(batch))
-        if not self.store.decide(key, epoch, after, planned, held):
+        if not self.store.decide(key, epoch, after, planned, left_out):
             self.forget()
             return False
         if batch.count:
@@ -123,7 +123,7 @@ class PlannedSink(StagedSink):
             if isolated.keep:
                 rows = Batch(key, f"chunk {number}", len(isolated.keep), lambda: isolated.rows(staged.rows))
                 self._labelled.write_chunk(rows)
-        self._chunk, self._held_of_chunk = (key, epoch, number), isolated.held
+        self._chunk, self._left_out_of_chunk = (key, epoch, number), isolated.left_out
         return staged.count
 
     def _through(self, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:

@@ -20,7 +20,7 @@ from core.domain.watch import trouble
 from core.drivers.copy_text import copy_line, rows_of
 from core.drivers.row_pipe import rows_in, size_of
 from core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
-from core.ports.progress import NONE_HELD, Decisions
+from core.ports.progress import NOTHING_OUT, Decisions
 from core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20
@@ -95,7 +95,7 @@ class StagedSink:
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
         """The chunk that is written and not noted: its key, epoch and number."""
-        self._held_of_chunk = NONE_HELD
+        self._left_out_of_chunk = NOTHING_OUT
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's row as it is committed now."""
@@ -165,7 +165,7 @@ class StagedSink:
                 return None
             if staged.count:
                 self._beside.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
-        self._chunk, self._held_of_chunk = (key, epoch, number), NONE_HELD
+        self._chunk, self._left_out_of_chunk = (key, epoch, number), NOTHING_OUT
         return staged.count
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
@@ -178,7 +178,7 @@ class StagedSink:
         key, epoch, number = self._chunk
         self._chunk = None
         # another task may have noted the same chunk; who may not is told by the next chunk, and by the copy's end
-        self.store.end_chunk(key, epoch, number, self._held_of_chunk)
+        self.store.end_chunk(key, epoch, number, self._left_out_of_chunk)
 
     # -- the session ------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
 _NAMED_COLUMN = re.compile(r"column_name\[[\w$ -]{1,128}\]|column\([\w$ -]{1,128}\)")
 _REASON = re.compile(r"^Reason: (.*?)(?:\. src line|; src line|$)")
 _NO_ROW = "all partitions have no load data"
-"""FE's words for a load of which not one row fitted (DatabaseTransactionMgr)."""
+"""FE's words for a load of which not one row fitted (apache/doris #8133), or not one came."""
 PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
 """Of a page of errors, that are looked at."""
 _NAMED = 3
@@ -95,8 +95,8 @@ def still_runs(message: str) -> bool:
     return "is prepare, not pre-committed" in message
 
 
-def refusal(message: str, target: str) -> SlotkeeperError:
-    """The error that a message of a failed load is.
+def refusal(message: str, target: str, filtered: int = 0) -> SlotkeeperError:
+    """The error that a message of a failed load is; `filtered` rows of it were rejected.
 
     >>> type(refusal("current running txns on db 1 is 100, larger than limit 100", "a.b")).__name__
     'Busy'
@@ -111,9 +111,9 @@ def refusal(message: str, target: str) -> SlotkeeperError:
             return Refused(text, cure, where="sink")
     if any(words in low for words in _LARGE):
         return TooLarge(text, where="sink")
-    if any(words in low for words in ("too many filtered rows", "data_quality", _NO_ROW)):
+    if "too many filtered rows" in low or "data_quality" in low or (filtered and _NO_ROW in low):
         return RowRefused(text, where="sink")
-    if any(words in low for words in _BUSY):
+    if any(words in low for words in (*_BUSY, _NO_ROW)):
         return Busy(text, where="sink")
     return Unclassified(text, where="sink")
 

@@ -58,9 +58,7 @@ class Body:
 def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = False, packed: bool = False) -> Body:
     """The last row of each key; `rows` is gone through twice. A chunk's rows have columns alone; `packed`: by gzip."""
     skip = 0 if chunk else _EVENT
-    places = [skip + one for one in layout.key]
-    last = {tuple(row[place] for place in places): number for number, row in enumerate(rows())}
-    keep = set(last.values())
+    keep = _last(layout, rows, skip)
     file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - whoever sends it closes it
     line = _line(layout)
     with ExitStack() as ends:
@@ -72,6 +70,21 @@ def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = 
     size = file.tell()
     file.seek(0)
     return Body(file, len(keep), size)
+
+
+def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> set[int]:
+    """The numbers of the last row of each key: by point and sequence, for a source gives a range in any order.
+
+    DWS documents none for pgxc_get_binlog_changes, and sorts none.
+    """
+    places = [skip + one for one in layout.key]
+    last: dict[tuple[str | None, ...], tuple[int, int, int]] = {}
+    for number, row in enumerate(rows()):
+        key = tuple(row[place] for place in places)
+        order = (int(row[0] or 0), int(row[1] or 0), number) if skip else (0, 0, number)
+        if key not in last or order > last[key]:
+            last[key] = order
+    return {number for _, _, number in last.values()}
 
 
 def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | None, str | None] | None], str]:

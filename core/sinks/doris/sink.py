@@ -214,10 +214,11 @@ class DorisSink:
             raise answers.refusal(str(found["msg"]), self.target)
         if status in (answers.SUCCESS, answers.PUBLISH_TIMEOUT, answers.TAKEN):
             return found
+        filtered = int(found.get("NumberFilteredRows") or 0)
         if found.get("ErrorURL"):
             page = self.http.page(str(found["ErrorURL"]), SHORT_SECONDS)
             raise answers.rejected(self.target, found, page, str(found["ErrorURL"]))
-        raise answers.refusal(str(found.get("Message", status)), self.target)
+        raise answers.refusal(str(found.get("Message", status)), self.target, filtered)
 
     def _second_phase(self, load: str, operation: str) -> tuple[str, str]:
         path = f"/api/{self._database}/_stream_load_2pc"

@@ -10,11 +10,11 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.quarantine import Held, Refusal
+from core.domain.quarantine import LeftOut, Refusal
 from core.domain.spec import SinkOptions
 from core.engine.worker.planned import PlannedSink
 from core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
-from core.ports.progress import NONE_HELD
+from core.ports.progress import NOTHING_OUT
 from core.ports.sink import Batch, Fields, Outcome
 from tests.unit.engine.test_two_part import END, KEY, LINES, ROW, ZERO
 
@@ -33,8 +33,8 @@ class Both:
     asked: list[str] = field(default_factory=list)
     bad: frozenset[str] = frozenset()
     """Keys whose rows are refused in a trial."""
-    holding: bool = False
-    held: Held = NONE_HELD
+    any_there: bool = False
+    left_out: LeftOut = NOTHING_OUT
     columns: tuple[str, ...] = ("id",)
     key: tuple[int, ...] = (0,)
 
@@ -51,12 +51,14 @@ class Both:
         self.row = replace(self.row, decided=now) if ours else self.row
         return ours
 
-    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided, held: Held = NONE_HELD) -> bool:
-        self.held = held
+    def decide(
+        self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
+    ) -> bool:
+        self.left_out = left_out
         return self._swap("plan", epoch, None, decided)
 
-    def holds(self, key: LaneKey) -> bool:
-        return self.holding
+    def quarantined_any(self, key: LaneKey) -> bool:
+        return self.any_there
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
         return self._swap(f"arm {armed.token}", epoch, was, armed)
@@ -224,15 +226,15 @@ def test_a_row_that_is_refused_is_held_with_the_plan_and_the_others_are_sent() -
     both = Both(bad=frozenset({"2"}))
     assert isolated(both)
     assert both.asked == ["plan", "send a_1", "arm 8", "commit 8", "settle"]
-    assert [(one.key, one.kind, one.point, one.sequence) for one in both.held.rows] == [(("2",), "U", 20, 1)]
-    assert both.held.touched == (("1",), ("2",))
+    assert [(one.key, one.kind, one.point, one.sequence) for one in both.left_out.rows] == [(("2",), "U", 20, 1)]
+    assert both.left_out.touched == (("1",), ("2",))
 
 
 def test_a_step_of_refused_rows_alone_sends_nothing() -> None:
     both = Both(bad=frozenset({"1", "2"}))
     assert isolated(both)
     assert both.asked == ["plan", "settle"]
-    assert len(both.held.rows) == 2
+    assert len(both.left_out.rows) == 2
 
 
 def test_more_refused_rows_than_the_limit_are_not_looked_for() -> None:
@@ -243,11 +245,11 @@ def test_more_refused_rows_than_the_limit_are_not_looked_for() -> None:
 
 
 def test_a_plain_step_ends_entries_of_the_keys_that_it_touches_where_there_are_any() -> None:
-    for holding, touched in ((False, ()), (True, (("1",), ("2",)))):
-        both = Both(holding=holding)
+    for any_there, touched in ((False, ()), (True, (("1",), ("2",)))):
+        both = Both(any_there=any_there)
         sink = PlannedSink(both, both, QUARANTINES)  # type: ignore[arg-type]
         assert sink.commit(KEY, 7, ZERO, END, sink.stage(io.BytesIO(LINES)))
-        assert both.held.touched == touched
+        assert both.left_out.touched == touched
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import Any
 from core.domain.kept import Positions
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.quarantine import Held
+from core.domain.quarantine import LeftOut
 from core.drivers import pg
-from core.ports.progress import NONE_HELD
+from core.ports.progress import NOTHING_OUT
 from core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
 from core.sinks.postgres.quarantine import beside, entries
 from core.sinks.postgres.session import SinkSession
@@ -40,12 +40,14 @@ class PostgresDecisions:
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", values).rowcount == 1
 
-    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided, held: Held = NONE_HELD) -> bool:
+    def decide(
+        self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
+    ) -> bool:
         """Say which range the sink is to have next; where epoch and position are these and nothing is decided."""
-        then = partial(beside.hold, self.session, key=key, label=decided.label, held=held)
-        return self._swapped("decide", _values(key, epoch, after, decided), then if held else None)
+        then = partial(beside.write, self.session, key=key, label=decided.label, left_out=left_out)
+        return self._swapped("decide", _values(key, epoch, after, decided), then if left_out else None)
 
-    def holds(self, key: LaneKey) -> bool:
+    def quarantined_any(self, key: LaneKey) -> bool:
         """Whether the lane's table has rows in quarantine."""
         return bool(self.session.fetched("holds", key_of(key), entries.SQL)[0][0])
 
@@ -78,9 +80,9 @@ class PostgresDecisions:
         values = {**key_of(key), "epoch": epoch, "number": number, "rows": rows}
         return self._swapped("begin_chunk", values) or self._swapped("repeat_chunk", values)
 
-    def end_chunk(self, key: LaneKey, epoch: int, number: int, held: Held = NONE_HELD) -> bool:
+    def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
         """The sink has the chunk, but for rows that go into quarantine."""
-        then = partial(beside.hold, self.session, key=key, label="", held=held) if held else None
+        then = partial(beside.write, self.session, key=key, label="", left_out=left_out) if left_out else None
         return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number}, then)
 
     def rest(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.domain.progress import LaneKey, LaneState
-from core.domain.quarantine import COPIED, EVERYWHERE, EntryState, Held, HeldRow, Refusal
+from core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
 from core.domain.start import SAFE
 from core.drivers import pg
 from core.drivers.session import Book
@@ -22,8 +22,6 @@ from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
 
 SQL: Book = ("core.sinks.postgres.quarantine", "beside.sql")
-DAMAGED = "22021"
-"""character_not_in_repertoire: of a text that is kept with its bytes spelled out."""
 _NUL = "\x00"
 
 
@@ -35,32 +33,32 @@ def _replayed(label: str) -> str:
     return f"replay {label}"
 
 
-def hold(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, held: Held) -> None:
+def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, left_out: LeftOut) -> None:
     """End the entries that a range touches, and keep its rows that were left out; QUARANTINE FULL with too many."""
     place = key_of(key)
     name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
-    if held.touched:
-        keys = pg.sql.Literal(json.dumps(held.touched))
+    if left_out.touched:
+        keys = pg.sql.Literal(json.dumps(left_out.touched))
         of = "SELECT ARRAY(SELECT jsonb_array_elements_text(k)) FROM jsonb_array_elements({}::jsonb) k"
         by = {**place, "by": _planned(label)}
         entries.run(session, cursor, "supersede", by, keys=pg.sql.SQL(of).format(keys))
-    if not held.rows:
+    if not left_out.rows:
         return
     (before,) = entries.run(session, cursor, "quarantined", place).fetchone() or (0,)
-    if before + len(held.rows) > held.limit:
-        raise _full(key, held)
-    copied = _copied(session, cursor, place) if held.rows[0].kind == COPIED else None
-    for row in held.rows:
-        _hold(session, cursor, place, held, row, copied, label)
+    if before + len(left_out.rows) > left_out.limit:
+        raise _full(key, left_out)
+    copied = _copied(session, cursor, place) if left_out.rows[0].kind == COPIED else None
+    for row in left_out.rows:
+        _write(session, cursor, place, left_out, row, copied, label)
 
 
-def _hold(
+def _write(
     session: SinkSession,
     cursor: pg.Cursor,
     place: dict[str, Any],
-    held: Held,
-    row: HeldRow,
+    left_out: LeftOut,
+    row: RowLeftOut,
     copied: dict[str, Any] | None,
     label: str,
 ) -> None:
@@ -72,7 +70,7 @@ def _hold(
         "sequence": row.sequence,
         "kind": row.kind,
         "key": [_spelled(text) for text in row.key],
-        "names": list(held.columns),
+        "names": list(left_out.columns),
         "texts": [None if text is None else _spelled(text) for text in row.texts],
         "damaged": damaged,
         "sqlstate": DAMAGED if damaged else row.refusal.sqlstate,
@@ -80,7 +78,7 @@ def _hold(
         "message": row.refusal.message,
         "mark": _planned(label),
     }
-    if session.run(cursor, "hold_row", values, SQL).rowcount != 1:
+    if session.run(cursor, "left_out_row", values, SQL).rowcount != 1:
         raise Defect(f"a row of {place['source_table']} was not quarantined: its lane has no progress row")
 
 
@@ -117,9 +115,9 @@ def settled(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, b
     session.run(cursor, "replay_applied", {**values, "mark": _replayed(label)}, SQL)
 
 
-def _full(key: LaneKey, held: Held) -> Trouble:
-    last = held.rows[-1].refusal
-    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {held.limit} allows"
+def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
+    last = left_out.rows[-1].refusal
+    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
     sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
     hint = SAFE[TroubleName.QUARANTINE_FULL]
     return Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)

@@ -1,6 +1,6 @@
 -- The quarantine of a sink beside its store: entries come and end with a plan, and go back where it is withdrawn.
 
--- name: hold_row
+-- name: left_out_row
 -- One row that was left out of a range or chunk; `row` is the lane that names the run. Under a plan its reason says so.
 INSERT INTO {schema}.slotkeeper_quarantine
     (source, source_table, slot, shard, target, point, sequence, kind, key, names, texts, damaged, sqlstate, named_column,
