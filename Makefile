@@ -17,7 +17,7 @@ TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench bench-console snapshots chaos clean
+.PHONY: help install demo test check bench bench-check bench-curves bench-console snapshots chaos clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -38,6 +38,12 @@ check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
 
 bench: $(STAMP) ## the figures, each a ratio to something run beside it
 	exec $(PY) -m bench $(ARGS)
+
+bench-check: $(STAMP) ## the figures again, and which ratios fell by more than a fifth since the kept result
+	exec $(PY) -m bench --check $(ARGS)
+
+bench-curves: $(STAMP) ## what a change costs as backlog, DNs, rows, updates or channels grow
+	exec $(PY) -m bench.curves $(ARGS)
 
 bench-console: $(STAMP) ## what the console costs, beside an empty app and other consoles
 	exec $(PY) -m bench.console $(ARGS)

@@ -89,7 +89,8 @@ def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any],
         "The console over a state store with 12 jobs of 24 DNs, every row changing every 2 s, on a pseudo-terminal of"
         " 100x30. Beside it in the same rounds: a Textual app that shows one word, and for keys one of two screens"
         " with a stock table each. First paint is the least of all starts; ratios are within the run, because the"
-        " machine is shared; CPU is that of the process.",
+        " machine is shared; CPU is that of the process. All programs have their bytecode, as at every start but the"
+        " first after an installation.",
         "",
         "| figure | measured | bar | | how |",
         "| --- | --- | --- | --- | --- |",

@@ -11,9 +11,10 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from bench.rig import TARGET, Rig
+from bench.rig import TARGET
 from core.domain.fault import Party
 from core.domain.job import JobEvent, WantedState
 from core.domain.lane import Lane
@@ -21,6 +22,8 @@ from core.domain.progress import LaneState
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from core.domain.table import TableReport
 from core.embedded.orders import TABLE
+from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
 from core.engine.driver.context import JobContext
 from core.engine.driver.tables import run as run_job
 from core.engine.local_runner import LocalRunner
@@ -34,6 +37,17 @@ from core.wiring.worker import ENTRIES
 
 LIMIT = 300.0
 POLL = 0.01
+
+
+class Place(Protocol):
+    """Where a job works."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def warehouse(self) -> Warehouse: ...
+    @property
+    def sink(self) -> Server: ...
 
 
 @dataclass
@@ -105,7 +119,7 @@ class Recorder:
             self.lanes.extend(outcome.lanes)
 
 
-def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
+def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
     """The runner with its workers warm, and the seconds that this took (never part of a timing)."""
     began = time.monotonic()
     runner: TaskRunner
@@ -114,22 +128,23 @@ def open_runner(kind: str, rig: Rig) -> tuple[TaskRunner, float]:
     else:
         from core.spark.runner import open_runner as open_spark
 
-        runner = open_spark(SparkOptions(), "slotkeeper bench", rig.folder / "spark")
-    warming = [runner.submit(stream_task.close_kept, job_of(rig, "warm"), f"warm-{n}") for n in range(runner.capacity)]
+        runner = open_spark(SparkOptions(), "slotkeeper bench", place.folder / "spark")
+    spec = job_of(place, "warm")
+    warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
         one.result(LIMIT)
     return runner, time.monotonic() - began
 
 
 class OurJob:
-    """One job over warehouse and a sink database; each `run` is one life of its driver."""
+    """One job over a warehouse and a sink database, by default of the orders; each start is one life of its driver."""
 
-    def __init__(self, rig: Rig, database: str, runner: TaskRunner) -> None:
-        self.rig = rig
+    def __init__(self, place: Place, database: str, runner: TaskRunner, spec: JobSpec | None = None) -> None:
+        self.place = place
         self.database = database
         self.recorder = Recorder(runner)
         self.heard = Heard()
-        self.spec = job_of(rig, database)
+        self.spec = spec or job_of(place, database)
         self.start_seconds = 0.0
         """Of the last catch-up: from the job's start to its first task; part of the timing."""
         self._error: BaseException | None = None
@@ -141,16 +156,17 @@ class OurJob:
         self._join()
         return self.heard.at[JobEvent.COPY_DONE] - self.heard.at[JobEvent.COPY_BEGAN]
 
-    def catch_up(self, expected: dict[str, int]) -> float:
-        """Start again with `expected` events per DN waiting; seconds until the progress rows hold them all."""
+    def catch_up(self, expected: int) -> float:
+        """Start again, `expected` events in all having been recorded so far; seconds until the progress rows hold them
+        all."""
         self.recorder = Recorder(self.recorder._inner)
-        connection = self.rig.sink.connect(self.database)
+        connection = self.place.sink.connect(self.database)
         began = time.monotonic()
         self._start()
         with connection.cursor() as cursor:
             while True:
-                cursor.execute("SELECT shard, changes FROM slotkeeper_progress")
-                if dict(cursor.fetchall()) == expected:
+                cursor.execute("SELECT sum(changes) FROM slotkeeper_progress")
+                if cursor.fetchall()[0][0] == expected:
                     break
                 self._alive(began)
                 time.sleep(POLL)
@@ -163,11 +179,12 @@ class OurJob:
     def drop(self) -> None:
         """End what this process keeps open, and the slot, so that the warehouse can purge."""
         stream_task.close_kept(self.spec)
-        connection = self.rig.warehouse.connect()
+        connection = self.place.warehouse.connect()
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.spec.slot))
+            for channel in self.spec.channels:
+                cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (channel.source_table, self.spec.slot))
         connection.close()
-        self.rig.warehouse.purge()
+        self.place.warehouse.purge()
 
     def _start(self) -> None:
         self.heard, self._error = Heard(), None
@@ -206,14 +223,16 @@ class OurJob:
             raise self._error
 
 
-def job_of(rig: Rig, database: str) -> JobSpec:
-    """The job with the settings of `config.example.toml`, and the demo's shorter sleeps."""
+def job_of(place: Place, database: str, *tables: str) -> JobSpec:
+    """The job with the settings of `config.example.toml`, and the demo's shorter sleeps: of the orders, or of these
+    tables, each into one of its name."""
+    channels = [ChannelSpec(table, table, create_target=True) for table in tables]
     return JobSpec(
         name=f"bench_{database}",
-        source=replace(rig.warehouse.endpoint(), name="dws1"),
-        sink=replace(rig.sink.endpoint(database), name="mart"),
+        source=replace(place.warehouse.endpoint(), name="dws1"),
+        sink=replace(place.sink.endpoint(database), name="mart"),
         slot=f"bench_{database}",
-        channels=(ChannelSpec(TABLE, TARGET, create_target=True),),
+        channels=tuple(channels) or (ChannelSpec(TABLE, TARGET, create_target=True),),
         binlog=BinlogOptions(binlog=True, binlog_sleep_time=50, binlog_max_sleep_time=500),
         sink_options=SinkOptions(auto_flush_batch_size=10_000),
         wait_ms=60_000,

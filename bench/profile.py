@@ -1,4 +1,4 @@
-"""Where our time goes: CPU by group of processes, statements by both servers' own account, one step taken apart.
+"""Where time goes: CPU by group of processes, statements by both servers' own account, one step of ours taken apart.
 
 Nothing here is inside a timing but the servers' `pg_stat_statements`, which both sides carry.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
@@ -33,12 +33,13 @@ WHERE d.datname = '{}' GROUP BY 1 ORDER BY 3 DESC LIMIT 12
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, SETTINGS, TIMING OFF) "
 
 
-def cpu(rig: Rig) -> dict[str, float]:
+def cpu(source: Server, sink: Server) -> dict[str, float]:
     """CPU seconds so far by group; differences of two calls are what counts."""
     me = psutil.Process()
-    found = {"source server": _tree(rig.source.pid), "sink server": _tree(rig.sink.pid)}
+    found = {"source server": server_cpu(source), "sink server": server_cpu(sink)}
     times = me.cpu_times()
     found["driver"] = times.user + times.system
+    found["ended"] = times.children_user + times.children_system
     found["jvm"] = found["workers"] = 0.0
     for child in me.children(recursive=True):
         try:
@@ -52,9 +53,9 @@ def cpu(rig: Rig) -> dict[str, float]:
     return found
 
 
-def _tree(postmaster: int) -> float:
+def server_cpu(server: Server) -> float:
     """CPU of a server: its processes that live, and what it has reaped."""
-    root = psutil.Process(postmaster)
+    root = psutil.Process(server.pid)
     times = root.cpu_times()
     total = times.user + times.system + times.children_user + times.children_system
     for child in root.children():
@@ -66,9 +67,20 @@ def _tree(postmaster: int) -> float:
     return total
 
 
+def by_party(spent: dict[str, float], programs: float | None = None) -> dict[str, float]:
+    """The same as the tables have it; `programs` is what a peer's programs say of themselves, None: what has ended."""
+    own = spent["ended"] if programs is None else programs
+    return {"source": spent["source server"], "sink": spent["sink server"], "programs": own}
+
+
+def of_ours(spent: dict[str, float]) -> dict[str, float]:
+    """The same of our job: workers, JVM and the driver, in whose process the bench polls."""
+    return by_party(spent, spent["driver"] + spent["jvm"] + spent["workers"])
+
+
 def spent(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """Differences, rounded."""
-    return {group: round(after[group] - before[group], 2) for group in after}
+    """Differences."""
+    return {group: after[group] - before[group] for group in after}
 
 
 def forget_statements(rig: Rig) -> None:
@@ -120,7 +132,7 @@ def anatomy(job: OurJob) -> Anatomy:
     assert isinstance(store, PostgresConnection)
     session = store.session
     target = target_of(spec.channel, source.identify())
-    sink = PostgresSink(session, POSITIONS, target, spec.sink_options)
+    sink = PostgresSink(session, POSITIONS, target, replace(spec.sink_options, optimistic_step=False))
     try:
         text, up_to = _read(job, source, found)
         _timed(found, "stage", lambda: sink.stage(io.BytesIO(text)))

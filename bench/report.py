@@ -1,6 +1,7 @@
-"""From timings to ratios: medians, spreads, the table on standard output and the JSON file.
+"""From timings to ratios: sides, medians, spreads, the table on standard output and the JSON file.
 
-A ratio is taken within its round, ours by the other, so that both had the same minute; the median is over rounds.
+A ratio is taken within its round, ours by the other's, so that both had the same minutes; the median is over rounds.
+Next door: `compare.py` compares two files, `chart.py` draws one.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,55 +17,137 @@ from statistics import median
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
-TARGET_RATIO = 0.5
+KEPT = RESULTS / "kept.json"
+"""The result that `make bench-check` compares with and the README's picture shows."""
+PARTIES = ("source", "sink", "programs")
+"""Whose CPU is counted: both servers, and whatever else took part (workers, JVM, driver, psql, other programs)."""
 
 
 @dataclass
-class Pair:
-    """One thing done by two: rows a second per round, ours and the other's."""
+class Side:
+    """What one participant did: a round's seconds and CPU seconds by party, for so many changes (or rows)."""
 
     name: str
-    other: str
-    unit: str
-    ours_seconds: list[float] = field(default_factory=list)
-    other_seconds: list[float] = field(default_factory=list)
-    ours: list[float] = field(default_factory=list)
-    others: list[float] = field(default_factory=list)
+    label: str
+    unit: str = "changes/s"
+    rows: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[dict[str, float]] = field(default_factory=list)
 
-    def add(self, rows: int, ours: float, other: float) -> None:
-        """One round's seconds for `rows` rows."""
-        self.ours_seconds.append(round(ours, 3))
-        self.other_seconds.append(round(other, 3))
-        self.ours.append(rows / ours)
-        self.others.append(rows / other)
+    def add(self, rows: int, seconds: float, cpu: Mapping[str, float]) -> None:
+        """One round."""
+        self.rows.append(rows)
+        self.seconds.append(seconds)
+        self.cpu.append({party: cpu[party] for party in PARTIES})
 
     @property
-    def ratios(self) -> list[float]:
-        """Ours by the other's, per round."""
-        return [mine / theirs for mine, theirs in zip(self.ours, self.others, strict=True)]
+    def rates(self) -> list[float]:
+        """Rows a second, per round."""
+        return [rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True)]
+
+    def per_row(self, *parties: str) -> list[float]:
+        """Microseconds of CPU a row of these parties together, per round."""
+        return [
+            sum(cpu[party] for party in parties) / rows * 1e6 for rows, cpu in zip(self.rows, self.cpu, strict=True)
+        ]
 
     def values(self) -> dict[str, Any]:
         """For the JSON file."""
         return {
-            "ratio": round(median(self.ratios), 3),
-            "ratio_target": TARGET_RATIO,
-            "ratios": [round(one, 3) for one in self.ratios],
-            "ours": _spread(self.ours, self.ours_seconds, self.unit),
-            self.other: _spread(self.others, self.other_seconds, self.unit),
+            "label": self.label,
+            "unit": self.unit,
+            "rate": round(median(self.rates)),
+            "seconds": [round(one, 3) for one in self.seconds],
+            "cpu_us": {party: round(median(self.per_row(party)), 3) for party in PARTIES},
         }
 
     def line(self) -> str:
         """For the table."""
-        ratios = self.ratios
-        return (
-            f"{self.name:<22}{median(self.ours):>12,.0f}{median(self.others):>12,.0f}{median(ratios):>8.2f}"
-            f"   {min(ratios):.2f} to {max(ratios):.2f}   >= {TARGET_RATIO}   {self.other}"
-        )
+        cpu = "".join(f"{median(self.per_row(party)):>9.2f}" for party in PARTIES)
+        return f"{self.label:<46}{median(self.rates):>12,.0f}{cpu}"
 
 
-def _spread(rates: list[float], seconds: list[float], unit: str) -> dict[str, Any]:
-    found = {"median": round(median(rates)), "lowest": round(min(rates)), "highest": round(max(rates))}
-    return {"unit": unit, **found, "seconds": seconds}
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio per round; `wanted` at least, or at most where `more` is no better; `bound` says what bounds it."""
+
+    name: str
+    label: str
+    rounds: Sequence[float]
+    wanted: float | None = None
+    more: bool = True
+    bound: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """The median."""
+        return median(self.rounds)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether what is wanted is reached; None where nothing is."""
+        if self.wanted is None:
+            return None
+        return self.ratio >= self.wanted if self.more else self.ratio <= self.wanted
+
+    def values(self) -> dict[str, Any]:
+        """For the JSON file."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "ratio": round(self.ratio, 3),
+            "rounds": [round(one, 3) for one in self.rounds],
+            "wanted": self.wanted,
+            "better": "more" if self.more else "less",
+            "met": self.met,
+            "bound": self.bound,
+        }
+
+    def line(self) -> str:
+        """For the table."""
+        spread = f"{min(self.rounds):.2f} to {max(self.rounds):.2f}"
+        sign = "" if self.wanted is None else f"{'>=' if self.more else '<='} {self.wanted:g}"
+        return f"{self.label:<58}{self.ratio:>8.2f}   {spread:<16}{sign:<10}{_said(self.met)}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that is no ratio; `wanted` at most."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether what is wanted is reached; None where nothing is."""
+        return None if self.wanted is None else self.value <= self.wanted
+
+    def values(self) -> dict[str, Any]:
+        """For the JSON file."""
+        value = round(self.value, 3)
+        return {"name": self.name, "value": value, "unit": self.unit, "wanted": self.wanted, "met": self.met}
+
+    def line(self) -> str:
+        """For the table."""
+        sign = "" if self.wanted is None else f"<= {self.wanted:g}"
+        return f"{self.name:<74}{self.value:>10,.4g} {self.unit:<8}{sign:<10}{_said(self.met)}"
+
+
+def _said(met: bool | None) -> str:
+    return {None: "", True: "met", False: "not met"}[met]
+
+
+def faster(name: str, label: str, ours: Side, other: Side, wanted: float | None, bound: str = "") -> Ratio:
+    """How many times as fast ours is."""
+    return Ratio(name, label, [a / b for a, b in zip(ours.rates, other.rates, strict=True)], wanted, bound=bound)
+
+
+def cheaper(name: str, label: str, ours: Side, other: Side, parties: Sequence[str], wanted: float | None) -> Ratio:
+    """The CPU a row that ours costs there, by the other's."""
+    both = zip(ours.per_row(*parties), other.per_row(*parties), strict=True)
+    return Ratio(name, label, [a / b for a, b in both], wanted, more=False)
 
 
 def machine() -> dict[str, Any]:
@@ -72,25 +156,27 @@ def machine() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "load": [round(one, 2) for one in os.getloadavg()],
         "python": platform.python_version(),
-        "system": platform.platform(),
+        "system": platform.system(),
     }
 
 
-def table(pairs: list[Pair], rounds: int) -> str:
-    """The table for people."""
-    head = f"{'rows a second':<22}{'ours':>12}{'other':>12}{'ratio':>8}   of {rounds} rounds    target   other"
-    return "\n".join([head, *(pair.line() for pair in pairs)])
+def table(ratios: Iterable[Ratio], sides: Iterable[Side], figures: Iterable[Figure], rounds: int) -> str:
+    """The tables for people, ratios first."""
+    head = f"{'ratio':<58}{'median':>8}   {f'of {rounds} rounds':<16}{'wanted':<10}"
+    cpu = "".join(f"{party:>9}" for party in PARTIES)
+    lines = [head, *(one.line() for one in ratios), ""]
+    lines += [f"{'medians':<46}{'rows/s':>12}{cpu}   (CPU us a row)", *(one.line() for one in sides), ""]
+    return "\n".join([*lines, *(one.line() for one in figures)])
 
 
-def profile_text(found: dict[str, Any]) -> str:
+def profile_text(found: Mapping[str, Any]) -> str:
     """The profile for people."""
     steps, cpu = found["steps"], found["cpu_seconds"]
     lines = [
-        f"catch-up of the last round: {steps['steps']} steps of {steps['events_per_step']:,} events on average",
+        f"our catch-up of the last round: {steps['steps']} steps of {steps['events_per_step']:,} events on average",
         f"  from the job's start to its first task {found['start_seconds']} s",
-        f"  lanes' seconds: read and stage {steps['read_seconds']}, second look to commit {steps['write_seconds']}",
-        "  CPU seconds ours:  " + ", ".join(f"{group} {value}" for group, value in cpu["ours"].items()),
-        "  CPU seconds other: " + ", ".join(f"{group} {value}" for group, value in cpu["native"].items()),
+        f"  lanes' seconds: read and stage {steps['read_seconds']}, recheck to commit {steps['write_seconds']}",
+        "  CPU seconds: " + ", ".join(f"{group} {value}" for group, value in cpu.items()),
     ]
     for place in ("sink", "source"):
         for one in found[f"{place}_statements"][:5]:
@@ -100,10 +186,10 @@ def profile_text(found: dict[str, Any]) -> str:
     return "\n".join([*lines, f"  one step of {found['one_step']['events']:,} events alone (ms): {parts}"])
 
 
-def write(values: dict[str, Any]) -> Path:
+def write(values: Mapping[str, Any], name: str = "") -> Path:
     """Write the file of this run; returns its path."""
     at = datetime.now(timezone.utc)
     RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / f"{at:%Y%m%dT%H%M%SZ}.json"
+    file = RESULTS / f"{name}{at:%Y%m%dT%H%M%SZ}.json"
     file.write_text(json.dumps({"at": at.isoformat(timespec="seconds"), **values}, indent=1) + "\n", encoding="utf-8")
     return file

@@ -1,8 +1,8 @@
 """Two servers with the same settings, and in them the four databases of a round.
 
 source server: `warehouse` (the stand-in for a DWS, which records changes by triggers) and `publisher` (the same table
-and the same changes, plain). sink server: `ours_<n>` and `native_<n>`, new in every round.
-Next door: `ours.py` mirrors warehouse to ours, `native.py` publisher to native.
+and the same changes, plain). sink server: `ours_<n>` and `base_<n>`, new in every round; each peer works in a copy of
+the latter, made just before its turn. Next door: `ours.py` mirrors warehouse to ours, `bench.peers` do what others do.
 """
 
 from __future__ import annotations
@@ -33,8 +33,13 @@ SETTINGS = {
 """On top of `core.embedded.postgres.SETTINGS`, for both servers; fsync and synchronous_commit stay on."""
 WAREHOUSE, PUBLISHER = "warehouse", "publisher"
 TARGET = "mart.orders"
-MARKER_CUST = -7
-"""The customer of the row that ends a round's changes at the publisher: there, everything before it is too."""
+MARKERS = (-7, -8)
+"""The customers of the rows that end a round's changes at the publisher, one in each half of the filtered publications:
+once they are there, everything before them is too."""
+PUBLICATIONS = ("bench", "bench_even", "bench_odd")
+"""The whole table, and its halves by a filter over the key."""
+RESERVED = "bench_peers"
+"""The slot that makes the stand-in keep a round's changes for whoever reads them after us."""
 PER_TRANSACTION = 4_000
 
 _PLACEMENT = """
@@ -73,6 +78,19 @@ class Sizes:
         return max(self.rows, self.updates + (self.rounds + 1) * self.deletes)
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a round has changed on one DN: sync points from `after` on and up to `latest`.
+
+    The stand-in's newest point is the first that no transaction has yet, so the round's first one has `after` itself.
+    """
+
+    name: str
+    node: int
+    after: int
+    latest: int
+
+
 class Publisher:
     """The plain database with the workload's table; implements `core.embedded.workload.Tables`."""
 
@@ -84,9 +102,10 @@ class Publisher:
     def create_table(
         self, sql_name: str, ddl_columns: str, primary_key: Any, distribute_by: Any = None, ttl_s: int = 0
     ) -> None:
-        """The table, its key, and a publication of it."""
+        """The table, its key, and the publications of it."""
         create_plain(self.server, PUBLISHER, sql_name, ddl_columns, primary_key)
-        run(self.server, PUBLISHER, f"CREATE PUBLICATION bench FOR TABLE {sql_name}")
+        for name, where in zip(PUBLICATIONS, ("", " WHERE ((cust & 1) = 0)", " WHERE ((cust & 1) = 1)"), strict=True):
+            run(self.server, PUBLISHER, f"CREATE PUBLICATION {name} FOR TABLE {sql_name}{where}")
 
     def connect(self) -> pg.Connection:
         """A superuser session."""
@@ -113,40 +132,56 @@ class Rig:
             connection.close()
 
     def new_sinks(self, round_: int) -> tuple[str, str]:
-        """Empty databases for a round: ours (which makes its own table) and native, with the table and its key."""
-        ours, native = f"ours_{round_}", f"native_{round_}"
-        for name in (ours, native):
+        """Empty databases for a round: ours (which makes its own table) and the peers' base, with the table and its
+        key."""
+        ours, base = f"ours_{round_}", f"base_{round_}"
+        for name in (ours, base):
             run(self.sink, "postgres", f"CREATE DATABASE {name}")
-        create_plain(self.sink, native, TABLE, DDL_COLUMNS, KEY)
-        return ours, native
+        create_plain(self.sink, base, TABLE, DDL_COLUMNS, KEY)
+        return ours, base
 
-    def drop_sinks(self, names: tuple[str, str]) -> None:
-        """Drop the databases of a round."""
+    def copy_of(self, base: str, name: str) -> str:
+        """A database with the same files as another, to which nobody may be connected."""
+        run(self.sink, "postgres", f"CREATE DATABASE {name} TEMPLATE {base} STRATEGY file_copy")
+        return name
+
+    def drop(self, *names: str) -> None:
+        """Drop databases of the sink."""
         for name in names:
-            run(self.sink, "postgres", f"DROP DATABASE {name} WITH (FORCE)")
+            run(self.sink, "postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
-    def settle(self, sinks: tuple[str, str]) -> None:
-        """Vacuum, analyze and checkpoint everything, so that no timing pays for what went before it."""
+    def settle(self, *sinks: str) -> None:
+        """Vacuum, analyze and checkpoint, so that no timing pays for what went before it and each finds warm pages."""
         for database in (WAREHOUSE, PUBLISHER):
             run(self.source, database, "VACUUM ANALYZE")
         for database in sinks:
             run(self.sink, database, "VACUUM ANALYZE")
         self.checkpoint()
 
+    def reserve(self) -> None:
+        """Register the peers' slot up to now: what is changed from here on is kept until the next time."""
+        run(self.source, WAREHOUSE, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{RESERVED}')")
+
+    def spans(self) -> list[Span]:
+        """What was changed since `reserve`, per DN."""
+        statement = "SELECT node_name::text, node_id, last_sync_point, latest_sync_point FROM"
+        found = run(self.source, WAREHOUSE, f"{statement} pgxc_get_binlog_sync_point('{TABLE}', '{RESERVED}', true, 0)")
+        return [Span(*row) for row in found]
+
     def checkpoint(self) -> None:
         """Write out both servers' dirty pages."""
         for server in (self.source, self.sink):
             run(server, "postgres", "CHECKPOINT")
 
-    def change_warehouse(self, round_: int) -> dict[str, int]:
-        """One round's changes at the stand-in; events per DN by the generator's account."""
-        tally = self._change(self.warehouse.connect, round_)
-        return {name: events.total for name, events in tally.items()}
+    def change_warehouse(self, round_: int) -> int:
+        """One round's changes at the stand-in; events by the generator's account."""
+        return sum(events.total for events in self._change(self.warehouse.connect, round_).values())
 
     def change_publisher(self, round_: int) -> None:
-        """The same changes at the publisher, and the marker."""
+        """The same changes at the publisher, and the markers."""
         self._change(self.publisher.connect, round_)
-        run(self.source, PUBLISHER, f"INSERT INTO {TABLE} (cust, order_no) VALUES ({MARKER_CUST}, {round_})")
+        rows = ", ".join(f"({cust}, {round_})" for cust in MARKERS)
+        run(self.source, PUBLISHER, f"INSERT INTO {TABLE} (cust, order_no) VALUES {rows}")
 
     def _change(self, connect: Callable[[], pg.Connection], round_: int) -> Tally:
         """Inserts, updates and deletes in turn, a few thousand rows a transaction, no row twice within a round."""
@@ -159,8 +194,9 @@ class Rig:
         return total
 
     def fingerprint(self, server: Server, database: str, table: str) -> tuple[int, int]:
-        """(rows, a sum of hashes over all rows without the marker): equal tables have equal ones."""
-        statement = f"SELECT count(*), sum(hashtextextended(t::text, 0)) FROM {table} t WHERE cust <> {MARKER_CUST}"
+        """(rows, a sum of hashes over all rows without the markers): equal tables have equal ones."""
+        without = f"cust NOT IN ({', '.join(map(str, MARKERS))})"
+        statement = f"SELECT count(*), sum(hashtextextended(t::text, 0)) FROM {table} t WHERE {without}"
         rows, hashes = run(server, database, statement)[0]
         return int(rows), int(hashes or 0)
 

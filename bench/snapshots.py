@@ -28,6 +28,7 @@ from bench.tmux import Tmux
 from console.demo import JOB, Demo, DemoOptions
 from core.domain.job import JobState
 from core.embedded.orders import TABLE
+from core.embedded.warehouse import Warehouse
 
 FOLDER = ROOT / "docs" / "pictures"
 SIZES = ((100, 30), (80, 24), (200, 60))
@@ -107,7 +108,9 @@ def _names(run: Demo) -> dict[str, str]:
     host = socket.gethostname()
     shown = "ops" if len(host.partition(".")[0]) > 2 else "h1"
     found = {f"{USER}@{name}": f"{USER}@{shown}" for name in (host, host.partition(".")[0])}
-    return {**found, str(run.folder): "/srv/slotkeeper-demo", tempfile.gettempdir(): "/tmp"}
+    folder = str(run.folder)
+    # As long as it is: blanks in its place would stand in the middle of a command.
+    return {**found, folder: "/srv/slotkeeper-demo-".ljust(len(folder), "0"), tempfile.gettempdir(): "/tmp"}
 
 
 def _prepare(run: Demo) -> None:
@@ -136,7 +139,7 @@ def _fails(run: Demo) -> bool:
 
 
 def _both(run: Demo, folder: Path) -> list[str]:
-    assert run.warehouse is not None
+    assert isinstance(run.warehouse, Warehouse)
     command = [sys.executable, "-m", "console.__main__", "--config", str(run.config)]
     wrong: list[str] = []
     for old in folder.glob("*x*/[0-9][0-9]-*"):

@@ -5,6 +5,7 @@ Next door: `bench.snapshots` walks the console with it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import time
@@ -12,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 SOON = 60.0
+_NUMBERS = itertools.count()
+"""A server that was told to end may still have its socket when the next one begins."""
 
 
 class Tmux:
@@ -19,7 +22,7 @@ class Tmux:
 
     def __init__(self, command: Sequence[str], size: tuple[int, int], env: Mapping[str, str]) -> None:
         self.size = size
-        self._tmux = ["tmux", "-L", f"slotkeeper-{os.getpid()}-{size[0]}", "-f", "/dev/null"]
+        self._tmux = ["tmux", "-L", f"slotkeeper-{os.getpid()}-{next(_NUMBERS)}", "-f", "/dev/null"]
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("TMUX", "TEXTUAL", "NO_COLOR"))
         }

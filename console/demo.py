@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from console import demo_sinks, demos
 from core.clock import SystemClock
@@ -33,7 +34,7 @@ from core.embedded import ledger, orders, postgres, workload
 from core.embedded.incidents.record import Answer, World
 from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
-from core.embedded.markers import Latency, Marker
+from core.embedded.markers import Latency, Marker, SeenMarkers
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
@@ -44,6 +45,7 @@ from core.launch.control import Patience
 from core.launch.view import observe
 from core.state.sqlite import Store
 from core.verify.comparison import Comparison
+from core.verify.pair import Opened
 
 JOB = "orders_rt"
 TARGET = demo_sinks.TARGET
@@ -52,7 +54,7 @@ WRITERS = 4
 ROWS = 120_000
 CATCH_UP_SECONDS = 120.0
 
-_CONFIG = """\
+_STANDIN = """\
 # Written by `slotkeeper demo`; the source is a stand-in for a DWS, not a DWS.
 [sources.dws1]
 dialect = "dws"
@@ -63,17 +65,20 @@ user = "{source.user}"
 password_file = "{source.password.ref}"
 sslmode = "disable"
 environment = "DEMO"
+"""
 
+_CONFIG = """\
+{source}
 {sinks}
 [jobs.{job}]
-source = "dws1"
+source = "{named}"
 sink = "{sink}"
 start = "initial"
 
 [[jobs.{job}.channels]]
 from = "{table}"
 into = "{target}"
-{channel}
+create_target = true
 
 [jobs.{job}.binlog]
 binlog = true
@@ -92,13 +97,53 @@ dir = "{state}"
 {alerts}"""
 
 
+class Standin(Protocol):
+    """A warehouse that is none, in one database of an embedded server."""
+
+    @property
+    def server(self) -> Server: ...
+    @property
+    def database(self) -> str: ...
+    def endpoint(self) -> Endpoint: ...
+    def connect(self, autocommit: bool = True) -> pg.Connection: ...
+    def nodes(self) -> list[tuple[str, int]]: ...
+    def purge(self) -> object: ...
+
+
+class Stopped(Protocol):
+    """A thread that ends when it is asked to."""
+
+    def stop(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
+
+
+class Writing(Protocol):
+    """Writers that change the source, and what they have changed so far, in rows."""
+
+    @property
+    def writers(self) -> Sequence[Stopped]: ...
+    @property
+    def changes(self) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> object: ...
+
+
+class Marking(SeenMarkers, Protocol):
+    """A thread that writes marker rows."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
+    def finish(self, seconds: float = 30.0) -> None: ...
+    def latency(self) -> Latency: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
     """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
 
     `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs; `sink_options`
-    goes on top of what the demo itself sets there. `small_disk` puts the state folder on a disk of its own. `sink` is a
-    name of `demo_sinks.KINDS`.
+    goes on top of what the demo itself sets there. `small_disk` puts the state folder on a disk of its own.
     """
 
     rows: int = ROWS
@@ -109,17 +154,26 @@ class DemoOptions:
     spark: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
+    source: str = "dws"
+    """A name of `console.demo_sources.KINDS`."""
     sink: str = "postgres"
+    """A name of `console.demo_sinks.KINDS`."""
 
 
-def configuration(source: Endpoint, sinks: str, channel: str, state: Path, options: DemoOptions) -> str:
-    """The text of the demo's configuration; `sinks` are its tables of sinks, `channel` keys of its only channel."""
+def configuration(
+    source: Endpoint | str, sink: Endpoint | str, state: Path, options: DemoOptions, named: str = "dws1"
+) -> str:
+    """The text of the demo's configuration over these two servers.
+
+    `source` is where the stand-in is, or the table of another kind of source; `named` what it is called there. `sink`
+    is where a PostgreSQL is, or the tables of another kind of sink.
+    """
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
-        source=source,
-        sinks=sinks,
+        source=source if isinstance(source, str) else _STANDIN.format(source=source),
+        named=named,
+        sinks=sink if isinstance(sink, str) else demo_sinks.postgres_table(demo_sinks.SINK, sink),
         sink=demo_sinks.SINK,
-        channel=channel,
         job=JOB,
         table=TABLE,
         target=TARGET,
@@ -137,6 +191,13 @@ def _keys(values: Mapping[str, object]) -> str:
 class Demo:
     """One demo; `close` ends everything that it started, in whatever state it is."""
 
+    note = "stand-in for the DWS binlog surface, not a DWS"
+    """What the source is."""
+    servers: tuple[str, ...] = demos.SERVERS
+    """The PostgreSQL servers that it starts; the last is the sink."""
+    begun = "position <> '' AND registered ~ '^[1-9]'"
+    """What is true of a progress row from which on changes are booked."""
+
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options
         self.spark: dict[str, object] = {}
@@ -146,13 +207,13 @@ class Demo:
         self._clock = SystemClock()
         self._opened = ExitStack()
         self._servers: list[Server] = []
-        self._threads: list[Marker | demo_sinks.Reader] = []
-        self._writers: Workload | None = None
+        self._threads: list[Stopped] = []
+        self._writers: Writing | None = None
         self._janitor: _Janitor | None = None
-        self.marker: Marker | None = None
+        self.marker: Marking | None = None
         self.target = demo_sinks.KINDS[options.sink]()
         """What is mirrored into; `sink` is the server that has the progress rows, which may be the same."""
-        self.warehouse: Warehouse | None = None
+        self.warehouse: Standin | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
         self.store: Store | None = None
@@ -161,32 +222,40 @@ class Demo:
 
     def prepare(self) -> None:
         """Start the servers, make and load the table, write the configuration."""
-        store = "the sink" if self.target.at_store else "the sink's progress rows"
-        self._say(f"starting two PostgreSQL servers: the stand-in warehouse and {store}")
+        self._say(f"starting PostgreSQL servers: {' and '.join(self.servers)}")
         with ThreadPoolExecutor(2) as pool:
             starting = [
                 pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})
-                for name in demos.SERVERS
+                for name in self.servers
             ]
             for one in starting:
                 self._servers.append(one.result())
-        source, self.sink = self._servers
-        self.warehouse = Warehouse.install(source, self.options.dns)
-        workload.create(self.warehouse)
+        self.sink = self._servers[-1]
         sink_password = self._make_sink(self.sink)
-        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
-        with closing(self.warehouse.connect()) as connection:
-            orders.load(connection, self.options.rows, self.options.seed)
+        self.make_source()
         if self.options.small_disk:
-            self._opened.enter_context(small_disk(self._state.parent))
+            self._opened.enter_context(small_disk(self.state_folder.parent))
+        sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
         if not self.target.at_store:
             self._say(f"starting the sink: {self.target.note}")
         self.target.prepare(self.sink, self.folder)
-        sinks = self.target.tables(self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password))
-        text = configuration(self.warehouse.endpoint(), sinks, self.target.channel, self._state, self.options)
+        text = self.written_down(self.target.tables(sink))
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
+
+    def make_source(self) -> None:
+        """The source's table with its rows."""
+        made = self.warehouse = Warehouse.install(self._servers[0], self.options.dns)
+        workload.create(made)
+        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
+        with closing(made.connect()) as connection:
+            orders.load(connection, self.options.rows, self.options.seed)
+
+    def written_down(self, sink: str) -> str:
+        """The configuration's text."""
+        assert self.warehouse is not None
+        return configuration(self.warehouse.endpoint(), sink, self.state_folder, self.options)
 
     @property
     def config(self) -> Path:
@@ -196,6 +265,7 @@ class Demo:
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
         warehouse, sink = self._known()
+        assert isinstance(warehouse, Warehouse), "incidents are those of a DWS"
         return World(
             warehouse,
             sink,
@@ -203,12 +273,13 @@ class Demo:
             SINK_USER,
             self._sink_password,
             self.config,
-            self._state,
+            self.state_folder,
             self._command,
         )
 
     @property
-    def _state(self) -> Path:
+    def state_folder(self) -> Path:
+        """Where the job's state is kept."""
         return (self.folder / demos.DISK if self.options.small_disk else self.folder) / demos.STATE
 
     def _command(self, words: Sequence[str]) -> Answer:
@@ -242,7 +313,7 @@ class Demo:
         began = self._clock.monotonic()
         control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
         self.spark["start_s"] = round(self._clock.monotonic() - began, 1)
-        self.wait_for(lambda: self._recording() == self.options.dns, 120, "the slot to be registered on every DN")
+        self.wait_for(lambda: self.recording() == self.options.dns, 120, "the slot to be registered on every DN")
 
     def go_on(self) -> None:
         """Start a job that a person has stopped, and wait until it lives."""
@@ -251,23 +322,30 @@ class Demo:
 
     def start_writers(self) -> None:
         """Start the writers; every one of their changes is in the ledger."""
-        warehouse, _ = self._known()
-        self._writers = Workload(
-            lambda: warehouse.connect(autocommit=False), WRITERS, self.options.rate, self.options.seed
-        )
+        self._writers = self.workload()
         self._writers.start()
+
+    def workload(self) -> Writing:
+        """The writers; what a DWS does by itself begins beside them."""
+        warehouse, _ = self._known()
         self._janitor = _Janitor(warehouse)
         self._janitor.start()
+        return Workload(lambda: warehouse.connect(autocommit=False), WRITERS, self.options.rate, self.options.seed)
 
     def start_markers(self) -> None:
         """Start measuring latency, once the job is RUNNING: a change made during the copy waits for the copy."""
         if self.marker is not None:
             return
+        marker = self.marker = self.marking()
+        reader = self.target.reader(marker)
+        self._threads = [marker, reader]
+        marker.start()
+        reader.start()
+
+    def marking(self) -> Marking:
+        """What writes marker rows."""
         warehouse, _ = self._known()
-        self.marker = Marker(lambda: warehouse.connect(autocommit=False))
-        self._threads = [self.marker, self.target.reader(self.marker)]
-        for thread in self._threads:
-            thread.start()
+        return Marker(lambda: warehouse.connect(autocommit=False))
 
     def stop_writers(self) -> None:
         """Stop changing the source; raises what ended a writer before its time."""
@@ -318,12 +396,12 @@ class Demo:
 
     def sessions(self) -> list[str]:
         """What opens a session at each server, as its superuser."""
-        warehouse, sink = self._known()
-        return [
-            f"{server.name}: PGPASSWORD=$(cat {server.password_file}) psql -h {server.host} -p {server.port}"
-            f" -U {server.superuser} {database}"
-            for server, database in ((warehouse.server, warehouse.database), (sink, SINK_DATABASE))
-        ]
+        warehouse, _ = self._known()
+        return [_psql(warehouse.server, warehouse.database), *self.sink_sessions()]
+
+    def sink_sessions(self) -> list[str]:
+        """The same of the sink."""
+        return [_psql(self._sink(), SINK_DATABASE)]
 
     def log_file(self) -> Path:
         """Where the job's driver logs."""
@@ -334,16 +412,22 @@ class Demo:
 
     def ledger(self) -> dict[str, int]:
         """Events per DN by the generator's own account."""
-        totals, (warehouse, _) = self._booked(), self._known()
-        return {name: totals[name].total if name in totals else 0 for name, _ in warehouse.nodes()}
+        totals = self.booked()
+        return {name: totals[name].total if name in totals else 0 for name in self.lanes()}
+
+    def lanes(self) -> list[str]:
+        """The names of the lanes."""
+        warehouse, _ = self._known()
+        return [name for name, _ in warehouse.nodes()]
 
     def ledger_kinds(self) -> dict[str, int]:
         """Rows changed by kind."""
-        whole = sum(self._booked().values(), ledger.Events())
+        whole = sum(self.booked().values(), ledger.Events())
         kinds = (whole.inserted, whole.updated, whole.deleted, whole.key_changed)
         return dict(zip(("insert", "update", "delete", "key_change"), kinds, strict=True))
 
-    def _booked(self) -> Tally:
+    def booked(self) -> Tally:
+        """What the writers have booked."""
         warehouse, _ = self._known()
         with closing(warehouse.connect(autocommit=False)) as connection:
             return ledger.ledger_totals(connection)
@@ -355,27 +439,35 @@ class Demo:
 
     def verify(self) -> Comparison:
         """Compare the two tables row by row."""
+        with self.source_tables() as opened:
+            return self.target.compare(opened, TABLE)
+
+    @contextmanager
+    def source_tables(self) -> Iterator[Opened]:
+        """What opens the source's tables for the comparison."""
         warehouse, _ = self._known()
         with closing(warehouse.connect(autocommit=False)) as source:
-            return self.target.compare(over(source), TABLE)
+            yield over(source)
 
-    def _recording(self) -> int:
+    def recording(self) -> int:
+        """How many lanes have begun."""
         try:
-            return len(
-                self._at_sink("SELECT 1 FROM slotkeeper_progress WHERE position <> '' AND registered ~ '^[1-9]'")
-            )
+            return len(self._at_sink(f"SELECT 1 FROM slotkeeper_progress WHERE {self.begun}"))
         except pg.DriverError:
             return 0  # the job has not made its tables yet
 
     def _at_sink(self, statement: str) -> list[tuple[object, ...]]:
-        _, sink = self._known()
-        with closing(sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+        with closing(self._sink().connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
             cursor.execute(statement)
             return cursor.fetchall()
 
-    def _known(self) -> tuple[Warehouse, Server]:
-        assert self.warehouse is not None and self.sink is not None
-        return self.warehouse, self.sink
+    def _sink(self) -> Server:
+        assert self.sink is not None
+        return self.sink
+
+    def _known(self) -> tuple[Standin, Server]:
+        assert self.warehouse is not None
+        return self.warehouse, self._sink()
 
     # -- ending ------------------------------------------------------------------------------------------------------
 
@@ -396,10 +488,14 @@ class Demo:
                 self._say(f"stopping the job: {error}")
             self.store.close()
         self.target.close()
+        self.end_source()
         self._opened.close()
         for server in self._servers:
             postgres.discard(server.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end_source(self) -> None:
+        """End a source that is none of the PostgreSQL servers."""
 
     def _quiet_threads(self) -> None:
         if self._janitor is not None:
@@ -411,10 +507,17 @@ class Demo:
                 writer.stop()
 
 
-class _Janitor(threading.Thread):
-    """Purges what every slot has passed, as a DWS does by itself."""
+def _psql(server: Server, database: str) -> str:
+    return (
+        f"{server.name}: PGPASSWORD=$(cat {server.password_file}) psql -h {server.host} -p {server.port}"
+        f" -U {server.superuser} {database}"
+    )
 
-    def __init__(self, warehouse: Warehouse) -> None:
+
+class _Janitor(threading.Thread):
+    """Purges what every slot has passed, or what is past its TTL, as the source does by itself."""
+
+    def __init__(self, warehouse: Standin) -> None:
         super().__init__(name="janitor", daemon=True)
         self._warehouse = warehouse
         self._stop_asked = threading.Event()

@@ -18,7 +18,7 @@ from core.drivers import pg
 from core.drivers.mysql_queries import MysqlQueries
 from core.drivers.pg_table.reader import over
 from core.embedded import postgres
-from core.embedded.markers import Marker, MarkerReader
+from core.embedded.markers import MarkerReader, SeenMarkers
 from core.embedded.postgres import Server
 from core.errors import ConfigError, SlotkeeperError
 from core.sinks import registry as sinks
@@ -69,6 +69,7 @@ class Reader(Protocol):
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
 
 
 class DemoSink(Protocol):
@@ -76,8 +77,6 @@ class DemoSink(Protocol):
 
     note: str
     cannot_prove: Sequence[str]
-    channel: str
-    """Keys of the channel in the job's configuration."""
     at_store: bool
     """Whether it is the embedded PostgreSQL itself."""
 
@@ -90,7 +89,7 @@ class DemoSink(Protocol):
     def compare(self, source: Opened, table: str) -> Comparison:
         """Compare the source's table with the target, row by row."""
 
-    def reader(self, marker: Marker) -> Reader:
+    def reader(self, marker: SeenMarkers) -> Reader:
         """Reports markers at the target; not started."""
 
     def close(self) -> None:
@@ -102,7 +101,6 @@ class PostgresTarget:
 
     note = "a PostgreSQL"
     cannot_prove: Sequence[str] = ()
-    channel = "create_target = true"
     at_store = True
 
     def __init__(self) -> None:
@@ -118,7 +116,7 @@ class PostgresTarget:
         with closing(self._connect(autocommit=False)) as target:
             return compare(*open_pair(source, table, over(target), TARGET))
 
-    def reader(self, marker: Marker) -> Reader:
+    def reader(self, marker: SeenMarkers) -> Reader:
         return MarkerReader(lambda: self._connect(autocommit=False), TARGET, marker)
 
     def _connect(self, autocommit: bool) -> pg.Connection:
@@ -132,7 +130,6 @@ class PostgresTarget:
 class DorisTarget:
     """The stand-in for a Doris, in this process; its progress rows are in the embedded PostgreSQL."""
 
-    channel = "create_target = true"
     at_store = False
 
     def __init__(self) -> None:
@@ -164,7 +161,7 @@ class DorisTarget:
         with closing(sinks.open("doris").tables(self._login(), 600_000)) as target:
             return compare(*open_pair(source, table, target.table, TARGET))
 
-    def reader(self, marker: Marker) -> Reader:
+    def reader(self, marker: SeenMarkers) -> Reader:
         return PollingReader(MysqlQueries(self._login(), "sink"), marker)
 
     def _login(self) -> Login:
@@ -180,7 +177,9 @@ class DorisTarget:
 class PollingReader(threading.Thread):
     """Asks a target over MySQL's protocol for markers, again and again; a marker's number is its order's."""
 
-    def __init__(self, queries: MysqlQueries, marker: Marker, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, queries: MysqlQueries, marker: SeenMarkers, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(name="marker-reader", daemon=True)
         self._queries = queries
         self._marker = marker

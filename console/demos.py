@@ -19,7 +19,7 @@ from pathlib import Path
 
 from core.config.load import default_state_dir
 from core.domain.job_view import Identity
-from core.embedded import postgres
+from core.embedded import mariadb, postgres
 from core.embedded.incidents import small_disk
 from core.errors import Refused, SlotkeeperError
 from core.launch import control, identity
@@ -32,6 +32,8 @@ PREFIX = "slotkeeper-demo-"
 """How the name of every demo's folder begins."""
 CONFIG, STATE, DISK = "config.toml", "state", "disk"
 SERVERS = ("warehouse", "sink")
+MARIA = "maria"
+"""The folder of a MariaDB, where a demo has one."""
 GRACE_SECONDS = 60.0
 """What a demo takes at most to end its job and its servers itself."""
 
@@ -99,6 +101,7 @@ def end(note: Note) -> None:
         _end_job(note.folder)
         for name in SERVERS:
             postgres.discard(note.folder / name)
+        mariadb.discard(note.folder / MARIA)
         small_disk.unmount(note.folder / DISK)
         shutil.rmtree(note.folder, ignore_errors=True)
     note.file.unlink(missing_ok=True)

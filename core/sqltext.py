@@ -6,9 +6,9 @@ one home, a name and a description.
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from functools import cache
-from importlib import resources
 
 from core.errors import Defect
 
@@ -36,7 +36,10 @@ RESERVED = frozenset(
 @cache
 def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
     """The statements of `name` in `package`, by their names; raises Defect for a name given twice."""
-    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    content = pkgutil.get_data(package, name)  # importlib.resources would load what reads archives for every command
+    if content is None:
+        raise Defect(f"{package}/{name} cannot be read where the package lies")
+    text = content.decode("utf-8")
     parts = _HEAD.split(text)
     found: dict[str, str] = {}
     for head, body in zip(parts[1::2], parts[2::2], strict=True):

@@ -22,6 +22,9 @@ pytest_plugins = [
     "tests.support.mirror",
     "tests.support.sqlite_pair.pair",
     "tests.support.doris_pair",
+    "tests.support.hologres_pair",
+    "tests.support.mysql_pair",
+    "tests.support.hologres",
     "tests.support.promised",
 ]
 

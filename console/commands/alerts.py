@@ -29,13 +29,13 @@ from core.judgement.judge import judge
 from core.launch.alert_sender import Sender
 from core.launch.seen import gather
 from core.state.acks import AckFile, Acks
-from core.state.alerts import AlertFile
+from core.state.alerts import BESIDE, AlertFile
 from core.state.folder import StateFolder
 from core.state.sqlite import Store
 
 app = typer.Typer(help="What is wrong and who was told: list, acknowledge, silence, test.", no_args_is_help=True)
 
-Which = Annotated[str, typer.Argument(metavar="KEY|NUMBER", help="an alert, as `alerts list` names it")]
+Which = Annotated[str, typer.Argument(metavar="KEY", help="the key of an alert, as `alerts list` has it")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with it")]
 
 
@@ -49,9 +49,8 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A fault that holds, by its number in the list; `firing` is what is remembered of it."""
+    """A fault that holds; `firing` is what is remembered of it."""
 
-    number: int
     fault: Fault
     firing: Firing | None
     ack: Ack | None
@@ -72,7 +71,7 @@ def list_alerts(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDi
     if not found:
         output.line("nothing is wrong")
         return
-    columns = ["number", "key", "severity", "rule", "about", "for", "told", "said"]
+    columns = ["key", "severity", "rule", "about", "for", "told", "said"]
     output.table(columns, [_row(one, now) for one in found], select.ascii_only(ctx))
 
 
@@ -134,9 +133,10 @@ def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], dateti
     now = SystemClock().utc()
     with Store.existing(folder) as store:
         faults = judge(gather(store, loaded, now))
-        firing, acks = AlertFile(store.folder).read().firing, AckFile(store.folder).read()
+        files = (AlertFile(store.folder), AlertFile(store.folder, BESIDE))
+        firing, acks = {k: one for file in files for k, one in file.read().firing.items()}, AckFile(store.folder).read()
     standing = {key: one for key, one in firing.items() if not one.over}
-    return [Shown(n, one, standing.get(one.key), _ack(one, acks, now)) for n, one in enumerate(faults, 1)], now
+    return [Shown(one, standing.get(one.key), _ack(one, acks, now)) for one in faults], now
 
 
 def _ack(fault: Fault, acks: Acks, now: datetime) -> Ack | None:
@@ -148,12 +148,15 @@ def _ack(fault: Fault, acks: Acks, now: datetime) -> Ack | None:
 def _change(
     ctx: typer.Context, which: str, state_dir: StateDir, change: Callable[[AckFile, tuple[str, ...]], object]
 ) -> Shown:
-    """Change what is said of the alert that is meant; raises Refused where there is none."""
+    """Change what is said of the alert that is meant; raises Refused where there is none.
+
+    A place in the list is no name: what stands there a moment later may be another alert.
+    """
     found, _ = _found(ctx, state_dir)
-    one = next((each for each in found if which in (str(each.number), each.fault.id)), None)
+    one = next((each for each in found if which == each.fault.id), None)
     if one is None:
-        known = f"it has {many(len(found), 'alert')}: `slotkeeper alerts list`" if found else "nothing is wrong now"
-        raise Refused(f"there is no alert {which!r}", known)
+        known = f"{many(len(found), 'alert')}: `slotkeeper alerts list` has their keys" if found else "nothing is wrong"
+        raise Refused(f"no alert has the key {safe(which, 40)!r}: it has ended, or never was", known)
     change(AckFile(StateFolder.open(select.state_of(ctx, state_dir)[1])), one.fault.ack_keys)
     return one
 
@@ -163,7 +166,8 @@ def _said(now: datetime, until: datetime | None, reason: str) -> Ack:
 
 
 def _named(fault: Fault) -> str:
-    return f"{fault.id} {fault.rule} {_about(fault)}".rstrip()
+    of_job = f" of job {fault.job}" if fault.job else ""
+    return f"{fault.id} {fault.severity.value} {fault.rule}{of_job}: {fault.said(SystemClock().utc())}"
 
 
 def _about(fault: Fault) -> str:
@@ -185,13 +189,12 @@ def _row(one: Shown, now: datetime) -> list[object]:
         said = f"{until}{one.ack.by}{': ' + one.ack.reason if one.ack.reason else ''}"
     for_ = None if lasts is None else in_brief(lasts)
     fault = one.fault
-    return [one.number, fault.id, fault.severity.value, fault.rule, _about(fault), for_, output.second(sent), said]
+    return [fault.id, fault.severity.value, fault.rule, _about(fault), for_, output.second(sent), said]
 
 
 def _values(one: Shown, now: datetime) -> dict[str, object]:
     ack = one.ack
     return {
-        "number": one.number,
         "key": one.fault.id,
         "text": one.fault.said(now),
         "fault": fault_values(one.fault),

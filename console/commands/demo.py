@@ -25,7 +25,7 @@ from typing import Annotated
 
 import typer
 
-from console import demo_sinks, demos
+from console import demo_sinks, demo_sources, demos
 from console.cli import completion, diagnostics, output, select
 from console.commands import demo_incident, demo_stop, watch
 from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
@@ -89,6 +89,12 @@ def _sink(text: str) -> str:
     return text
 
 
+def _source(text: str) -> str:
+    if text not in demo_sources.KINDS:
+        raise typer.BadParameter(f"one of {', '.join(demo_sources.KINDS)}")
+    return text
+
+
 def _incidents() -> list[tuple[str, str]]:
     return [(demo_incident.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
 
@@ -98,6 +104,18 @@ SparkMaster = Annotated[
 ]
 SparkSecretFile = Annotated[
     Path | None, typer.Option(help="file with the secret of a spark:// cluster", autocompletion=completion.files)
+]
+
+
+WhichSource = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="KIND",
+        help="what to mirror: dws or hologres, which are stand-ins, or mysql, which is a MariaDB of this machine",
+        parser=_source,
+        autocompletion=lambda: list(demo_sources.KINDS),
+    ),
 ]
 
 
@@ -136,7 +154,7 @@ def demo(
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
     ] = None,
-    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse")] = 4,
+    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse, or shards")] = 4,
     rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
     spark_master: SparkMaster = "local[4]",
@@ -144,6 +162,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
+    source: WhichSource = "dws",
     sink: WhichSink = "postgres",
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
@@ -156,25 +175,37 @@ def demo(
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
     night = registry.named(incident) if incident else None
-    _refuse_together(sink, keep, night)
+    _refuse_of_source(source, keep, night)
+    _refuse_of_sink(sink, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
     rows = rows or (demo_incident.ROWS if night else ROWS)
-    options = DemoOptions(rows, dns, rate, seconds, seed, spark, sink=sink)
+    lanes = 1 if source == "mysql" else dns
+    options = DemoOptions(rows, lanes, rate, seconds, seed, spark, source=source, sink=sink)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
 
 
-def _refuse_together(sink: str, keep: bool, night: Incident | None) -> None:
-    """Options that do not go together."""
-    if night and keep:
-        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
+    """Options that do not go together with a sink."""
     if sink != "postgres" and (keep or night):
         option = "--keep" if keep else "--incident"
         hint = "the stand-in ends with the demo's process" if keep else "the nights happen to a PostgreSQL"
         raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
+
+
+def _refuse_of_source(source: str, keep: bool, night: Incident | None) -> None:
+    """Options that do not go together."""
+    if night and keep:
+        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+    if night and source != "dws":
+        raise ConfigError(f"--incident and --source {source} do not go together", "the nights happen to the stand-in")
+    if keep and source == "hologres":
+        raise ConfigError(
+            "--keep and --source hologres do not go together", "its stand-in ends with the demo's process"
+        )
 
 
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
@@ -216,7 +247,7 @@ def _watch(run: Demo, turn: Callable[[], None]) -> None:
 
 def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) -> bool:
     """The ordinary demo; whether both tables are equal at its end."""
-    run = Demo(options, diagnostics.note)
+    run = demo_sources.KINDS[options.source](options, diagnostics.note)
     with demos.noted(run.folder, os.environ):
         verdict = _compared(run, options, headless, keep)
     _show(verdict, as_json)
@@ -314,8 +345,6 @@ class _Clock:
     def __init__(self, run: Demo) -> None:
         self._run = run
         self._began = time.monotonic()
-        self._copied_at: float | None = None
-        self._copied_rows = 0
         self.writing_seconds = 0.0
 
     def follow(self, seconds: float, watched: bool = False) -> None:
@@ -354,25 +383,16 @@ class _Clock:
             self._run.wait_for(lambda: False, 1, "the job to run")
 
     def _seen(self, view: JobView) -> float:
-        """Measure at a look; the seconds that have passed."""
-        self._measure(view.state)
+        """Begin to measure once it runs; the seconds that have passed."""
         if view.state is JobState.RUNNING:
             self._run.start_markers()
         return time.monotonic() - self._began
 
-    def _measure(self, state: JobState) -> None:
-        report = self._run.view().report
-        if report is not None and report.snapshot_rows:
-            self._copied_rows = max(self._copied_rows, report.snapshot_rows)
-        if self._copied_at is None and state in (JobState.CATCHING_UP, JobState.RUNNING):
-            self._copied_at = time.monotonic()
-
     @property
     def snapshot_rate(self) -> float | None:
-        """Rows a second of the copy, from the writers' start to its end."""
-        if self._copied_at is None:
-            return None
-        return round(self._run.options.rows / max(0.001, self._copied_at - self._began), 1)
+        """Rows a second of the copy, None where it had not ended."""
+        store = self._run.store
+        return None if store is None else demo_result.copy_rate(store.events(JOB), self._run.options.rows)
 
     def _line(self, passed: float) -> str:
         view = self._run.view()
@@ -413,7 +433,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "latency_ms": {"p50": latency.p50 if latency else None, "p99": latency.p99 if latency else None},
         "spark": {**run.spark, "tasks_started": report.tasks_started if report else None},
         "seed": run.options.seed,
-        "source": "stand-in for the DWS binlog surface, not a DWS",
+        "source": run.note,
         "sink": run.target.note,
         "sink_cannot_prove": list(run.target.cannot_prove),
     }
@@ -434,7 +454,8 @@ def _say_how_to_attach(run: Demo) -> None:
     for line in run.sessions():
         diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
-    diagnostics.note(f"a mirror of your own: {_invitation(run)}")
+    if run.options.source == "dws":
+        diagnostics.note(f"a mirror of your own: {_invitation(run)}")
     diagnostics.note("end all of it: slotkeeper demo stop")
 
 

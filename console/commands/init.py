@@ -95,7 +95,8 @@ def init(
 ) -> None:
     """Write a configuration for one mirror, look whether both servers allow it, and start it.
 
-    What is no option is asked. A file that is there already is left alone. 1: something at a server has to be changed.
+    What is no option is asked. A file that is there already is left alone. 1: something at a server has to be changed,
+    or the job has failed or not begun in a minute.
     """
     shared = context.of(ctx)
     path = shared.config or default_path(shared.env)
@@ -111,23 +112,26 @@ def init(
     output.line(f"written: {path}")
     if not _allowed(path):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-    _go_on(ctx, job, start)
+    begun = _go_on(ctx, job, start)
     if open_console:
         raise typer.Exit(startup.open_console(shared))
     output.line("see it: slotkeeper")
+    raise typer.Exit(int(diagnostics.ExitCode.FINE if begun else diagnostics.ExitCode.FAILED))
 
 
-def _go_on(ctx: typer.Context, job: str, start: bool | None) -> None:
-    """Start the job where that is wanted, else say how it is done."""
+def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
+    """Start the job where that is wanted, else say how it is done; False where it was started and has not begun yet."""
     if start is None:
         start = typer.confirm("start it now?", default=True, err=True) if sys.stdin.isatty() else False
     if start:
         try:
             jobs.start(ctx, job, wait=_START_SECONDS)
-        except Busy as error:  # a slow machine: it goes on, and the console shows how
-            diagnostics.note(diagnostics.with_hint(error))
+        except Busy as error:  # a slow machine, or a server that does not answer: the console shows which
+            diagnostics.warn(f"not begun yet: {diagnostics.with_hint(error)}")
+            return False
     else:
         output.line(f"start it: `slotkeeper jobs start {typed(job)}`")
+    return True
 
 
 @dataclass(frozen=True, slots=True)

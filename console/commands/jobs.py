@@ -23,7 +23,7 @@ from core.config.model import Loaded
 from core.domain.job import JobEvent, JobState, WantedState, transition
 from core.domain.job_view import Identity, JobView
 from core.domain.remedy import first_act, for_job, until_started
-from core.domain.report import JobReport
+from core.domain.report import JobReport, LaneReport
 from core.domain.verified import Verified, in_a_phrase
 from core.errors import ConfigError, Refused
 from core.judgement.limits import LIMITS, Limits
@@ -120,12 +120,8 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
     if view.report is not None and view.report.lanes:
         table = any(lane.label for lane in view.report.lanes)
-        lanes = [
-            [*([lane.source_table] if table else []), lane.shard, lane.state, lane.activity, lane.position, lane.retry]
-            for lane in view.report.lanes
-        ]
-        heads = ["dn", "state", "activity", "position", "retry"]
-        output.table(["table", *heads] if table else heads, lanes, select.ascii_only(ctx))
+        heads = [*(["table"] if table else []), "dn", "state", "activity", "position", "latest", "delay", "retry"]
+        output.table(heads, [_lane(lane, table) for lane in view.report.lanes], select.ascii_only(ctx))
     job_tables.show(view, select.ascii_only(ctx))
     if errors:
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
@@ -135,6 +131,12 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         [[output.second(e.at), e.event, e.text] for e in reversed(events)],
         select.ascii_only(ctx),
     )
+
+
+def _lane(lane: LaneReport, table: bool) -> list[object]:
+    named = [lane.source_table] if table else []
+    delay = "" if lane.delay is None else f"{lane.delay:.0f} s"
+    return [*named, lane.shard, lane.state, lane.activity, lane.position, lane.latest, delay, lane.retry]
 
 
 @app.command()
@@ -204,6 +206,10 @@ def restart(
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
+def _goes_on(view: JobView) -> bool:
+    return control.goes_on(view)
+
+
 def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
     """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
 
@@ -236,7 +242,7 @@ _steering(
     "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
 )
 _steering("pause", lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
-_steering("resume", lambda view: view.state.has_process, "Let a paused job go on.")
+_steering("resume", _goes_on, "Let a paused job go on, and wait until it runs or copies.")
 
 
 @app.command()
@@ -325,6 +331,7 @@ def cancel(
 ) -> None:
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
+    from core.launch.launch import START_LOCK
     from core.services.audit import audited
     from core.slots.change import Done
     from core.state.audit import Audit, intent
@@ -335,7 +342,7 @@ def cancel(
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
     with Store.open(select.state_of(ctx, state_dir)[1]) as store:
         observe(store, job)
-        with store.folder.locked(job, control.START_LOCK, LOCK_SECONDS):
+        with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
             _refuse_unless_at_rest(view)
             control.refuse_open_reset(store, job)
@@ -350,7 +357,14 @@ def cancel(
     if as_json:
         output.as_json({"job": job, "state": done.outcome})
     else:
-        output.line(f"{job}: {done.outcome}; its slot stays until its TTL ends or `slots drop`", select.ascii_only(ctx))
+        output.line(f"{job}: {done.outcome}; {_what_stays(view)}", select.ascii_only(ctx))
+
+
+def _what_stays(view: JobView) -> str:
+    """What a cancelled job leaves behind."""
+    if view.report is not None and not view.report.keeps_positions:
+        return "its progress rows stay, its source keeps nothing for it"
+    return "its slot stays until its TTL ends or `slots drop`"
 
 
 @app.command()

@@ -30,7 +30,8 @@ from core.domain.table import AS_THE_JOB, TableReport
 from core.domain.text import typed
 from core.domain.verified import Verified
 from core.errors import ConfigError, Refused
-from core.launch.control import START_LOCK, settled
+from core.launch.control import settled
+from core.launch.launch import START_LOCK
 from core.launch.view import observe
 from core.services import reset as reset_service
 from core.services.reset_texts import backup_of

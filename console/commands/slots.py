@@ -23,9 +23,10 @@ from core.config.model import Loaded, owners
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
-from core.launch.control import START_LOCK, settled
+from core.launch.control import settled
+from core.launch.launch import START_LOCK
 from core.launch.view import observe
-from core.services import slot_commands
+from core.services import queries, slot_commands
 from core.services.slot_commands import Polled
 from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
 from core.slots.create import CREATE
@@ -124,15 +125,17 @@ def show(
     select.tell_refused(loaded)
     found = slot_commands.poll(loaded, *select.place(loaded, source, table))
     one = found.slots.slot(slot)
+    query = queries.query_of(loaded.jobs[one.job].of(table)) if one.job else None
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}
-        output.as_json(
-            {**place, **_slot(one, found.retained), "retained": _table(found.retained), "untold": found.slots.untold}
-        )
+        more = {"retained": _table(found.retained), "untold": found.slots.untold, "query": query}
+        output.as_json({**place, **_slot(one, found.retained), **more})
         return
     ascii_only, retained = select.ascii_only(ctx), found.retained.slot(slot)
     owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
     output.line(f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one)}", ascii_only)
+    if query is not None:
+        output.paragraph("query", query.text, ascii_only)
     output.line(_ttl(found.retained), ascii_only)
     output.table(*_places(one, retained, found.retained.words.marks), ascii_only)
     if found.retained.words.marks:

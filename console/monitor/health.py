@@ -28,6 +28,8 @@ _AS_SEEN = (
     "name", "state", "report", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
 )  # fmt: skip
 """What facts and views call alike and mean alike."""
+_BESIDE = ("rows_quarantined", "driver_crashed", "clocks_differ", "not_verified", "slot_ttl")
+"""Rules of faults beside which a living driver goes on applying: none of them makes a target untrusted."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
@@ -51,9 +53,15 @@ def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
         holder=f"pid {holder.pid}" if holder else "",
         behind=_behind(view.report) if view.reported and view.state.has_process else None,
         current=view.reported,
+        follows_on=view.driver_alive and all(_is_beside(one) for one in mine),
         only_quarantined=bool(mine) and all(one.rule == "rows_quarantined" for one in mine),
         only_tables=only_tables,
     )
+
+
+def _is_beside(fault: Fault) -> bool:
+    stopped = fault.rule == "process_stopped" and fault.thing == "supervisor"
+    return stopped or fault.rule in _BESIDE
 
 
 def said(faults: Sequence[Fault], now: datetime) -> str:
@@ -73,6 +81,8 @@ def _progress(report: JobReport | None) -> str:
         return "its driver has not reported yet"
     if report.chunks_total and not report.lanes:
         return f"{report.chunks_done} of {report.chunks_total} chunks copied"
+    if not report.lanes:
+        return "its lanes are not known yet"
     behind = [lane for lane in report.lanes if lane.state == LaneState.CATCHING_UP.value]
     waited_for = f"; catching up: {len(behind)} of them, the first is {behind[0].name}" if behind else ""
     return f"{many(len(report.lanes), 'lane')}, {many(report.changes, 'change')}{waited_for}"

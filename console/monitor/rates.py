@@ -11,18 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.judgement.limits import BEHIND_SECONDS
+
 if TYPE_CHECKING:
     from core.domain.report import JobReport
 
 CELLS, CELL_SECONDS = 8, 75.0
 """A sparkline: ten minutes."""
-BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_1234567"
 _RATE_WINDOW, _TREND_WINDOW = 15.0, 60.0
 OLD_SECONDS = 15.0
 _GAP_SECONDS = 45.0
 _BUSIEST = 0.70
-BEHIND_SECONDS = 10.0
-"""A lane that lags by less keeps up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,24 +162,6 @@ class JobTracks:
 def _sum(values: Iterable[float | None]) -> float | None:
     found = list(values)
     return None if None in found else sum(value or 0.0 for value in found)
-
-
-def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
-    """A sparkline of events per second on a scale that is always the same: nothing, then a glyph for each power of ten.
-
-    >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
-    '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
-    >>> bars([None, 0, 5, 500_000], ascii_only=True)
-    '?_27'
-    """
-    signs = ASCII_BARS if ascii_only else BARS
-    return "".join("?" if value is None else signs[_height(value)] for value in values)
-
-
-def _height(value: float) -> int:
-    if value <= 0:
-        return 0
-    return 1 + sum(value >= bound for bound in (1, 10, 100, 1_000, 10_000, 100_000))
 
 
 def bottleneck(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:

@@ -63,6 +63,7 @@ class JobFacts:
     `tables` are the source table and the target of its first channel, `others` those of its further ones.
     `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
     `only_tables`: tables that do not go on are all that is wrong, while the others do.
+    `follows_on`: what is wrong with it, if anything, keeps its target from nothing, as a crash that is over.
     `only_quarantined`: rows in quarantine are all that is wrong; with more than `quarantine_limit` of a table it stops.
     """
 
@@ -92,6 +93,7 @@ class JobFacts:
     throughput: Mapping[str, LanePace] = field(default_factory=dict)
     verified: Verified | None = None
     elsewhere: bool = False
+    follows_on: bool = False
     only_quarantined: bool = False
     only_tables: bool = False
     quarantine_limit: int | None = None

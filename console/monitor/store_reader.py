@@ -27,7 +27,7 @@ from core.errors import SlotkeeperError
 from core.judgement.facts import Facts, Machine, SlotSeen
 from core.judgement.judge import judge
 from core.launch import armed
-from core.launch.control import START_LOCK
+from core.launch.launch import START_LOCK
 from core.launch.log import last_lines
 from core.launch.seen import gather
 from core.redaction import masked

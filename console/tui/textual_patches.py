@@ -78,5 +78,5 @@ class PatchedApp(App[int]):
 def _collect_garbage() -> None:
     if not gc.isenabled():
         gc.freeze()
-        gc.set_threshold(_NEW_OBJECTS, 10, 10)
+        gc.set_threshold(_NEW_OBJECTS, 5, 2)
         gc.enable()

@@ -1,4 +1,4 @@
-"""A share as a bar of a few cells. Pure.
+"""A share as a bar of a few cells, and rates over time as one row of them. Pure.
 
 Next door: `console.views.slots` has what is left of a TTL, `console.views.jobs` the DNs that are in sync.
 """
@@ -6,7 +6,10 @@ Next door: `console.views.slots` has what is left of a TTL, `console.views.jobs`
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
+BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_.123456"
+"""In ASCII a digit is how many digits the rate has, which needs no key to be read; less than one a second is a dot."""
 _FULL, _EMPTY = "\u2588", "\u2591"
 
 
@@ -26,3 +29,21 @@ def bar(share: float | None, cells: int = 8, ascii_only: bool = True, up: bool =
     full = math.ceil(exact) if up else math.floor(exact + 1e-9)
     done, rest = ("#", ".") if ascii_only else (_FULL, _EMPTY)
     return done * full + rest * (cells - full)
+
+
+def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
+    """A sparkline of events per second on a scale that is always the same: nothing, then a glyph for each power of ten.
+
+    >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
+    '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
+    >>> bars([None, 0, 5, 500_000], ascii_only=True)
+    '?_16'
+    """
+    signs = ASCII_BARS if ascii_only else BARS
+    return "".join("?" if value is None else signs[_height(value)] for value in values)
+
+
+def _height(value: float) -> int:
+    if value <= 0:
+        return 0
+    return 1 + sum(value >= bound for bound in (1, 10, 100, 1_000, 10_000, 100_000))

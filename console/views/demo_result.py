@@ -5,8 +5,14 @@ Next door: `console.commands.demo` has the figures, `demo_incident` those of a n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+from core.domain.job import JobEvent
+
+if TYPE_CHECKING:
+    from core.state.rows import EventRow
 
 _WORDS = {
     "rows_source": ("rows at the source", ""),
@@ -94,3 +100,12 @@ def _shown(value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,.0f}" if value >= 100 else f"{value:,}"
     return str(getattr(value, "value", value))
+
+
+def copy_rate(events: Iterable[EventRow], rows: int) -> float | None:
+    """Rows a second of a copy, between the job's own events of its begin and end; `events` are newest first."""
+    at = {one.event: one.at for one in reversed(list(events))}
+    began, done = at.get(JobEvent.COPY_BEGAN.value), at.get(JobEvent.COPY_DONE.value)
+    if began is None or done is None or done <= began:
+        return None
+    return round(rows / (done - began).total_seconds(), 1)

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.rates import BEHIND_SECONDS, bars
 from console.monitor.snapshot import JobFacts, Level
-from console.views.bars import bar
+from console.views.bars import bar, bars
 from console.views.lanes import is_stopped, speed, worst_lane
 from console.views.rows import (
     FAULTS,
@@ -33,6 +32,7 @@ from console.views.rows import (
 )
 from core.domain.job import JobState
 from core.domain.text import safe
+from core.judgement.limits import BEHIND_SECONDS
 
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine

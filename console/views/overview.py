@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from console.monitor.health import LEVELS
-from console.monitor.rates import bottleneck
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.rows import FAULTS, age, rank
-from core.domain.fault import Party
+from console.views.rows import FAULTS, age, beside, rank
 from core.domain.job import JobState
 from core.domain.text import safe
-from core.domain.verified import in_a_phrase, rows_quarantined
 
 LATELY = timedelta(minutes=10)
 
@@ -37,6 +33,9 @@ def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
     """The worst fault that is no job's, as of this machine's disk, and how many more there are."""
+    from console.monitor.health import LEVELS  # the first frame is seen without it
+    from core.domain.fault import Party
+
     found = [one for one in local.faults if not one.job and one.party is Party.MACHINE]
     if not found:
         return []
@@ -45,6 +44,8 @@ def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 
 def _states(local: Local) -> tuple[Level, str]:
+    from console.monitor.health import LEVELS
+
     jobs = local.jobs
     states: dict[str, int] = {}
     for job in jobs:
@@ -62,6 +63,8 @@ def _states(local: Local) -> tuple[Level, str]:
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     """Which targets may be called equal to their sources now, and how old the proof of it is."""
+    from core.domain.verified import in_a_phrase
+
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED)]
     different = [job for job in started if job.verified and job.verified.verdict == "different"]
     untrusted = [job for job in started if job not in different and not follows(job)]
@@ -82,11 +85,13 @@ def follows(job: JobFacts) -> bool:
     """Whether a job does what it is there for, so that its target is its source but for its lag and what is held."""
     if job.state is JobState.FINISHED:
         return True
-    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.only_quarantined)
+    return job.state is JobState.RUNNING and (job.level is Level.FINE or job.follows_on or job.only_quarantined)
 
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
     """The rows that targets lack, with the jobs that hold them."""
+    from core.domain.verified import rows_quarantined
+
     some = [job for job in jobs if job.quarantined]
     if not some:
         return ""
@@ -104,6 +109,11 @@ def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
 
 def sides(jobs: Iterable[JobFacts]) -> list[str]:
     """The bottlenecks, each with the jobs that say so."""
+    jobs = tuple(jobs)
+    if not jobs:
+        return []
+    from console.monitor.rates import bottleneck  # the first frame is seen without it
+
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:
         side = bottleneck(job.report if job.current else None, job.busy, job.lag_seconds) if job.alive else ""
@@ -141,6 +151,6 @@ def event_lines(local: Local, most: int) -> list[str]:
     """What happened last, the newest first."""
     return [
         f"{one.at:%H:%M:%S}  {safe(one.job, 24):<16}  {safe(one.event, 20)}"
-        + (f": {safe(one.text, 120)}" if one.text else "")
+        + (f": {text}" if (text := safe(beside(one.event, one.text), 120)) else "")
         for one in local.events[:most]
     ]

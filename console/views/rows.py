@@ -242,3 +242,12 @@ def plain(text: str, ascii_only: bool) -> str:
     'a\\\\u2500b'
     """
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
+
+
+def beside(event: str, text: str) -> str:
+    """What an event's text says beyond its name, behind which it stands.
+
+    >>> beside("driver started", "driver started, pid 7"), beside("failed", "SLOT LOST"), beside("stopped", "stopped")
+    ('pid 7', 'SLOT LOST', '')
+    """
+    return text.removeprefix(event).lstrip(" ,:") if text.startswith(event) else text

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from console.monitor.snapshot import JobFacts, Level
 from console.views.jobs import what_is_safe, what_is_wrong, worst_dn
-from console.views.rows import age, count
+from console.views.rows import age, beside, count
 from core.domain.text import safe
 from core.state.rows import EventRow
 
@@ -52,5 +52,5 @@ def _last(events: Sequence[EventRow]) -> str:
     if not events:
         return "last    nothing happened yet"
     one = events[0]
-    said = f": {safe(one.text, 200)}" if one.text else ""
+    said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
     return f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"

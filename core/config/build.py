@@ -13,19 +13,23 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from core.config import keys, tls
+from core.config import keys, pace, tls
 from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from core.config.keys import KindKeys
 from core.config.keys_binlog import BINLOG
+from core.config.keys_hologres import HOLOGRES
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from core.config.keys_sync import SYNC
 from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
+from core.config.start_keys import start_of_hologres
 from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.master import Master, MasterKind
 from core.domain.shape_ways import RESNAPSHOT, STOP
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
+from core.domain.starting import StartKind
 from core.domain.text import safe
 from core.errors import ConfigError
 
@@ -143,17 +147,15 @@ def _job(
     sources: Mapping[str, SourceEntry],
     sinks: Mapping[str, SinkEntry],
 ) -> JobSpec:
-    _misplaced(reading, path, raw)
+    _misplaced(reading, path, raw, _binlog_keys(raw, sources))
     given: Mapping[str, Any] = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
-    for kind, known in (("source", sources), ("sink", sinks)):
-        if given[kind] not in known:
-            names = ", ".join(known) or "none"
-            raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
-    binlog = _binlog(reading, path, raw)
+    _refuse_unknown(reading, path, given, sources, sinks)
     source, sink = sources[given["source"]], sinks[given["sink"]]
+    binlog = _binlog(reading, path, raw, source.dialect)
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
+    sync, options = pace.read(reading, path, raw, source.dialect, options)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
@@ -170,11 +172,44 @@ def _job(
         environment=source.environment,
         binlog=binlog,
         sink_options=options,
+        sync=sync,
         retry=_retry(reading, path, raw),
         spark=_spark(reading, path, raw.get("spark", {})),
         store=None if store is sink else store.endpoint,
         store_kind="" if store is sink else store.kind,
     )
+
+
+def _refuse_unknown(
+    reading: Reading,
+    path: Path,
+    given: Mapping[str, Any],
+    sources: Mapping[str, SourceEntry],
+    sinks: Mapping[str, SinkEntry],
+) -> None:
+    for kind, known in (("source", sources), ("sink", sinks)):
+        if given[kind] not in known:
+            names = ", ".join(known) or "none"
+            raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
+
+
+BINLOG_OF: Mapping[str, keys.Section] = {"hologres": HOLOGRES}
+"""The keys of `[jobs.X.binlog]` by kind of source, where they are not those of a DWS."""
+EARLIEST = frozenset({"hologres"})
+"""Kinds of source whose binlog is recorded whether anybody reads it or not."""
+
+
+def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> keys.Section:
+    """The keys of the job's kind of source; those of a DWS where it names no source, which is told later."""
+    name = raw.get("source")
+    dialect = sources[name].dialect if isinstance(name, str) and name in sources else ""
+    return BINLOG_OF.get(dialect, BINLOG)
+
+
+def _refuse_earliest(reading: Reading, path: Path, raw: Table, dialect: str) -> None:
+    if raw.get("start") == StartKind.EARLIEST.value and dialect not in EARLIEST:
+        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
+        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
 
 
 _AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
@@ -199,7 +234,7 @@ def _refuse_pair(
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
 
 
-def _misplaced(reading: Reading, path: Path, raw: Table) -> None:
+def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: keys.Section) -> None:
     """What is written with two keys, or in the wrong table, is named before the plain unknown key."""
     binlog = raw.get("binlog")
     below = binlog if isinstance(binlog, dict) else {}
@@ -210,13 +245,15 @@ def _misplaced(reading: Reading, path: Path, raw: Table) -> None:
     if "binlog_slot_name" in below:
         raw["slot"] = below.pop("binlog_slot_name")
         reading.overrides[(*path, "slot")] = reading.origin((*path, "binlog", "binlog_slot_name"))
-    if "binlog_start_time" in below:
+    if of_binlog is HOLOGRES:
+        start_of_hologres(reading, path, raw, below)
+    if "binlog_start_time" in below and "binlog_start_time" in of_binlog:
         raw["start"] = _start_time(reading, (*path, "binlog", "binlog_start_time"), below.pop("binlog_start_time"))
         reading.overrides[(*path, "start")] = reading.origin((*path, "binlog", "binlog_start_time"))
     if isinstance(raw.get("sink"), dict):
         what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
         raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
-    homes = {"binlog": BINLOG, "sink_options": SINK_OPTIONS, "retry": keys.RETRY, "spark": keys.SPARK}
+    homes = {"binlog": of_binlog, "sink_options": SINK_OPTIONS, "sync": SYNC, "retry": keys.RETRY, "spark": keys.SPARK}
     for name in raw:
         if name in keys.JOB or name in homes or name == "channels":
             continue
@@ -298,11 +335,18 @@ def _options(
 ) -> _Options:
     """A table of options as its dataclass, whose fields are named like the keys."""
     given: Mapping[str, Any] = read_section(reading, (*path, name), raw.get(name, {}), section)
-    return made(**{field.name: given[field.name] for field in fields(made)})
+    return made(**{field.name: given[field.name] for field in fields(made) if field.name in given})
 
 
-def _binlog(reading: Reading, path: Path, raw: Table) -> BinlogOptions:
-    options = _options(reading, path, raw, "binlog", BINLOG, BinlogOptions)
+def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
+    section = BINLOG_OF.get(dialect, BINLOG)
+    _refuse_earliest(reading, path, raw, dialect)
+    options = _options(reading, path, raw, "binlog", section, BinlogOptions)
+    if section is HOLOGRES:
+        tries = as_table(reading, (*path, "binlog"), raw.get("binlog", {})).get("retry_count", 3)
+        assert isinstance(tries, int)
+        # the first try is one of them; and no shards are adopted: a key's rows may lie on any, old or new
+        options = replace(options, binlog_max_retry_times=tries - 1, need_redistribution=False)
     if options.binlog_max_sleep_time < options.binlog_sleep_time:
         what = f"{dotted(path)}.binlog.binlog_max_sleep_time is below binlog_sleep_time"
         raise reading.error(_set_one(raw, path, "binlog", "binlog_max_sleep_time", "binlog_sleep_time"), what)

@@ -6,11 +6,13 @@ Next door: `keys*` hold the model; a test compares the page with `page()`. To re
 
 from __future__ import annotations
 
-from core.config import keys
+from core.config import canal, keys
 from core.config.keys import REQUIRED, Key, Section
 from core.config.keys_alerts import ALERTS
 from core.config.keys_binlog import BINLOG
+from core.config.keys_hologres import HOLOGRES, OWN
 from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from core.config.keys_sync import SYNC
 from core.config.values import show_duration
 
 TABLES: tuple[tuple[str, Section], ...] = (
@@ -20,6 +22,7 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[[jobs.X.channels]]", keys.CHANNEL),
     ("[jobs.X.binlog]", BINLOG),
     ("[jobs.X.sink_options]", SINK_OPTIONS),
+    ("[jobs.X.sync]", SYNC),
     ("[jobs.X.retry]", keys.RETRY),
     ("[jobs.X.spark]", keys.SPARK),
     ("[logging]", keys.LOGGING),
@@ -32,8 +35,9 @@ TABLES: tuple[tuple[str, Section], ...] = (
 _INTRODUCTION = """\
 # Parameters
 
-Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_sink.py`, `keys_alerts.py`) and compared with it by
-a test.
+Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_hologres.py`, `keys_sink.py`, `keys_sync.py`,
+`keys_alerts.py`) and
+compared with it by a test.
 
 - Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
 - Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
@@ -58,6 +62,12 @@ _LINE = """
 _DORIS = (
     "A sink of kind `doris` has `host`, `user` and its password, and in the place of the other keys of a server:\n\n"
 )
+_HOLOGRES = (
+    "### `[jobs.X.binlog]` of a hologres source\n",
+    "Of the keys above it has "
+    + ", ".join(f"`{name}`" for name in HOLOGRES if name not in OWN)
+    + "; and those of its own client and connector:\n",
+)
 _MORE = {
     "[sinks.X]": (
         _DORIS
@@ -67,7 +77,13 @@ _MORE = {
             if not name.startswith("password_") and name not in ("host", "user", "connect_timeout")
         ),
     ),
-    "[sources.X]": (_LINE.lstrip(),),
+    "[sources.X]": (
+        _LINE.lstrip(),
+        "A source of kind `mysql` has these keys but `database`; `port` is 3306 where it is not set. Keys of canal,"
+        " through which Doris Binlog Load reads a MySQL, are refused by name:\n\n"
+        + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in canal.KEYS),
+    ),
+    "[jobs.X.sync]": ("Of a source of kind `mysql` only; names and defaults are those of Doris Binlog Load.\n",),
     "[[jobs.X.channels]]": (
         "One of these for each source table; a job reads no table and writes no target twice. All of its channels have "
         "its slot name, its start and its options.\n",
@@ -82,6 +98,8 @@ def page() -> str:
         parts.append(f"## `{title}`\n")
         parts.append(_table(section) if section else "Nothing can be set here yet.\n")
         parts.extend(_MORE.get(title, ()))
+        if section is BINLOG:
+            parts += [*_HOLOGRES, _table(OWN)]
     parts.append("## Names of the sink connector's 2.x\n")
     parts.append("Refused; what to write for each:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.config import values
+from core.config import canal, values
 from core.config.values import Reader
 from core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
 from core.domain.tls import MODES, SAFEST
@@ -94,7 +94,7 @@ _CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_thro
 
 _SERVER = (
     Key("host", "host name, address, or folder of a Unix socket", values.host, REQUIRED),
-    Key("port", "TCP port (a DWS listens on 8000)", values.whole(1, 65_535), REQUIRED),
+    Key("port", "TCP port (a DWS listens on 8000, a Hologres on 80)", values.whole(1, 65_535), REQUIRED),
     Key("database", "database to connect to", values.text(63), REQUIRED),
     Key("user", "role to log in as", values.text(63), REQUIRED),
     Key(
@@ -137,6 +137,8 @@ class KindKeys:
 
     keys: Section
     endpoint: Callable[[Mapping[str, Any]], dict[str, Any]]
+    paced: bool = False
+    """Whether a job of such a source has a table `sync`, of which its steps are made."""
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,8 +146,26 @@ def _server(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in names} | {"connect_timeout_ms": given["connect_timeout"]}
 
 
+def _mysql(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("host", "port", "user")
+    return {name: given[name] for name in names} | {"database": "", "connect_timeout_ms": given["connect_timeout"]}
+
+
 SERVER = KindKeys(section(*_SERVER), _server)
-DIALECTS = {"dws": SERVER}
+MYSQL = KindKeys(
+    section(
+        Key("host", "host name or address", values.host, REQUIRED),
+        Key("port", "its port", values.whole(1, 65_535), 3306),
+        *(one for one in _SERVER if one.name not in ("host", "port", "database")),
+        *(
+            Key(snake(name), meaning, documented=name, tested="", because=because)
+            for name, meaning, because in canal.KEYS
+        ),
+    ),
+    _mysql,
+    paced=True,
+)
+DIALECTS = {"dws": SERVER, "hologres": SERVER, "mysql": MYSQL}
 """The kinds of source, by the names that `core.sources.registry` has too."""
 _PASSWORD = tuple(one for one in _SERVER if one.name.startswith("password_"))
 _CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
@@ -196,11 +216,11 @@ DORIS = KindKeys(
     ),
     _doris,
 )
-SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS}
+SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS, "hologres": SERVER}
 """The kinds of sink, by the names that `core.sinks.registry` has too."""
 
 SOURCE = section(
-    Key("dialect", "what kind of source", values.one_of(DIALECTS, later=("hologres", "mysql")), REQUIRED),
+    Key("dialect", "what kind of source", values.one_of(DIALECTS), REQUIRED),
     *_SERVER,
     Key("environment", "a label that screens show, such as PROD", values.text(16)),
 )
@@ -208,8 +228,8 @@ SOURCE = section(
 SINK = section(
     Key(
         "kind",
-        "what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; or doris, which is tried on a"
-        " stand-in only",
+        "what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; doris or hologres, which are"
+        " tried on a stand-in only",
         values.one_of(SINK_KINDS),
         REQUIRED,
         tested="tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses",
@@ -223,7 +243,8 @@ SINK = section(
     ),
     Key(
         "progress_store",
-        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself: a doris needs one",
+        "name of the [sinks.X] that keeps the progress rows of one that keeps none itself: a doris or a hologres needs"
+        " one",
         values.text(values.NAME_MAX),
     ),
 )
@@ -250,7 +271,8 @@ JOB = section(
     Key("slot", "slot of the source table; default: the job's name", values.slot),
     Key(
         "start",
-        "where a new job starts: `initial` (a copy), `latest`, a time with its offset, or a point for each DN",
+        "where a new job starts: `initial` (a copy), `latest`, `earliest` (of a hologres), a time with its offset, or a"
+        " point for each DN",
         values.start,
         "initial",
         tested="tests/integration/test_starts.py",

@@ -6,7 +6,6 @@ Next door: `core.redaction` masks; `core.config.secrets` and `core.config.handov
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 import resource
@@ -78,6 +77,8 @@ def spellings(secret: str) -> set[str]:
     """A secret as servers, shells, URLs, JSON and SQL write it; as a whole, never a part of it."""
     if not secret:
         return set()
+    import html  # who only looks has no secret, and its tables are large
+
     raw = secret.encode("utf-8", "surrogateescape")
     wide = "\0".join(secret)  # UTF-16 that is read as text of one byte a character
     urls = {quote(raw, safe=""), quote(raw), quote_plus(raw)}

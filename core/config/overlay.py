@@ -21,7 +21,7 @@ from core.errors import ConfigError
 PREFIX = "SLOTKEEPER_"
 NAMED = ("sources", "sinks", "jobs")
 PLAIN = ("logging", "state", "console", "alerts")
-JOB_TABLES = ("binlog", "sink_options", "retry", "spark")
+JOB_TABLES = ("binlog", "sink_options", "sync", "retry", "spark")
 _RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_STATE__DIR and the like"
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from core.domain.master import Master
 from core.domain.slot_name import slot_name
-from core.domain.starting import start_at
+from core.domain.starting import EVERY_DN, StartKind, start_at
 
 Reader = Callable[[object], object]
 
@@ -137,18 +137,16 @@ def text(limit: int = 255) -> Reader:
     return read
 
 
-def choice(*allowed: str, later: tuple[str, ...] = ()) -> Reader:
-    """A reader of one of `allowed`; one of `later` is known and refused as not built yet."""
-    return one_of(allowed, later)
+def choice(*allowed: str) -> Reader:
+    """A reader of one of `allowed`."""
+    return one_of(allowed)
 
 
-def one_of(allowed: Collection[str], later: tuple[str, ...] = ()) -> Reader:
+def one_of(allowed: Collection[str]) -> Reader:
     """As `choice`, of what `allowed` holds when it is read."""
 
     def read(value: object) -> str:
         spelled = " or ".join(f'"{word}"' for word in allowed)
-        if isinstance(value, str) and value in later:
-            raise BadValue(f"names something that is not supported yet; supported: {spelled}")
         if not isinstance(value, str) or value not in allowed:
             raise BadValue(f"must be {spelled}")
         return value
@@ -174,6 +172,26 @@ def start_time(value: object) -> str:
     except ValueError:
         raise BadValue('must be a time such as "2024-11-14 15:48:40" (UTC) or "2024-11-14 15:48:40+08:00"') from None
     return at.isoformat(" ") if at.tzinfo else f"{at.isoformat(' ')}+00:00"
+
+
+def start_lsn(value: object) -> str:
+    """LSNs behind which to read, as the job's `start` spells them: one for all shards, or by shard."""
+    written = str(value) if isinstance(value, int) and not isinstance(value, bool) else str(text()(value)).strip()
+    if re.fullmatch(r"\d{1,19}", written):
+        return f"{EVERY_DN}={written}"
+    try:
+        if start_at(written).kind is StartKind.POINTS:
+            return written
+    except ValueError:
+        pass
+    raise BadValue('must be an LSN, or LSNs by shard such as "shard_0=10516, shard_1=99"')
+
+
+def only_true(value: object) -> bool:
+    """A switch that can only be on here."""
+    if boolean(value):
+        return True
+    raise BadValue("must be true: a mirror applies each record as what it is, and appends no images")
 
 
 def host(value: object) -> str:

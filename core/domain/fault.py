@@ -6,7 +6,6 @@ makes them from what is known, `core.domain.report` is what a driver tells.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -93,6 +92,8 @@ class Fault:
     @property
     def id(self) -> str:
         """Its key as one short word that can be typed."""
+        import hashlib  # loads OpenSSL, which a console that only starts does not need
+
         return hashlib.sha256(self.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
     def said(self, now: datetime) -> str:

@@ -53,7 +53,9 @@ class Lane:
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
     may be tried again; `not_before` when no call of it can be on its way any more, whoever asks for a try; `changes`
     and `repeats` are those of its progress row, as it was last read; `alone` after a failure or an overrun; `task` the
-    number of the task that it is in; `has_more` where rows still came when its last task reached its deadline;
+    number of the task that it is in; `cancelled` counts its own tasks that were, less one for each that ended in the
+    time that every task has: a step of it takes longer; `has_more` where rows still came when its last task reached its
+    deadline;
     `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round no later than that;
     `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is
     since when its DN answers no question while a task or a registration is under way, `silent` why; `spent` the
@@ -77,6 +79,7 @@ class Lane:
     not_before: float = 0.0
     failing_since: float = 0.0
     task: int = 0
+    cancelled: int = 0
     alone: bool = False
     has_more: bool = False
     history: History = NO_HISTORY
@@ -154,6 +157,22 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
     for name, lane in lanes.items():
         found.setdefault(lane.key.source_table, []).append(name)
     return {table: tuple(names) for table, names in found.items()}
+
+
+MOST_DOUBLINGS = 6
+"""An overrun task gets 64 times its time at most: beyond that the limits of its own sessions have ended what hangs."""
+
+
+def times(cancelled: int) -> int:
+    """How many times as long as the first one an overrun task is given, after so many that were cancelled.
+
+    A step that takes longer than one is given would be cancelled again and again: it cannot be told from one that
+    hangs, but each try finds out about twice as much.
+
+    >>> [times(cancelled) for cancelled in (0, 1, 3, 99)]
+    [1, 2, 8, 64]
+    """
+    return 1 << min(cancelled, MOST_DOUBLINGS)
 
 
 FEWEST = 16

@@ -68,15 +68,15 @@ class Blocker:
         said = f"job {safe(self.job, _SHORT)} ({application})" if self.job else application or "no application name"
         return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
 
-    def doing(self, now: float) -> str:
-        """What it does and since when, and its statement without literals.
+    def doing(self, now: float | None) -> str:
+        """What it does, for how long unless `now` is None, and its statement without literals.
 
         >>> Blocker(1, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders").doing(100.0)
         'idle in transaction for 58 s: LOCK TABLE mart.orders'
         >>> Blocker(1, "eve", "psql").doing(100.0)
         'its state and statement are hidden from our login'
         """
-        lasts = "" if self.since is None else f" for {in_brief(max(0.0, now - self.since))}"
+        lasts = "" if self.since is None or now is None else f" for {in_brief(max(0.0, now - self.since))}"
         if self.pid is None:
             return f"prepared{lasts}"
         if self.state is None and self.statement is None:
@@ -160,8 +160,11 @@ def _earlier(before: float | None, now: float) -> float:
     return now if before is None or before > now + AGES_DIFFER else before
 
 
-def locked(waits: Iterable[LockWait], now: float) -> tuple[Locked, ...]:
-    """What is locked and by whom, the longest first: one for each thing and who is in front of all at it."""
+def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked, ...]:
+    """What is locked and by whom, the longest first: one for each thing and who is in front of all at it.
+
+    Its cause says how long that one has been there only with `now`: of two times in a line one is taken for the other.
+    """
     grouped: dict[tuple[str, int | None, str], list[LockWait]] = {}
     for one in waits:
         grouped.setdefault(one.key, []).append(one)
@@ -179,8 +182,8 @@ def locked(waits: Iterable[LockWait], now: float) -> tuple[Locked, ...]:
     return tuple(sorted(found, key=lambda one: (one.since, one.thing)))
 
 
-def cause(wait: LockWait, now: float) -> str:
-    """Who keeps us out, in one sentence.
+def cause(wait: LockWait, now: float | None) -> str:
+    """Who keeps us out, in one sentence; for how long it has been there unless `now` is None.
 
     >>> eve = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders")
     >>> cause(LockWait(1, "slotkeeper/a/1", "mart.orders", "RowExclusiveLock", 90.0, blockers=(eve,)), 100.0)

@@ -61,6 +61,14 @@ class Position:
         """The same place, named no more closely than a server names it."""
         raise NotImplementedError
 
+    @property
+    def committed_at(self) -> float | None:
+        """When what lies just before it was committed, by the source's clock, in seconds since 1970.
+
+        None where it does not tell; no part of its text.
+        """
+        return None
+
     @abstractmethod
     def order(self, other: Position) -> Order:
         """How this lies to another position of the same lane."""

@@ -35,6 +35,8 @@ class LaneKey:
     shard: str
 
 
+QUERY_TARGET = "dataframe "
+"""How the target of a query's rows begins, in the place of a table's name."""
 _LABEL = "label:"
 
 
@@ -102,3 +104,8 @@ class ProgressRow:
     registered: Kept | None
     decided: Decided | None = None
     repeats: int = 0
+
+    @property
+    def of_query(self) -> bool:
+        """Whether it follows the checkpoint of a DataFrame query, which has no target."""
+        return self.target.partition(".")[2].startswith(QUERY_TARGET)

@@ -53,6 +53,9 @@ class LaneReport:
     registered_to: int | None = None
     behind: int | None = None
     shown: str | None = None
+    delay: float | None = None
+    """By how much what was applied last is behind the source's clock, which grows while nothing more is applied; 0
+    where nothing waits; None where positions do not tell (`Position.committed_at`)."""
 
     @property
     def name(self) -> str:

@@ -34,6 +34,22 @@ class BinlogOptions:
     check_node_change_interval: int = 10_000
     connection_pool_size: int = 5
     binlog_ignore_update_before: bool = False
+    binlog_read_batch_size: int = 1_024
+    binlog_heart_beat_interval_ms: int = -1
+    binlog_ignore_delete: bool = False
+    binlog_ignore_before_update: bool = False
+    binlog_visibility_lag: int = 0
+    """From `binlog_read_batch_size` on: of a hologres source, with its client's defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """How a binlog is cut into steps, with the documented defaults (Doris, "Binlog Load"); bytes are of events."""
+
+    sync_commit_interval_second: int = 10
+    min_sync_commit_size: int = 10_000
+    min_bytes_sync_commit: int = 15 << 20
+    max_bytes_sync_commit: int = 64 << 20
 
 
 UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")
@@ -144,6 +160,7 @@ class JobSpec:
     environment: str = ""
     binlog: BinlogOptions = field(default_factory=BinlogOptions)
     sink_options: SinkOptions = field(default_factory=SinkOptions)
+    sync: SyncOptions = field(default_factory=SyncOptions)
     retry: RetryOptions = field(default_factory=RetryOptions)
     spark: SparkOptions = field(default_factory=SparkOptions)
     store: Endpoint | None = None

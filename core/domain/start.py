@@ -160,6 +160,7 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
         return _refuse(TroubleName.SLOT_LOST, sentence)
     if ours is not None and status.oldest is not None and status.oldest > ours:
         sentence = f"{place}: our position is {ours.text}, the binlog begins at {status.oldest.shown}"
+        sentence += cause(row.fingerprint, status.fingerprint)
         return _refuse(TroubleName.SLOT_LOST, sentence)
     if there.furthest is not None and (ours is None or there.furthest > ours):
         sentence = f"{place}: the slot ({there.shown}) is ahead of our position {ours.shown if ours else 'none'}"

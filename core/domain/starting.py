@@ -1,4 +1,4 @@
-"""Where a new job starts, as written: a copy, the newest point, a time, or a point per DN. Pure.
+"""Where a new job starts, as written: a copy, the newest point, the oldest, a time, or a point per DN. Pure.
 
 Next door: `core.engine.driver.start_point` makes the slot of a job that does not begin with a copy;
 `core.config.values` reads.
@@ -17,6 +17,7 @@ class StartKind(Enum):
 
     INITIAL = "initial"
     LATEST = "latest"
+    EARLIEST = "earliest"
     TIME = "time"
     POINTS = "points"
 
@@ -32,7 +33,7 @@ class StartAt:
     @property
     def partial(self) -> bool:
         """Whether the target holds only what changed since: it cannot be compared with the source as a whole."""
-        return self.kind in (StartKind.TIME, StartKind.POINTS)
+        return self.kind in (StartKind.EARLIEST, StartKind.TIME, StartKind.POINTS)
 
     @property
     def copies(self) -> bool:
@@ -43,9 +44,13 @@ class StartAt:
 NO_COPY = 'set start = "initial" for the snapshot'
 """What to do where a copy is due and `start` makes none."""
 
+EVERY_DN = "all"
+"""The name that stands for every DN where points are given."""
+
 _POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
 _RULE = (
-    'must be "initial", "latest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points ("dn_1=10516, ...")'
+    'must be "initial", "latest", "earliest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points'
+    ' ("dn_1=10516, ...", "all=10516")'
 )
 
 
@@ -55,7 +60,7 @@ def start_at(text: str) -> StartAt:
     >>> start_at("latest").kind, start_at("dn_1=10516, dn_2=10517").points
     (<StartKind.LATEST: 'latest'>, (('dn_1', '10516'), ('dn_2', '10517')))
     """
-    if text in ("initial", "latest"):
+    if text in ("initial", "latest", "earliest"):
         return StartAt(StartKind(text))
     if "=" in text:
         return StartAt(StartKind.POINTS, points=_points(text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from core.domain.encoding import Encoding
@@ -48,6 +48,32 @@ def copy_through(
     if written is not None and written != reading.rows:
         raise Unreachable(f"the source sent {reading.rows} rows, the sink got {written}: the line was cut")
     return written
+
+
+def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
+    """What `read` writes as COPY text, in pieces of whole lines of about `size` bytes, as it comes.
+
+    Raises its error, and Unreachable where it says another number of rows than came. Whoever stops early ends it.
+    """
+    stream, out = _text_ends()
+    reading, rows, rest = _Reading(read, out), 0, b""
+    reading.start()
+    try:
+        with stream:
+            while block := stream.read(size):
+                whole, newline, rest_of_it = block.rpartition(b"\n")
+                if not newline:
+                    rest += block
+                    continue
+                piece, rest = rest + whole + newline, rest_of_it
+                rows += piece.count(b"\n")
+                yield piece
+    finally:
+        reading.join()
+    if reading.error is not None:
+        raise reading.error
+    if rest or rows != reading.rows:
+        raise Unreachable(f"the source sent {reading.rows} rows, {rows} came: the line was cut")
 
 
 def _text_ends() -> tuple[BinaryIO, BinaryIO]:

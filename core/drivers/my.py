@@ -21,7 +21,7 @@ import pymysql.cursors
 from pymysql.constants import COMMAND
 
 from core.domain.endpoint import Endpoint
-from core.drivers.deadline import Call, Cut, Late, in_time, limited
+from core.drivers.deadline import Call, Cut, Late, in_time, limited, shut
 
 DriverError = pymysql.err.MySQLError
 """What this driver raises for anything that a server or a line did wrong."""
@@ -112,6 +112,12 @@ class Session:
         with self._answered():
             self._raw._execute_command(number, payload)
         return Dump(self)
+
+    def sever(self) -> None:
+        """Cut the line, from any thread: whoever waits at it gets its end."""
+        line = self._raw._sock
+        if line is not None:
+            shut(line.fileno())
 
     def close(self) -> None:
         """End the session; safe to call twice. Nothing is waited for."""

@@ -98,6 +98,7 @@ __all__ = [
     "is_made",
     "limit",
     "limit_transaction",
+    "login_as",
     "named",
     "number",
     "rows_came",
@@ -348,6 +349,12 @@ def _limit_of(settings: Mapping[str, str]) -> int | None:
 
 
 def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
+    connection: Connection = login_as(Connection, endpoint, password, application_name, options)
+    return connection
+
+
+def login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, application_name: str, options: str) -> Any:
+    """A connection of that class, which takes `login_ms` and calls `opened` with its socket; raises psycopg2.Error."""
     seconds = max(2, endpoint.connect_timeout_ms // 1000)
     login = endpoint, password, application_name
     with _refusals.turn(endpoint, password, seconds) as standing:
@@ -356,7 +363,7 @@ def _login(endpoint: Endpoint, password: str, application_name: str, options: st
             raise psycopg2.OperationalError(f"{standing} ({again})")
         try:
             line = LoginLine()
-            opening = partial(_connect, *login, options, seconds, line)
+            opening = partial(_connect, made, *login, options, seconds, line)
             connection = in_time(opening, seconds + GRACE_SECONDS, _end, line.check)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
@@ -376,21 +383,26 @@ def _login(endpoint: Endpoint, password: str, application_name: str, options: st
 
 
 def _connect(
-    endpoint: Endpoint, password: str, application_name: str, options: str, seconds: int, line: LoginLine
-) -> Connection:
+    kind: Callable[..., Any],
+    endpoint: Endpoint,
+    password: str,
+    application_name: str,
+    options: str,
+    seconds: int,
+    line: LoginLine,
+) -> Any:
     """A login; libpq's `connect_timeout` counts per address of a host and not while its name is looked up.
 
     PostgreSQL documentation, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html.
     """
     given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
     opened = partial(line.over, timeout_ms=given["tcp_user_timeout"])
-    made = partial(Connection, login_ms=endpoint.connect_timeout_ms, opened=opened)
+    made = partial(kind, login_ms=endpoint.connect_timeout_ms, opened=opened)
     with silenced():
-        connection: Connection = psycopg2.connect(**{**given, "tcp_user_timeout": line.mark}, connection_factory=made)
-    return connection
+        return psycopg2.connect(**{**given, "tcp_user_timeout": line.mark}, connection_factory=made)
 
 
-def _end(connection: Connection) -> None:
+def _end(connection: Any) -> None:
     """A login that came too late."""
     shut(connection.fileno())
     connection.close()

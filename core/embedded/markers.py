@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from core.drivers import pg
 from core.embedded import ledger
@@ -54,7 +55,48 @@ def percentile(sorted_values: list[float], share: float) -> float | None:
     return sorted_values[rank]
 
 
-class Marker(Loop):
+class SeenMarkers(Protocol):
+    """What a reader of markers asks and tells."""
+
+    def unseen(self) -> list[int]:
+        """The oldest committed markers that no reader has reported."""
+
+    def saw(self, numbers: list[int], at: float) -> None:
+        """A sink read that ended at `at` showed these markers."""
+
+
+class Sightings:
+    """Which markers were committed and when, and how long each took to be seen; for threads at both ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unseen: dict[int, float] = {}
+        self._delays: list[float] = []
+
+    def committed(self, number: int, at: float) -> None:
+        """A marker's COMMIT has returned."""
+        with self._lock:
+            self._unseen[number] = at
+
+    def unseen(self) -> list[int]:
+        """The oldest committed markers that no reader has reported."""
+        with self._lock:
+            return list(self._unseen)[:ASKED_AT_ONCE]
+
+    def saw(self, numbers: list[int], at: float) -> None:
+        """A sink read that ended at `at` showed these markers."""
+        with self._lock:
+            self._delays.extend(at - self._unseen.pop(number) for number in numbers if number in self._unseen)
+
+    def latency(self) -> Latency:
+        """The figures so far."""
+        with self._lock:
+            delays, waiting = sorted(self._delays), len(self._unseen)
+        p50, p99, longest = (percentile(delays, share) for share in (0.5, 0.99, 1.0))
+        return Latency(len(delays), waiting, _ms(p50), _ms(p99), _ms(longest))
+
+
+class Marker(Loop, Sightings):
     """Writes `rate` marker rows a second, one transaction each, booked in the ledger as writer `markers`."""
 
     def __init__(
@@ -67,9 +109,7 @@ class Marker(Loop):
         super().__init__(connect, "markers", monotonic)
         self._every = 1.0 / rate
         self._left = limit
-        self._lock = threading.Lock()
-        self._unseen: dict[int, float] = {}
-        self._delays: list[float] = []
+        Sightings.__init__(self)
         self.written = 0
 
     def work(self) -> None:
@@ -98,27 +138,8 @@ class Marker(Loop):
         order = Order(cust, order_no, "marker", "0.00", None, "2026-01-01 00:00:00+00", None, None)
         with pg.transaction(connection) as cursor:
             ledger.write(cursor, self.name, number, statements.insert(cursor, [order]))
-        returned = self._monotonic()
-        with self._lock:
-            self._unseen[number] = returned
+        self.committed(number, self._monotonic())
         self.written += 1
-
-    def unseen(self) -> list[int]:
-        """The oldest committed markers that no reader has reported."""
-        with self._lock:
-            return list(self._unseen)[:ASKED_AT_ONCE]
-
-    def saw(self, numbers: list[int], at: float) -> None:
-        """A sink read that ended at `at` showed these markers."""
-        with self._lock:
-            self._delays.extend(at - self._unseen.pop(number) for number in numbers if number in self._unseen)
-
-    def latency(self) -> Latency:
-        """The figures so far."""
-        with self._lock:
-            delays, waiting = sorted(self._delays), len(self._unseen)
-        p50, p99, longest = (percentile(delays, share) for share in (0.5, 0.99, 1.0))
-        return Latency(len(delays), waiting, _ms(p50), _ms(p99), _ms(longest))
 
 
 class MarkerReader(Loop):
@@ -128,12 +149,12 @@ class MarkerReader(Loop):
         self,
         connect: Connect,
         target: str,
-        marker: Marker,
+        sightings: SeenMarkers,
         every_s: float = 0.01,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(connect, "marker-reader", monotonic)
-        self._marker = marker
+        self._sightings = sightings
         self._every = every_s
         self._statement = pg.sql.SQL(
             "SELECT order_no FROM {} WHERE (cust, order_no) IN (SELECT * FROM unnest(%s::bigint[], %s::bigint[]))"
@@ -142,7 +163,7 @@ class MarkerReader(Loop):
     def work(self) -> None:
         """Ask for what was not seen yet, again and again."""
         while not self._stop_asked.is_set():
-            wanted = self._marker.unseen()
+            wanted = self._sightings.unseen()
             if wanted:
                 self._read(wanted)
             self._stop_asked.wait(self._every)
@@ -156,7 +177,7 @@ class MarkerReader(Loop):
             with pg.transaction(connection) as cursor:
                 cursor.execute(self._statement, ([cust for cust, _ in keys], [number for _, number in keys]))
                 seen = [int(row[0]) for row in cursor.fetchall()]
-            self._marker.saw(seen, self._monotonic())
+            self._sightings.saw(seen, self._monotonic())
         except pg.DriverError as error:
             if not gone(error):
                 raise

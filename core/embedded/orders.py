@@ -95,11 +95,13 @@ class Statements:
 
     @classmethod
     def of(cls, connection: pg.Connection) -> Statements:
-        """Ask the stand-in how it places the table's rows; DWS itself answers xc_node_id."""
+        """Ask the stand-in, whichever it is, how it places the table's rows; DWS itself answers xc_node_id."""
         with pg.transaction(connection) as cursor:
-            cursor.execute("SELECT dws.dn_expression(%s::regclass, 'o')", (TABLE,))
+            cursor.execute("SELECT CASE WHEN to_regnamespace('dws') IS NULL THEN 'hg_standin' ELSE 'dws' END")
+            standin = str(cursor.fetchall()[0][0])
+            cursor.execute(f"SELECT {standin}.dn_expression(%s::regclass, 'o')", (TABLE,))
             expression = str(cursor.fetchall()[0][0])
-            cursor.execute("SELECT ord, node_name::text FROM dws.node ORDER BY ord")
+            cursor.execute(f"SELECT ord, node_name::text FROM {standin}.node ORDER BY ord")
             return cls(expression, tuple((int(number), str(name)) for number, name in cursor.fetchall()))
 
     def insert(self, cursor: pg.Cursor, orders: Sequence[Order]) -> Tally:

@@ -54,11 +54,25 @@ class SlotSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A living process that evaluates alerts, or tells them, since then and keeps all others from it.
+
+    Who it is in words, its pid, what it `does`; `stopped`: a signal or a debugger keeps it from running.
+    """
+
+    name: str
+    pid: int
+    since: datetime
+    stopped: bool = False
+    does: str = "evaluates alerts"
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """This machine: `fault` is why the state store cannot be read, `full` which disk of the state folder is full.
 
     `free` is in bytes; `damaged` counts lines of the audit that cannot be read. `command_fails` is why nobody is
-    told by the command of `[alerts]`.
+    told by the command of `[alerts]`; `evaluator` is who evaluates at this moment, None where nobody does.
     """
 
     folder: str = ""
@@ -68,6 +82,7 @@ class Machine:
     damaged: int = 0
     command_fails: str = ""
     command_fails_since: datetime | None = None
+    evaluator: Evaluator | None = None
 
 
 @dataclass(frozen=True, slots=True)

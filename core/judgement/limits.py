@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MIB = 1 << 20
+BEHIND_SECONDS = 10.0
+"""A lane that lags by less keeps up, and counts as in sync."""
 
 
 @dataclass(frozen=True, slots=True)

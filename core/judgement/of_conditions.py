@@ -39,7 +39,7 @@ def of_conditions(view: JobView, facts: Facts) -> Iterator[Fault]:
     report = view.report
     if report is None:
         return
-    for lock in locked(report.lock_waits, facts.now.timestamp()):
+    for lock in locked(report.lock_waits):
         yield _of_lock(lock, view, report, facts)
     for one in report.conditions:
         left = _beside_locks(one, report)

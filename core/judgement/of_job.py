@@ -209,7 +209,7 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield _of_process("clock_set_back", seen, Severity.WARNING, cause, "how it stands cannot be told", do)
     elif silent > limits.silent_warning:
         severity = Severity.CRITICAL if silent > limits.silent_critical else Severity.WARNING
-        cause = f"its driver lives and has not reported for {silent:.0f} s"
+        cause = "its driver lives and does not report"
         fault = _of_process("driver_silent", seen, severity, cause, "it hangs or is starved", do)
         yield replace(fault, since=view.reported_at, limit=in_brief(limits.silent_warning))
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from core.domain.elapsed import elapsed
 from core.domain.fault import Fault, Party, Severity
-from core.domain.remedy import by_hand, start
+from core.domain.remedy import OR, by_hand, start
 from core.domain.text import many, safe, typed
 from core.judgement.facts import Facts
 from core.judgement.limits import MIB
 
 HERE = "this machine"
+ALERTS_STUCK = "alerts_stuck"
+STOPPED_SECONDS, HANGS_SECONDS = 10.0, 60.0
+"""What an evaluation takes is milliseconds: so long one that was stopped, or that runs, is no fault yet."""
 
 
 def of_machine(facts: Facts) -> Iterator[Fault]:
@@ -37,6 +41,7 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
             "nobody is told by it what is wrong; it is tried again",
             "`slotkeeper alerts test` runs it once and says what it answered", machine.command_fails_since,
         )  # fmt: skip
+    yield from _stuck(facts)
     for reset in facts.resets:
         table, slot = safe(reset.table, 80), safe(reset.slot, 80)
         yield Fault(
@@ -52,6 +57,24 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
             "the job cannot be started",
             f"by hand: correct it, `slotkeeper config check` says what is wrong; then {start(job)}", job=job,
         )  # fmt: skip
+
+
+def _stuck(facts: Facts) -> Iterator[Fault]:
+    """Who evaluates alerts and does not end: nobody else can, and what fires is told to nobody."""
+    one = facts.machine.evaluator
+    lasts = None if one is None else elapsed(one.since, facts.now)
+    if one is None or lasts is None or lasts < (STOPPED_SECONDS if one.stopped else HANGS_SECONDS):
+        return
+    stopped = "was stopped by a signal (SIGSTOP) or a debugger"
+    why = f"{one.name} {stopped if one.stopped else 'does not go on'} while it {one.does}"
+    wait_for = by_hand(f"find what pid {one.pid} waits for (a disk?)")
+    goes_on = f"`kill -CONT {one.pid}` lets it go on" if one.stopped else wait_for
+    yield Fault(
+        "alerts_stuck", Party.MACHINE, HERE, Severity.WARNING, safe(why, 300),
+        "of all else that is wrong nobody is told, but by screens and `status`",
+        f"{goes_on}{OR}`kill -KILL {one.pid}`: a supervisor is started anew by its driver", one.since,
+        value=str(one.pid),
+    )  # fmt: skip
 
 
 def _disk(facts: Facts) -> Iterator[Fault]:

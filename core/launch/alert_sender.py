@@ -27,7 +27,7 @@ from core.alerts.rules import Notification
 from core.config import handover, masking
 from core.domain.text import safe
 from core.errors import SlotkeeperError
-from core.launch import alert_command
+from core.launch import alert_command, identity
 from core.launch.alert_command import Answer
 from core.launch.identity import MARK
 from core.state.alerts import AlertFile, notification_of, notification_values
@@ -51,7 +51,7 @@ class Sender:
 
     def empty(self) -> None:
         """Give all that waits to the command, until it fails; nothing where somebody does so already."""
-        file = AlertFile(self.folder)
+        file = AlertFile(self.folder, by=identity.of(os.getpid()))
         lock = file.try_sender()
         if lock is None:
             return

@@ -26,7 +26,8 @@ from core.domain.text import safe
 from core.errors import Busy, SlotkeeperError
 from core.judgement.facts import Facts, Machine
 from core.judgement.judge import judge
-from core.launch import alert_sender, metrics_file
+from core.launch import alert_sender, identity, metrics_file
+from core.launch.alert_stuck import StuckAlerts, is_stuck
 from core.launch.seen import gather
 from core.state import started
 from core.state.acks import AckFile, Acks, left_behind, without
@@ -88,7 +89,9 @@ class Alerting:
         self._options = Options(
             Path(config) if config else None, loaded.alerts if loaded else AlertOptions(), bool(loaded)
         )
-        self._file = AlertFile(store.folder)
+        me = identity.of(os.getpid(), run)
+        self._file = AlertFile(store.folder, by=me)
+        self._stuck = StuckAlerts(store.folder, me, lambda text: say("", text))
         self._due = 0.0
         self._unsaved: AlertState | None = None
         self._over: dict[str, datetime] = {}
@@ -127,6 +130,8 @@ class Alerting:
         if options.metrics_file is not None and readable:
             fault = metrics_file.write(options.metrics_file, facts, faults)
             self._once("metrics file", fault)
+        if readable:
+            self._stuck.tell(faults, self._acks(), options, now)
 
     def _kept(self) -> str | None:
         """The configuration that our run was started with."""
@@ -143,12 +148,17 @@ class Alerting:
             return Facts(now, machine=machine, limits=options.limits), False
 
     def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
-        """Which faults are told here: all, or those of our job, of this machine and its slots, and of orphans."""
+        """Which faults are told here: all, or those of our job, of this machine and its slots, and of orphans.
+
+        None of what is told beside.
+        """
         if not self._job:
-            return _all
+            return lambda one: not is_stuck(one)
         views = [one.view for one in facts.jobs]
         others = {one.name for one in views if one.supervisor_alive and not one.supervisor_stopped} - {self._job}
-        return lambda one: one.rule != _REFUSED and (one.rule.startswith("slot_") or one.job not in others)
+        return lambda one: (
+            one.rule != _REFUSED and not is_stuck(one) and (one.rule.startswith("slot_") or one.job not in others)
+        )
 
     def _tell(
         self, faults: tuple[Fault, ...], judged: Callable[[Fault], bool], options: AlertOptions, now: datetime
@@ -218,10 +228,6 @@ class Alerting:
         before, self._said[what] = self._said.get(what, ""), text
         if text and not before:
             self._say(what if is_event else "", text)
-
-
-def _all(fault: Fault) -> bool:
-    return True
 
 
 def _of_the_store(fault: Fault) -> bool:

@@ -18,14 +18,12 @@ from core.domain.text import typed
 from core.errors import Busy, Refused
 from core.launch import identity as processes
 from core.launch import unrecorded
-from core.launch.launch import SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
-from core.launch.supervisor import supervise
+from core.launch.launch import START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from core.launch.view import observe
 from core.state.faults import StateError
 from core.state.resets import marks
 from core.state.sqlite import Store
 
-START_LOCK = "start"
 _SUPERVISOR_SECONDS = 20.0
 LAST_MOMENTS = 20.0
 """Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
@@ -87,6 +85,8 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
     """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
     with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
         run = _begin(store, job, config, launch, take_over)
+    from core.launch.supervisor import supervise  # who only asks something of a job is no supervisor
+
     supervise(job, config, store.folder.path, run, adopt=False)
     return observe(store, job)
 
@@ -119,10 +119,13 @@ def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
 
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish a paused job running again and wait until its driver has left PAUSED."""
-    return _wanted(
-        store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.state is not JobState.PAUSED
-    )
+    """Wish a paused job running again and wait until it runs, or copies on; Busy where it does neither by then."""
+    return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, goes_on)
+
+
+def goes_on(view: JobView) -> bool:
+    """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
+    return view.reported and view.state in (JobState.RUNNING, *_COPYING)
 
 
 def restart(
@@ -244,7 +247,8 @@ def _wanted(
         raise Refused(f"job {job}: {view.reason}", view.safe)
     store.set_wanted(job, wanted)
     store.record_event(job, f"{wanted.value} asked", "by a command")
-    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, wanted.value)
+    what = "resume" if wanted is WantedState.RUN else wanted.value
+    return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, what)
 
 
 def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[JobView], bool], what: str) -> JobView:

@@ -24,6 +24,8 @@ from core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
 _PYTHON = (sys.executable, "-P", "-m")
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
 """What a driver is started with besides: end an earlier start's sessions; its supervisor is a person's command."""
+START_LOCK = "start"
+"""The lock of the state folder that a start of a job, or a reset of its slot, holds until it is through."""
 SUPERVISOR_LOCK = "supervisor"
 """The lock of the state folder that a job's supervisor holds as long as it lives."""
 

@@ -20,8 +20,9 @@ from core.domain.job_view import JobView
 from core.domain.report import JobReport
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
-from core.judgement.facts import Facts, JobSeen, Machine
+from core.judgement.facts import Evaluator, Facts, JobSeen, Machine
 from core.judgement.limits import LIMITS, Limits
+from core.launch import identity as processes
 from core.launch.view import observe_all
 from core.sinks import registry as sinks
 from core.state import slots_seen
@@ -79,7 +80,7 @@ def gather(
         now,
         seen,
         slots_seen.all_seen(store),
-        machine_of(store.folder, audit),
+        replace(machine_of(store.folder, audit), evaluator=evaluator_of(store)),
         {name: str(error) for name, error in refused.items()},
         tuple(marks(store.folder.path)),
         limits,
@@ -170,3 +171,20 @@ def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
         return Machine(str(folder.path), "", full(folder.path), free, audit.damaged, fails, since)
     except OSError as error:
         return Machine(str(folder.path), f"{folder.path}: {error.strerror or error}", damaged=audit.damaged)
+
+
+def evaluator_of(store: Store) -> Evaluator | None:
+    """Who evaluates alerts at this moment, and keeps all others from it; else a stopped process that should tell them.
+
+    None where nobody who lives does; how long a command takes has a limit of its own.
+    """
+    file = AlertFile(store.folder)
+    for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):
+        if one is None or not (processes.alive(one.who) or processes.elsewhere(one.who)):
+            continue
+        run = store.run(one.who.run_id) if one.who.run_id else None
+        name = f"pid {one.who.pid}" if run is None else f"the supervisor of job {run.job} (pid {one.who.pid})"
+        found = Evaluator(name, one.who.pid, one.since, processes.stopped(one.who), does)
+        if found.stopped or does == "evaluates alerts":
+            return found
+    return None

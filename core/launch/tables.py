@@ -16,7 +16,8 @@ from core.domain.job_view import JobView
 from core.domain.table import TableReport
 from core.domain.text import typed
 from core.errors import Busy, Refused
-from core.launch.control import START_LOCK, refuse_elsewhere
+from core.launch.control import refuse_elsewhere
+from core.launch.launch import START_LOCK
 from core.launch.view import observe
 from core.state import tables
 from core.state.resets import marks

@@ -118,6 +118,10 @@ class DriverSessions(Sessions, Protocol):
         """Whether what it keeps is one position for all channels of the job."""
 
     @property
+    def shards_apart(self) -> bool:
+        """Whether places of one shard say nothing of another's."""
+
+    @property
     def no_reset(self) -> str:
         """Why no slot of the job can be reset; empty where one can."""
 

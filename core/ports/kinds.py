@@ -32,6 +32,7 @@ from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine, ReplaysBeside
 from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
+from core.ports.stream import QuerySink, QueryTarget
 from core.ports.table import TableSession
 
 
@@ -218,6 +219,9 @@ class StoreSession(SinkSession, Protocol):
 
     def batches(self, job: JobSpec, identity: TableIdentity) -> BatchWriter:
         """The target of a job's channel, made on request, for batches without progress rows."""
+
+    def query_sink(self, target: QueryTarget) -> QuerySink:
+        """The target of a Spark query, whose batches it fences itself."""
 
     def progress(self, job: JobSpec, runner: Runner) -> Store:
         """The progress rows of a job's channel."""

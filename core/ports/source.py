@@ -92,6 +92,7 @@ class Source(Protocol):
         """Where the range that begins behind `after` ends: at most at the status's latest, and about `width` wide.
 
         An end can be stored, and the range read again with the same rows. `width` is in the source's own unit.
+        Raises Trouble where no rows tell what comes next; what is before that can be read.
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:

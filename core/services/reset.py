@@ -17,6 +17,7 @@ from core.config.model import Loaded
 from core.domain.reset import Check
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
+from core.ports.source import Retention
 from core.services.audit import CopiedAudit, Tell
 from core.services.audit import silent as silent_tell
 from core.sinks import registry as sinks
@@ -75,8 +76,7 @@ def reset_context(
     """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside."""
     _refuse_no_reset(job)
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    retention = worker.source_session(job, name).retention(job)
-    retention.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
+    retention = _retention(job, name)
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
@@ -101,8 +101,15 @@ def reset_context(
             pause=time.sleep,
             new_id=partial(_new_id, clock),
             steal=steal,
+            apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
         )
+
+
+def _retention(job: JobSpec, name: str) -> Retention:
+    made = worker.source_session(job, name).retention(job)
+    made.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
+    return made
 
 
 @contextmanager

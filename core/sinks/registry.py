@@ -18,6 +18,7 @@ KINDS = {
     "postgres": ("core.sinks.postgres.kind", "POSTGRES"),
     "dws": ("core.sinks.postgres.kind", "DWS"),
     "doris": ("core.sinks.doris.kind", "DORIS"),
+    "hologres": ("core.sinks.hologres.kind", "HOLOGRES"),
 }
 """The module of each kind, and its name there."""
 

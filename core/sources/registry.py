@@ -14,7 +14,11 @@ from core.errors import Defect
 if TYPE_CHECKING:
     from core.ports.kinds import SourceKind
 
-KINDS = {"dws": "core.sources.dws.kind"}
+KINDS = {
+    "dws": "core.sources.dws.kind",
+    "hologres": "core.sources.hologres.kind",
+    "mysql": "core.sources.mysql.kind",
+}
 """The module of each kind; it has the kind as `KIND`."""
 
 

@@ -216,6 +216,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             wanted_states.pause,
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
+            failed_before=_failed_before(store, job.name),
             asked=wanted_states.of_tables,
             tries=StoredTries(store, job.name),
             recorded=_recorded(store, job),
@@ -245,6 +246,13 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
             if lane.position:
                 found[lane.name] = read(lane.position)
     return found
+
+
+def _failed_before(store: Store, job: str) -> bool:
+    """Whether the job's last run but this one ended as FAILED."""
+    with suppress(Busy, StateError):
+        return any(row.exit_code == FAILED for row in store.runs(job)[1:2])
+    return False
 
 
 def _asked_beside(

@@ -109,8 +109,9 @@ class StoreNarrator:
         if self._lanes is None:
             return
         (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
+        there = self._utc(now) + (self._report.clock_apart or 0.0)
         reports = tuple(
-            _lane_report(lane, self._targets.get(lane.key.source_table, ""), now) for lane in lanes.values()
+            _lane_report(lane, self._targets.get(lane.key.source_table, ""), now, there) for lane in lanes.values()
         )
         conditions = of_lanes(lanes.values(), now, self._utc(now), self._names)
         with self._lock:
@@ -259,7 +260,16 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
     )
 
 
-def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
+def _delay(lane: Lane, there: float) -> float | None:
+    """How long ago what was applied last was committed, by the source's clock; none where nothing waits."""
+    at = lane.position.committed_at
+    if at is None:
+        return None
+    return round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
+
+
+def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneReport:
+    """`there` is the source's clock at the moment `now`, as far as it was measured."""
     retry = lane.retry
     if retry:
         waits = lane.activity is Activity.WAITING
@@ -290,4 +300,5 @@ def _lane_report(lane: Lane, target: str, now: float) -> LaneReport:
         registered_to=lane.registered.oldest.pair[0] if lane.registered.oldest else None,
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
         shown=lane.position.shown,
+        delay=_delay(lane, there),
     )

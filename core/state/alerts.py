@@ -1,6 +1,7 @@
 """What is remembered of alerts, in one small file of the state folder that its supervisors share under a lock.
 
-A damaged file counts as none: an alert too many is better than one too few.
+Who holds the lock says so in it, so that one that is stopped by a signal meanwhile can be named. A damaged file counts
+as none: an alert too many is better than one too few.
 Next door: `core.alerts` decides, `core.launch.alerting` evaluates; `core.state.resets` writes files so that a crash
 leaves the old or the new.
 """
@@ -18,11 +19,16 @@ from typing import Any
 from core.alerts.outbox import AlertState, Failure, Waiting
 from core.alerts.rules import Firing, Kind, Notification
 from core.domain.fault import Fault, Party, Severity
+from core.domain.job_view import Identity
+from core.errors import Busy
 from core.state.faults import StateError
-from core.state.folder import FolderLock, StateFolder
+from core.state.folder import StateFolder
+from core.state.lock_holder import Holder, SignedLock, holder_of
 from core.state.resets import ResetFiles
 
 KIND, NAME = "alerts", "state"
+BESIDE = "stuck"
+"""A second file with a lock of its own, for what is told while who holds the lock of the first does not go on."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What a text that is none of ours raises where it is read: also one of many brackets, or of a number without end."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
@@ -30,39 +36,55 @@ _LOCK_SECONDS = 5.0
 
 
 class AlertFile:
-    """The remembered alerts of one state folder."""
+    """The remembered alerts of one state folder; `by` is who we are, for others while we hold its lock."""
 
-    def __init__(self, folder: StateFolder) -> None:
+    def __init__(self, folder: StateFolder, name: str = NAME, by: Identity | None = None) -> None:
         self._folder = folder
         self._files = ResetFiles(folder)
+        self._name, self._by = name, by
+        self._lock = LOCK if name == NAME else f"{LOCK}-{name}"
 
     def read(self) -> AlertState:
         """What is remembered; nothing where the file cannot be read."""
         try:
-            return state_of(self._files.load(KIND, NAME) or "{}")
+            return state_of(self._files.load(KIND, self._name) or "{}")
         except StateError:
             return AlertState()
 
     def save(self, state: AlertState) -> None:
         """Put it in the place of what was remembered, under the lock; StateError where it cannot be written."""
-        self._files.save(KIND, NAME, text_of(state))
+        self._files.save(KIND, self._name, text_of(state))
 
-    def try_lock(self, seconds: float = 0.0) -> FolderLock | None:
+    def try_lock(self, seconds: float = 0.0) -> SignedLock | None:
         """The lock under which it is read and saved; None where another has it for so long."""
         end = time.monotonic() + seconds
-        while (lock := self._folder.try_lock(KIND, LOCK)) is None and time.monotonic() < end:
+        while (lock := self._folder.try_lock(KIND, self._lock)) is None and time.monotonic() < end:
             time.sleep(0.02)
-        return lock
+        return None if lock is None else SignedLock.of(lock, self._by, datetime.now(timezone.utc))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """The same, waited for: what is done under it takes milliseconds. Raises Busy."""
-        with self._folder.locked(KIND, LOCK, _LOCK_SECONDS):
+        lock = self.try_lock(_LOCK_SECONDS)
+        if lock is None:
+            raise Busy("another process holds the lock of what was told", "`slotkeeper status` names one that hangs")
+        try:
             yield
+        finally:
+            lock.release()
 
-    def try_sender(self) -> FolderLock | None:
+    def holder(self) -> Holder | None:
+        """Who holds its lock now, as far as that one says so."""
+        return holder_of(self._folder, KIND, self._lock)
+
+    def try_sender(self) -> SignedLock | None:
         """The lock of who gives notifications to the command; None while another does."""
-        return self._folder.try_lock(KIND, SENDER_LOCK)
+        lock = self._folder.try_lock(KIND, SENDER_LOCK)
+        return None if lock is None else SignedLock.of(lock, self._by, datetime.now(timezone.utc))
+
+    def sender(self) -> Holder | None:
+        """Who gives notifications to the command now, as far as that one says so."""
+        return holder_of(self._folder, KIND, SENDER_LOCK)
 
     def is_sending(self) -> bool:
         """Whether somebody gives notifications to the command now."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from importlib import resources
 from pathlib import Path
 
 from core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, translated
@@ -23,8 +22,8 @@ LOG_BYTES = 16 << 20
 
 def migrations() -> list[str]:
     """The statements of each schema version, version 1 first."""
-    files = sorted((resources.files("core.state") / "migrations").iterdir(), key=lambda file: file.name)
-    return [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
+    files = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
+    return [file.read_text(encoding="utf-8") for file in files]
 
 
 def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Connection:

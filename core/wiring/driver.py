@@ -187,6 +187,11 @@ class WiredSessions:
         return sources.open(self._job.source_kind).traits.shares_position
 
     @property
+    def shards_apart(self) -> bool:
+        """Whether places of one shard say nothing of another's."""
+        return sources.open(self._job.source_kind).traits.apart
+
+    @property
     def no_reset(self) -> str:
         """Why no slot of the job can be reset; empty where one can."""
         return sinks.open(self._job.sink_kind).no_reset

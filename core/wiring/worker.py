@@ -22,7 +22,8 @@ from core.engine.driver.context import WorkerEntries
 from core.engine.worker import copy_task, stream_task
 from core.engine.worker.planned import PlannedSink
 from core.engine.worker.two_part import TwoPartSink
-from core.errors import ConfigError
+from core.errors import ConfigError, Refused
+from core.ports.changelog import ChangelogSession
 from core.ports.kinds import BatchSession, SourceSession, StoreSession
 from core.ports.progress import Runner, Store
 from core.ports.sink import LabelSink, StepSink
@@ -139,6 +140,21 @@ def open_pair(job: JobSpec, epoch: int) -> _Pair:
         part = str(epoch)
         beside = session_beside(job, part) if job.in_two_parts else None
         return _Pair(source_session(job, part), store_session(job, part), beside)
+
+
+def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
+    """A session that reads changelogs; Refused where the source's kind has none.
+
+    `epoch` is that of a query, by which a later life of it ends the session; one of no query (0) is ended by nobody.
+    ConfigError where a secret cannot be had here.
+    """
+    name = session_name(job.name, f"{epoch}/{part}") if epoch else f"slotkeeper-frames/{job.name}/{part}"[:63]
+    with _named_worker():
+        endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
+        session = sources.open(job.source_kind).connect(login(endpoint, name))
+    if not isinstance(session, ChangelogSession):
+        raise Refused(f"a source of kind {job.source_kind} gives no DataFrame", "read it by a job", where="source")
+    return session
 
 
 @contextmanager

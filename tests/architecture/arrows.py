@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.architecture.checkout import PACKAGES, sources
+from tests.architecture.checkout import PACKAGES, sources, tree
 
 Arrows = Mapping[str, set[str]]
 
@@ -48,7 +48,7 @@ def _name(root: Path, path: Path) -> str:
 
 
 def _named(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in tree(path.read_text("utf-8")):
         said: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             said = [f"{node.module}.{each.name}" for each in node.names]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,6 +16,12 @@ PACKAGES = ("core", "console")
 def sources(root: Path, *folders: str) -> list[Path]:
     """The Python files below the folders, those of built things left out."""
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+
+
+@cache
+def tree(text: str) -> tuple[ast.AST, ...]:
+    """Every node of a source text; kept, because many tests walk the same files."""
+    return tuple(ast.walk(ast.parse(text)))
 
 
 def committed(root: Path) -> list[Path]:

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tests.architecture.checkout import tree
+
 FILE_LINES = 600
 FUNCTION_LINES = 40
 APP_LINES = 250
@@ -16,7 +18,7 @@ def too_long(text: str, lines: int = FILE_LINES) -> list[str]:
     """The file, if it is over its budget, and each function that is over its own."""
     length = text.count("\n")
     found = [f"{length} lines, at most {lines}"] if length > lines else []
-    for node in ast.walk(ast.parse(text)):
+    for node in tree(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             taken = (node.end_lineno or node.lineno) - node.lineno + 1
             if taken > FUNCTION_LINES:
@@ -26,7 +28,7 @@ def too_long(text: str, lines: int = FILE_LINES) -> list[str]:
 
 def badly_named(module: str, text: str) -> list[str]:
     """Modules and classes whose name holds a word that says nothing."""
-    classes = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    classes = [node.name for node in tree(text) if isinstance(node, ast.ClassDef)]
     return [name for name in (module, *classes) if any(_is_forbidden(word) for word in words(name))]
 
 

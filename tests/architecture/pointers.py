@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.architecture.checkout import tree
+
 _FILE = re.compile(r"`([\w./]+\.(?:py|sql))`")
 _MODULE = re.compile(r"`((?:core|console|tests|bench)(?:\.\w+)+)`")
 
@@ -13,7 +15,7 @@ _MODULE = re.compile(r"`((?:core|console|tests|bench)(?:\.\w+)+)`")
 def docstrings(text: str) -> str:
     """All docstrings of a module, one after the other."""
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = [ast.get_docstring(node, clean=False) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    found = [ast.get_docstring(node, clean=False) for node in tree(text) if isinstance(node, kinds)]
     return "\n".join(one for one in found if one)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.checkout import PACKAGES, ROOT, sources
+from tests.architecture.checkout import PACKAGES, ROOT, sources, tree
 
 _STARTS = ("run", "Popen", "call", "check_call", "check_output")
 _BY_PLACE = {"posix_spawn": 3, "posix_spawnp": 3}
@@ -18,7 +18,7 @@ _INHERIT = ("system", "popen", "spawnv", "spawnl")
 
 def inheriting(text: str) -> Iterator[int]:
     """The lines of a source text that start a program with all of our own environment."""
-    for node in ast.walk(ast.parse(text)):
+    for node in tree(text):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
@@ -62,7 +62,9 @@ def from_here(text: str) -> Iterator[int]:
 
     Python, "Command line and environment": -m and -c put it there, first; -P and -I do not.
     """
-    for node in ast.walk(ast.parse(text)):
+    if "sys.executable" not in text:
+        return
+    for node in tree(text):
         if isinstance(node, ast.List | ast.Tuple):
             words = [ast.unparse(each) for each in node.elts]
             for place, word in enumerate(words):

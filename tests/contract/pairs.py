@@ -29,7 +29,10 @@ from core.ports.table import TableSession
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from tests.support.doris_pair import DorisPair
+from tests.support.hologres import HoloPair
+from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mysql_pair import MysqlPair
 from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
@@ -104,6 +107,7 @@ def _written(origin: Origin, *changes: Change) -> None:
 
 
 FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
+HOLOGRES, OF_HOLOGRES, MYSQL = "into hologres", "of hologres", "mysql"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -119,6 +123,15 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == DORIS:
         made: DorisPair = request.getfixturevalue("doris_pair")
         return Pair(made.mirror, made.write)
+    if request.param == HOLOGRES:
+        to: HologresPair = request.getfixturevalue("hologres_pair")
+        return Pair(to.mirror, to.write)
+    if request.param == MYSQL:
+        other: MysqlPair = request.getfixturevalue("mysql_pair")
+        return Pair(other.mirror, other.write)
+    if request.param == OF_HOLOGRES:
+        of: HoloPair = request.getfixturevalue("holo_pair")
+        return Pair(of.mirror, of.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 
 

@@ -17,11 +17,11 @@ from core.ports.source import Source
 from core.verify.compare import compare
 from core.verify.pair import open_pair
 from core.wiring import worker
-from tests.contract.pairs import DORIS, FIRST, SECOND, Pair, pair
+from tests.contract.pairs import DORIS, FIRST, HOLOGRES, SECOND, Pair, pair
 from tests.support.sqlite_pair.sink import ADDS_UP, TOKENS
 
 __all__ = ["pair"]
-pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, ADDS_UP, TOKENS, DORIS], indirect=True)
+pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, ADDS_UP, TOKENS, DORIS, HOLOGRES], indirect=True)
 LOADED = 30
 
 

@@ -12,13 +12,18 @@ from pathlib import Path
 import pytest
 
 from console.commands.demo_incident import Night
+from console.demo import JOB
+from core.domain.job import JobEvent, JobState
 from core.embedded.incidents.record import Incident
 from core.embedded.incidents.registry import INCIDENTS
+from core.embedded.incidents.rows import QUARANTINE_FULL
 from core.embedded.warehouse import Warehouse
-from tests.support.nights import world
+from core.state.sqlite import Store
+from tests.support.nights import SECONDS, world
+from tests.support.waiting import until
 
-OFTEN = ("dead-slot", "poison-row", "clock-skew", "disk-full")
-"""The quicker ones, of each group at least one; the others are played by the chaos run."""
+OFTEN = ("dead-slot", "clock-skew", "disk-full")
+"""The quicker ones, of each group at least one beside the start below; the others are played by the chaos run."""
 NIGHTS = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pytest.mark.chaos,)) for one in INCIDENTS]
 
 
@@ -38,3 +43,23 @@ def test_a_night_shows_is_refused_and_is_cured(
         night.play(lambda: None)
     print(night.values())
     assert night.fine, night.why
+
+
+def test_a_start_that_ends_as_the_run_before_it_is_never_told_to_be_running(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    with (
+        world(QUARANTINE_FULL, warehouse, tmp_path, monkeypatch, capsys, seed) as made,
+        Store.open(made.state) as store,
+    ):
+        QUARANTINE_FULL.make(made)
+        until(lambda: store.state(JOB) is JobState.FAILED, SECONDS, "more bad rows than the limit end the job")
+        before = len(store.events(JOB, 1_000))
+        answer = made.run(["jobs", "start", JOB])
+        told = [one.event for one in store.events(JOB, 1_000)][: -before or None]
+        assert (answer.code, JobEvent.CAUGHT_UP.value in told) == (1, False), answer.text
+        assert "ends so again unless this is done" in answer.text and "QUARANTINE FULL" in answer.text
+        assert f"{JOB}: RUNNING" not in answer.text
+        made.at_sink("ALTER TABLE mart.orders DROP CONSTRAINT not_late")
+        answer = made.run(["jobs", "start", JOB])
+        assert answer.code == 0 and answer.text.startswith(f"{JOB}: RUNNING\n"), answer.text

@@ -1,18 +1,22 @@
-"""A worker that takes longer to start than an overrun task is given: it gets more time at each try, and ends at last.
+"""A worker or a step that takes longer than an overrun task is given: it gets more time at each try, and ends at last.
 
-Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step.
+Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step;
+and a step that takes longer than any task is given would be cancelled again and again.
 """
 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+import time
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from core.clock import SystemClock
+from core.domain.spec import JobSpec, RetryOptions
 from core.engine.driver import loop
 from core.engine.messages import StreamTask
 from core.engine.worker import stream_task
@@ -36,7 +40,8 @@ class SlowToStart(Crowd):
 
         def work() -> None:
             pairs: list[Any] = [lambda table: (One(self), One(self))]
-            future.set_result(stream_task.run(task, pairs, SystemClock(), nothing))
+            with suppress(InvalidStateError):  # it was cancelled meanwhile
+                future.set_result(stream_task.run(task, pairs, SystemClock(), nothing))
 
         self.under_way[group] = (threading.Timer(self.start, work), future)
         self.under_way[group][0].start()
@@ -64,3 +69,44 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
         crowd.close()
         running.join(30)
     assert crowd.cancelled >= 1, "the first had too little time"
+
+
+@dataclass
+class LongSteps(SlowToStart):
+    """The first tasks take longer than they are given, whatever that is; `given` is how long each was given.
+
+    A job that tries again at once.
+    """
+
+    longer: int = 4
+    given: list[float] = field(default_factory=list)
+
+    @property
+    def job(self) -> JobSpec:
+        return replace(super().job, retry=RetryOptions(wait_initial=10, wait_max=10, wait_jitter=0))
+
+    def submit(self, entry: Any, spec: object, group: str) -> Future[Any]:
+        self.start = 3_600.0 if len(self.given) < self.longer else 0.0
+        self.began = time.monotonic()
+        return super().submit(entry, spec, group)
+
+    def cancel(self, group: str) -> None:
+        self.given.append(time.monotonic() - self.began)
+        super().cancel(group)
+
+
+def test_a_step_longer_than_any_task_is_given_gets_twice_the_time_at_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "OVERRUN", 0.1)
+    monkeypatch.setattr(loop, "MOST_SLACK", 0.1)
+    monkeypatch.setattr(loop, "CANCEL_AFTER", 0.1)
+    crowd = LongSteps(["dn_1"], step=0.0)
+    crowd.clock = SystemClock()
+    running = threading.Thread(target=crowd.loop(0.1, lambda _: None).run)
+    running.start()
+    try:
+        until(lambda: crowd.done["dn_1"] >= 1, 60, "a first step")
+    finally:
+        crowd.close()
+        running.join(30)
+    least = [0.2 + 0.1 * 2**tries for tries in range(crowd.longer)]
+    assert all(was >= wanted for was, wanted in zip(crowd.given, least, strict=False)), crowd.given

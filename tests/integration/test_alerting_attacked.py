@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from console.__main__ import main
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.pager import Pager
 from tests.support.waiting import until
@@ -30,3 +36,42 @@ def test_a_job_whose_supervisor_was_stopped_by_a_signal_is_told_by_the_superviso
     finally:
         os.kill(supervisor.pid, signal.SIGCONT)
     until(lambda: pager.kinds("process_stopped") == ["fired", "cleared"], SOON, "its end is told")
+
+
+HOLDS = """
+import os, sys, time
+from pathlib import Path
+from core.launch import identity
+from core.state.alerts import AlertFile
+from core.state.folder import StateFolder
+
+file = AlertFile(StateFolder.open(Path(sys.argv[1])), by=identity.of(os.getpid(), sys.argv[2]))
+assert file.try_lock(30.0) is not None
+print("holds", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGCONT, signal.SIGKILL])
+def test_who_is_stopped_while_it_evaluates_alerts_is_told_by_all_others(
+    jobs: Jobs, tmp_path: Path, capsys: pytest.CaptureFixture[str], ended_by: int
+) -> None:
+    pager = Pager(tmp_path / "pager")
+    run = jobs.start("orders", limits=OFTEN, alerts=f'command = "{pager.command}"\ncommand_timeout = "20s"').run
+    folder = jobs.store.folder
+    code = HOLDS if ended_by == signal.SIGKILL else HOLDS.replace("time.sleep(600)", "time.sleep(0.1)")
+    with subprocess.Popen([sys.executable, "-c", code, folder.path, run], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "holds\n"
+        os.kill(holder.pid, signal.SIGSTOP)
+        try:
+            assert main(["status", "--state-dir", str(folder.path)]) == 0
+            assert "alerts" not in capsys.readouterr().out, "an evaluation that has only begun is none that is stuck"
+            until(lambda: pager.kinds("alerts_stuck") == ["fired"], SOON, "it is told by another supervisor")
+            assert main(["alerts", "list", "--json", "--state-dir", str(folder.path)]) == 0
+            (one,) = json.loads(capsys.readouterr().out)["alerts"]
+        finally:
+            os.kill(holder.pid, ended_by)
+    why = f"the supervisor of job orders (pid {holder.pid}) was stopped by a signal (SIGSTOP) or a debugger"
+    assert one["fault"]["cause"] == f"{why} while it evaluates alerts"
+    assert one["fault"]["do"].startswith(f"`kill -CONT {holder.pid}`") and one["sent_at"] is not None
+    until(lambda: pager.kinds("alerts_stuck") == ["fired", "cleared"], SOON, "its end is told")

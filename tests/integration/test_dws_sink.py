@@ -24,11 +24,13 @@ from core.errors import Refused, SlotkeeperError
 from core.services.reset import reset_context
 from core.sinks.postgres.session import SinkSession
 from core.state.folder import StateFolder
+from tests.property.test_query_effects import run as run_query
 from tests.property.test_sink_effects import CELLS, even, run
 from tests.support import shapes, standin
 from tests.support.effects import Effects
 from tests.support.mirror import MakeMirror
 from tests.support.oracle import Event, Value
+from tests.support.query_effects import QueryEffects
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
@@ -164,6 +166,18 @@ def test_every_mode_makes_what_the_oracle_makes(
     effects.close()
     print(f"seed {seed}: {events} events")
     assert any("MERGE INTO" in text for text in face)
+
+
+@pytest.mark.parametrize("mode", ["auto", "copy_merge", "copy_update"])
+def test_batches_of_a_query_make_what_the_oracle_makes(
+    pg_server: Server, database: str, face: list[str], seed: int, mode: str
+) -> None:
+    """Only the statements, as everywhere here: an unlogged table, and a fence by ON CONFLICT ... WHERE."""
+    effects = QueryEffects(pg_server, database, f"mart.query_{mode}", others=True, kind="dws")
+    run_query(effects, SinkOptions(write_mode=mode), True, seed)
+    effects.close()
+    staged = next(text for text in face if text.startswith("CREATE UNLOGGED TABLE"))
+    assert staged.endswith(' WITH (orientation = row) DISTRIBUTE BY HASH ("c1", "c2")')
 
 
 def test_where_merge_is_refused_for_now_the_same_rows_are_upserted(

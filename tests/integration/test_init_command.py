@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from console.commands import init
 from core.config.load import load
 from core.domain.endpoint import Endpoint
 from core.embedded.warehouse import Warehouse
+from core.launch import control
+from tests.support.local_driver import LOCAL
 from tests.support.mirror import MakeMirror
 from tests.support.printed import bare
 from tests.tui.terminal import Terminal
@@ -60,6 +63,23 @@ def test_options_make_a_configuration_that_both_servers_allow(
     )  # fmt: skip
     assert main(words) == 2
     assert "there is a configuration already" in capsys.readouterr().err
+
+
+def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
+    pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "_START_SECONDS", 0.01)
+    monkeypatch.setattr(control, "Launch", lambda: LOCAL)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "c.toml"
+    options = ["--config", str(file)]
+    try:
+        assert main(["init", *options, *pair.words, "--table", TABLE, "--start"]) == 1
+        said = capsys.readouterr()
+        assert "not begun yet: job orders: start was asked for" in said.err and "see it: slotkeeper" in said.out
+        assert main(["jobs", "show", "orders", *options]) == 0
+    finally:
+        assert main(["jobs", "stop", "orders", *options]) == 0
 
 
 def test_what_a_server_does_not_allow_is_said_and_the_file_stays(

@@ -44,6 +44,18 @@ def test_a_job_is_listed_paused_resumed_shown_and_stopped(jobs: Jobs, capsys: py
     assert "STOPPED" in capsys.readouterr().out
 
 
+def test_a_resumed_job_that_is_only_on_its_way_is_no_success(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+    pends = jobs.folder / "pends"
+    jobs.start("orders", pends=str(pends))
+    assert call(jobs, "pause", "orders") == 0
+    pends.touch()
+    assert call(jobs, "resume", "orders", "--wait", "300ms") == 1
+    assert "resume was asked for, but after 0.3 s it is P" in capsys.readouterr().err
+    pends.unlink()
+    assert call(jobs, "resume", "orders") == 0
+    assert capsys.readouterr().out == "orders: RUNNING\n"
+
+
 def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(jobs, "stop", "nobody") == 3
     assert "'nobody'" in capsys.readouterr().err

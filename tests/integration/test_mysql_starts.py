@@ -7,15 +7,19 @@ from functools import partial
 
 import pytest
 
+from core.domain.endpoint import Login
 from core.drivers import my
 from core.errors import Refused
 from core.sources.mysql import starts
 from core.sources.mysql.gtid import MariaState
+from core.sources.mysql.open_transactions import MysqlOpen, NobodyOpen, open_now
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.requirements import ServerFacts, read_facts
+from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.transactions import End
 from tests.support import maria as support
 from tests.support.maria import Maria
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -101,3 +105,16 @@ def test_a_copy_and_what_is_behind_its_place_are_the_table(maria: Maria, facts: 
         changes = maria.decoded(maria.stream("t", start=place).items(blocking=False))
         behind = [row[0] for change in changes for row in change.after]
         assert sorted(copied + behind) == everything
+
+
+def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Maria, facts: ServerFacts) -> None:
+    """What is asked of a MySQL, by the same view of a MariaDB."""
+    session = MysqlSession(Login(support.endpoint(maria.server), "", "slotkeeper/test"))
+    maria.run("BEGIN", "INSERT INTO t VALUES (5)")
+    waiting = MysqlOpen(session)
+    assert "may be from before" in waiting.left()
+    until(lambda: "1 transaction(s) that were open when the copy began" in waiting.left(), 10, "a fresh list")
+    maria.run("COMMIT")
+    until(lambda: not waiting.left(), 10, "it to have ended")
+    assert isinstance(open_now(session), NobodyOpen)
+    session.close()

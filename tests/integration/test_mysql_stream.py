@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from core.drivers import my
-from core.errors import AccessRefused, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from core.sources.mysql.gtid import MariaState
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.requirements import admit, read_facts
@@ -143,7 +143,7 @@ def test_a_second_reader_of_one_server_id_is_refused_with_what_it_means(filled: 
     second = filled.stream("t", server_id=4_100_000)
     others = second.items(blocking=True)
     next(others)
-    with pytest.raises(Refused, match="another replica reads with this server_id"):
+    with pytest.raises(Busy, match="another replica reads with this server_id"):
         for _ in items:
             pass
     second.close()

@@ -144,6 +144,24 @@ def test_optimistic_step(target: Effects, tried: bool) -> None:
     assert len(target.rows()) == 2 * LEAST + 2
 
 
+def test_after_a_miss_a_large_step_goes_the_general_way_and_the_next_is_tried(target: Effects) -> None:
+    target.fill(BEFORE)
+    sink = target.sink(SinkOptions())
+    for point, extra in ((1, [put(ONE, 6, "six", point=1)]), (2, []), (3, [])):
+        inserts = [put((point, 100 + n), n, "new", point=point) for n in range(LEAST)]
+        target.step(sink, inserts + extra)
+    assert (sink.taken.missed, sink.taken.general, sink.taken.optimistic) == (1, 2, 1)
+    assert len(target.rows()) == 3 * LEAST + 2
+
+
+def test_a_large_step_of_updates_alone_is_tried_too(target: Effects) -> None:
+    target.fill([*BEFORE, *(row((1, 100 + n), n, "old") for n in range(LEAST))])
+    sink = target.sink(SinkOptions())
+    target.step(sink, [one for n in range(LEAST) for one in change((1, 100 + n), (1, 100 + n), -n, point=n + 1)])
+    assert (sink.taken.optimistic, sink.taken.general) == (1, 0)
+    assert {row["a"] for row in target.rows().values()} >= {-n for n in range(LEAST)}
+
+
 def test_kept_plans_are_made_anew_now_and_then(target: Effects) -> None:
     steps = [change(ONE, ONE, n, point=n) for n in range(1, 203)]
     assert after(target, SinkOptions(write_mode="upsert"), *steps)[1][0] == 202

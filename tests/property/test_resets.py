@@ -27,7 +27,7 @@ from tests.support.standin import run
 
 pytestmark = pytest.mark.slow
 TABLE = "ods.t"
-EXAMPLES = 8
+EXAMPLES = 5
 DNS = ("dn_1", "dn_2", "dn_3", "dn_4")
 
 STEP = st.tuples(

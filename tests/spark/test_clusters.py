@@ -75,9 +75,10 @@ def shown_by(processes: list[psutil.Process], word: str) -> set[str]:
     return {argument for one in processes for argument in one.cmdline() if word in argument}
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(
     "killed",
-    [False, pytest.param(True, marks=pytest.mark.chaos)],
+    [False, True],
     ids=["undisturbed", "through the kill of an executor"],
 )
 def test_a_local_cluster_mirrors(killed: bool, tmp_path: Path, seed: int) -> None:

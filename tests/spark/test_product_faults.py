@@ -95,6 +95,7 @@ def test_kills_in_mid_copy_are_survived_and_the_copy_goes_on_where_it_was(
     assert job.left() == []
 
 
+@pytest.mark.chaos
 def test_what_is_killed_altogether_is_said_to_be_gone_and_a_new_start_goes_on(writing: Product) -> None:
     job = writing.job("gone", full_sync_binlog_batch_read_size=5_000).start()
     writing.write(RATE)
@@ -129,7 +130,10 @@ def test_what_is_killed_altogether_is_said_to_be_gone_and_a_new_start_goes_on(wr
         pytest.param(
             "end_inclusive=on,latest_inclusive=on,register_moves_point=on,new_system_names=off", marks=pytest.mark.chaos
         ),
-        "start_inclusive=off,auto_create=off,full_old_images=off,purge_at_once=on,backward_allowed=off",
+        pytest.param(
+            "start_inclusive=off,auto_create=off,full_old_images=off,purge_at_once=on,backward_allowed=off",
+            marks=pytest.mark.chaos,
+        ),
     ],
 )
 def test_the_reader_is_right_on_spark_however_the_source_behaves(writing: Product, switches: str) -> None:

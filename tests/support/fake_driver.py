@@ -2,7 +2,8 @@
 
 Its `--config` is a JSON or TOML file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
 "child": true, "resolve": VARIABLE, "tables": [names], "fails": [names of tables that fail until they are started
-anew], "lanes": [names], "holds": a file that holds the first lane back while it is there}. It appends its pid to
+anew], "lanes": [names], "holds": a file that holds the first lane back while it is there, "pends": a file that keeps it
+PENDING while it is there}. It appends its pid to
 `<config>.started` at each start, its child's to `<config>.children`, and a digest of what it resolved to
 `<config>.resolved`.
 """
@@ -149,7 +150,8 @@ def main() -> None:
         if wanted is not WantedState.STOP:
             with suppress(Busy, StateError):  # as the real one does on a full disk
                 told = several.look(store, given.job)
-                state = _STATES[wanted].value
+                pends = wanted is WantedState.RUN and Path(behaviour.get("pends", given.config + ".pends")).is_file()
+                state = JobState.PENDING.value if pends else _STATES[wanted].value
                 store.put_report(JobReport(given.job, given.run, state, said_of(told), lanes=lanes.now(), tables=told))
         for one in requests.new():
             names = [name for name in behaviour.get("tables", []) or ["ods.orders"] if one.table in ("", name)]

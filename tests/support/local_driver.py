@@ -1,11 +1,13 @@
 """The driver of `core.spark.job` with threads where Spark would be: a real supervised job, for tests.
 
 Everything else is the product's: reports, wanted states, exit codes, the watchman. `LOCAL` is how a supervisor starts
-it. Next door: `fake_driver` does no work at all, `mirror` runs the engine in a thread of the test.
+it; `step_paths` says what a test may ask of its steps by the environment. Next door: `fake_driver` does no work at all,
+`mirror` runs the engine in a thread of the test.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from core.engine.driver import start
 from core.engine.local_runner import LocalRunner
 from core.launch.launch import Launch
 from core.spark import job
+from tests.support import step_paths
 
 LOCAL = Launch(command=(sys.executable, str(Path(__file__))))
 LEASE_WAIT = 3.0
@@ -34,6 +37,7 @@ def main() -> int:
     """Run the job as the product does."""
     vars(start)["LEASE_WAIT"] = LEASE_WAIT
     vars(job)["open_runner"] = lambda *_: Local(4)
+    step_paths.obey(os.environ)
     return job.main()
 
 

@@ -16,7 +16,6 @@ import pytest
 from console.__main__ import main
 from console.commands import doctor
 from console.demo import JOB, SINK_USER, DemoOptions, configuration
-from console.demo_sinks import SINK, PostgresTarget, postgres_table
 from core.domain.job import JobState
 from core.embedded import orders, postgres, workload
 from core.embedded.incidents.record import Answer, Incident, World
@@ -69,9 +68,9 @@ def world(
         config, state = folder / "slotkeeper.toml", folder / "disk" / "state"
         if incident.small_disk:
             stack.enter_context(small_disk(state.parent))
-        sink = postgres_table(SINK, warehouse.server.endpoint(database, user, secret))
+        sink = warehouse.server.endpoint(database, user, secret)
         options = DemoOptions(sink_options=incident.options, small_disk=incident.small_disk)
-        config.write_text(configuration(warehouse.endpoint(), sink, PostgresTarget.channel, state, options), "utf-8")
+        config.write_text(configuration(warehouse.endpoint(), sink, state, options), "utf-8")
         store = stack.enter_context(Store.open(state))
         stack.callback(Jobs(store, folder).end_all)
         made = World(warehouse, warehouse.server, database, user, secret, config, state, _runner(config, capsys))

@@ -44,6 +44,7 @@ class Product:
         folder.mkdir(parents=True, exist_ok=True)
         self.jobs: list[Mirrored] = []
         self._writers: Workload | None = None
+        self._bursts = 0
         try:
             self.demo.prepare()
         except BaseException:
@@ -53,6 +54,7 @@ class Product:
     @property
     def warehouse(self) -> Warehouse:
         assert self.demo.warehouse is not None
+        assert isinstance(self.demo.warehouse, Warehouse)
         return self.demo.warehouse
 
     @property
@@ -65,13 +67,16 @@ class Product:
         assert self.demo.store is not None
         return self.demo.store
 
-    def job(self, name: str, **binlog: object) -> Mirrored:
-        """One more job from the table into `mart.<name>`; `binlog` are further keys of its binlog table."""
+    def job(self, name: str, sink_options: Mapping[str, object] | None = None, **binlog: object) -> Mirrored:
+        """One more job from the table into `mart.<name>`; `binlog` and `sink_options` are further keys of its tables
+        of these names."""
         text = self.demo.config.read_text(encoding="utf-8")
         text = text.replace(f'into = "{TARGET}"', f'into = "mart.{name}"').replace(JOB, name)
         keys = {"full_sync_binlog_batch_read_size": self.chunk, **binlog}
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
         text = re.sub(r"^binlog = true\n", "binlog = true\n" + lines, text, flags=re.MULTILINE)
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in (sink_options or {}).items())
+        text = re.sub(r"^(\[jobs\..*\.sink_options\]\n)", lambda head: head[1] + lines, text, flags=re.MULTILINE)
         config = self.demo.folder / f"{name}.toml"
         config.write_text(text, encoding="utf-8")
         self.jobs.append(Mirrored(self, name, config))
@@ -98,6 +103,12 @@ class Product:
         """One booked insert on some DN, as a writer's."""
         with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", 20, first=900_000_000_000 + time.monotonic_ns() // 1_000_000)
+
+    def burst(self, rows: int) -> None:
+        """So many booked inserts of new orders, spread over the DNs, in large transactions."""
+        with closing(self.warehouse.connect()) as connection:
+            workload.bulk(connection, "insert", rows, workload.BULK_FIRST + self._bursts, seed=self.seed)
+        self._bursts += rows
 
     def ledger(self) -> dict[str, int]:
         """Events per DN by the writers' own account."""

@@ -41,11 +41,27 @@ MANY = 2_000
 LATE = (
     *("typer", "pydantic", "psycopg2", "sqlite3", "psutil", "textual.widgets.data_table"),
     *("console.monitor.store_reader", "console.views.alerts", "core.slots.status.retained"),
+    *("console.monitor.health", "console.monitor.rates", "core.domain.report", "core.domain.fault", "hashlib", "html"),
 )
 
 
 def test_what_the_first_frame_does_not_need_is_not_loaded_before_it() -> None:
     code = f"import sys, console.__main__, console.tui.launch; print([m for m in {LATE!r} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
+
+
+NEVER = ("core.launch.supervisor", "core.launch.alerting", "core.sources.dws.probe", "argparse", "zipfile", "pyspark")
+"""What a console that only reads has no use for: each of them was in its memory once."""
+
+
+def test_what_no_screen_needs_is_never_loaded() -> None:
+    reads = "console.monitor.store_reader, console.monitor.lock_poller, core.sources.dws.kind, core.sinks.postgres.kind"
+    code = (
+        f"import sys, console.__main__, console.tui.launch, {reads}; from console.tui.app import ConsoleApp;"
+        "[__import__(m) for m in ConsoleApp.LATER]; import core.state.sqlite, core.sqltext;"
+        f"core.sqltext.statements('core.sources.dws'); print([m for m in {NEVER!r} if m in sys.modules])"
+    )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 

@@ -78,7 +78,7 @@ async def test_lanes_of_one_table_do_not_say_it(made: Filled, pilot: Pilot[int])
 async def test_sparklines_are_ascii_where_the_terminal_is(made: Filled, pilot: Pilot[int]) -> None:
     shown = await at_its_job(made, pilot)
     assert shown.isascii()
-    assert "500 44444444" in shown
+    assert "500 33333333" in shown
 
 
 def test_the_log_follows_until_one_scrolls_and_says_how_much_is_new(tmp_path: Path) -> None:

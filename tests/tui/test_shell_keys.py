@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from console.actions.runner import Order
 from console.monitor.snapshot import Level
 from console.tui.base_app import MESSAGE_SECONDS
+from console.tui.screens.base import Frame
 from console.tui.write_mode import FORBIDDEN
 from tests.tui.filled import Filled, console, drive, driven, press, screen
 from tests.tui.planted import plant
@@ -250,3 +251,19 @@ def test_a_screen_that_is_closed_while_it_opens_is_no_defect(tmp_path: Path) -> 
     assert made.app.defect is None
     made.app._handle_exception(ValueError("else"))
     assert isinstance(made.app.defect, ValueError)
+
+
+@pytest.mark.parametrize(("critical", "role"), [(True, "crit"), (False, "warn")])
+def test_the_counts_of_the_tabs_have_the_colour_of_the_worst(critical: bool, role: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        frame = made.app.screen
+        assert isinstance(frame, Frame)
+        made.app.counts, made.app.critical = {"6": 4, "4": 1}, {"job_failed"} if critical else set()
+        tabs = frame._tabs()
+        styles = {tabs.plain[span.start : span.end]: str(span.style) for span in tabs.spans}
+        assert styles["4"] == str(frame.style(role)) and styles["1"] == str(frame.style("warn"))
+        assert str(frame.style("crit")) != str(frame.style("warn")) != str(frame.style("dim"))
+
+    drive(made, do)

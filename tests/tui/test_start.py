@@ -136,7 +136,7 @@ def test_the_mouse_is_off_until_m_and_off_again_at_the_end(tmp_path: Path) -> No
 def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"There is no configuration yet")
-    terminal.press(b"w", b"slotkeeper doctor")
+    terminal.press(b"w", b"doctor`")  # a row may end between the words, by how long the path is
     written = tmp_path / "slotkeeper" / "config.toml"
     assert written.stat().st_mode & 0o777 == 0o600
     assert written.read_bytes() == (ROOT / "config.example.toml").read_bytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console.cli.schemas.jobs import FAULT
-from console.cli.schemas.pieces import Schema, listed, maybe, moment, text, thing, whole, word_of
+from console.cli.schemas.pieces import Schema, listed, maybe, moment, text, thing, word_of
 from core.alerts.rules import Kind
 
 NOTIFICATION = "alert"
@@ -41,7 +41,6 @@ SCHEMAS: dict[str, Schema] = {
                 thing(
                     "a fault",
                     {
-                        "number": whole("its place in this list", 1),
                         "key": text("what `alerts ack` and the others know it by; the id of its notifications"),
                         "text": text("the fault in one line"),
                         "fault": FAULT,

@@ -104,6 +104,7 @@ _LANE = thing(
         "registered_to": maybe(whole("a number that grows with registered", None)),
         "behind": maybe(whole("what lies between position and latest, in the report's unit")),
         "shown": maybe(text("position as people see it")),
+        "delay": maybe(number("behind the source's clock, seconds"), "positions of this kind do not tell"),
     },
 )
 

@@ -244,6 +244,18 @@ _PREFLIGHT = thing(
     },
 )
 
+_QUERY = maybe(
+    thing(
+        "the DataFrame query that reads it",
+        {
+            "lives": flag("whether its lease is taken"),
+            "who": text("its job, run, user, host and pid, and when it was last heard of"),
+            "positions": by_name("by DN, the end of its newest committed batch", text("a position")),
+        },
+    ),
+    "none, or its store does not answer",
+)
+
 SCHEMAS: dict[str, Schema] = {
     "slots list": thing(
         "the slots of tables",
@@ -272,7 +284,8 @@ SCHEMAS: dict[str, Schema] = {
         },
     ),
     "slots show": thing(
-        "one slot", {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD}
+        "one slot",
+        {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD, "query": _QUERY},
     ),
     "slots preflight": _PREFLIGHT,
     **{f"slots {verb}": _CHANGED for verb in ("create", "register", "drop")},

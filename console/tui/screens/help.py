@@ -33,6 +33,13 @@ LEGEND = (
         ),
     ),
     (
+        "10 MIN",
+        (
+            "events a second: a higher bar is ten times as much;",
+            "--ascii: how many digits, . below 1, _ none, ? unknown",
+        ),
+    ),
+    (
         "CHANGES",
         (
             "read-only at first; `:rw REASON` allows changes for",

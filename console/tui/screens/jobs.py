@@ -7,7 +7,7 @@ Next door: `console.views.jobs`, `console.views.overview` and `console.views.lan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -40,8 +40,10 @@ from console.views.lanes import (
 from console.views.overview import at_work, event_lines, summary
 from console.views.rows import FAULTS, Column, Row, age, clock, named_by, rank
 from console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
-from core.domain.fault import Party
 from core.domain.text import safe
+
+if TYPE_CHECKING:
+    from core.domain.fault import Fault
 
 _LOG_LINES = 12
 """Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
@@ -65,7 +67,16 @@ class _LeadsToLocks(GraphBelow):
 
     def locked(self) -> bool:
         """Whether a lock is at fault."""
-        return any(one.party is Party.LOCK for one in self.console.shown.local.faults)
+        return bool(self.lock_faults())
+
+    def lock_faults(self) -> list[Fault]:
+        """The locks that are at fault."""
+        faults = self.console.shown.local.faults
+        if not faults:
+            return []
+        from core.domain.fault import Party  # the first frame is seen without it
+
+        return [one for one in faults if one.party is Party.LOCK]
 
 
 class _OfJobs(_LeadsToLocks):
@@ -284,8 +295,7 @@ class JobScreen(_LeadsToLocks):
 
     def locked(self) -> bool:
         """Whether a lock is at fault for this job."""
-        faults = self.console.shown.local.faults
-        return any(one.party is Party.LOCK and one.job == self.job for one in faults)
+        return any(one.job == self.job for one in self.lock_faults())
 
     def action_graphs(self) -> None:
         """Lag and rate over time, of the DN under the cursor first."""

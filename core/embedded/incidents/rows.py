@@ -20,6 +20,7 @@ from core.embedded.incidents.record import (
     Signal,
     World,
     by_status,
+    start_refused,
 )
 from core.embedded.incidents.slots import FEW, LATE_FIRST, write
 from core.embedded.orders import TABLE
@@ -91,10 +92,7 @@ QUARANTINE_FULL = Incident(
     "more rows that the target refuses than the limit allows",
     _many_bad_rows,
     by_status(2, ("QUARANTINE FULL",), "job_failed", Party.TABLE),
-    Refusal(
-        Command('slotkeeper slots register ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
-        ("that would be lost are",),
-    ),
+    start_refused("QUARANTINE FULL"),
     (
         AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"),
         START,

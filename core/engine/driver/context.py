@@ -102,6 +102,8 @@ class JobContext:
     keepalive: float = KEEPALIVE
     take_over: bool = False
     until_caught_up: bool = False
+    failed_before: bool = False
+    """Whether the run before this one has FAILED: it is RUNNING only once its first steps were answered."""
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
     recorded: Mapping[str, Position] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Tries before their time, as people ask for them: which lanes may, and a wait that ends with such a request.
+"""Tries before their time: which lanes may, as people ask for them or a sink is back; a wait that such a request ends.
 
 A try is counted like any other, however early it comes: every limit of `core.retry` stays. Next door: `loop.py` has
 the lanes, `core.state.tries` the requests.
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from core import retry
 from core.domain.attempts import History
+from core.domain.condition import GIVEN_UP
 from core.domain.job import WantedState
 from core.domain.lane import Activity, Lane
 from core.domain.tries import TryAnswer
@@ -48,6 +49,20 @@ def brought_forward(
         late = {name: _late(lane, now) for name, lane in forward.items() if name not in early}
         answers.append(TryAnswer(one, tuple(early), polled, busy, late))
     return changed, answers
+
+
+def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
+    """The lanes that are tried at once when a sink answers again which did not: those that failed by it.
+
+    So do steps that were cancelled meanwhile, which hung there. What a refused login waits for is another thing.
+    """
+    return {
+        name: replace(lane, ready_at=max(now, lane.not_before))
+        for name, lane in lanes.items()
+        if lane.activity is Activity.WAITING
+        and (lane.side == "sink" or GIVEN_UP in lane.error)
+        and not retry.why_not_now(lane.history)
+    }
 
 
 def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:

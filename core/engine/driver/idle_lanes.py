@@ -64,6 +64,9 @@ class LaneOwner(Protocol):
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
         """Try a lane again later, or end the loop, as `core.retry` decides."""
 
+    def sink_answers(self) -> None:
+        """The sink answers again, after it did not: what waits by it is tried at once."""
+
     def settle_now(self, name: str) -> None:
         """Register an idle lane at its next turn, however lately it was: its row is not what it was left as."""
 

@@ -28,6 +28,7 @@ from core.engine.driver import lease
 from core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
 from core.engine.driver.copy import Snapshot
 from core.engine.driver.early import wait_to_try
+from core.engine.driver.first_answers import FirstAnswers
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
@@ -192,6 +193,8 @@ class Streaming:
         self._leases = Leases(ctx, self._epoch)
         self._since = 0.0
         self._lanes: dict[str, Lane] = {}
+        self._first: FirstAnswers | None = None
+        """What a job that FAILED before has to show first; None once it has."""
 
     def polled(self) -> Streaming:
         """Read the first status of every channel; a failure here is one of the start, which is tried again."""
@@ -238,8 +241,7 @@ class Streaming:
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
         self._behind = {table: one for table, one in tables.items() if table in behind}
-        if _least(loop.lanes) is LaneState.RUNNING:
-            ctx.narrator.event(JobEvent.CAUGHT_UP)
+        self._begins(loop)
         goes_on = False
         try:
             ended = loop.run()
@@ -255,6 +257,15 @@ class Streaming:
                 self._leases.hand_in()
         return ended
 
+    def _begins(self, loop: Loop) -> None:
+        """Say RUNNING where nothing is to be caught up with; of a job that FAILED before once it has shown more."""
+        if _least(loop.lanes) is not LaneState.RUNNING:
+            return
+        if self._ctx.failed_before:
+            self._first = FirstAnswers(loop.lanes, self._ctx.clock.monotonic())
+        else:
+            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
+
     def _let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
         self._behind.pop(table, None)
         self._names.pop(table, None)
@@ -265,6 +276,9 @@ class Streaming:
             self._tell_pause()
         elif _least(loop.lanes) is LaneState.CATCHING_UP:
             self._catch_up(loop)
+        elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
+            self._first = None
+            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(loop.quarantined)
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)

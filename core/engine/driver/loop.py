@@ -20,12 +20,12 @@ from core import retry
 from core.clock import Clock
 from core.domain.condition import GIVEN_UP
 from core.domain.job import WantedState
-from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table
+from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table, times
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard
 from core.domain.watch import exactly, trouble
 from core.engine.driver.context import StreamPlan, placed
-from core.engine.driver.early import brought_forward
+from core.engine.driver.early import brought_forward, freed
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
 from core.engine.driver.registration import Settled, register_at
@@ -44,7 +44,8 @@ OVERRUN = 2.0
 """A task this long past its deadline is overrun, or later where tasks have been ending later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow."""
+"""Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow; longer at each try.
+"""
 STOP_WITHIN = 5.0
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
@@ -266,9 +267,13 @@ class Loop:
             if not task.overrun and late >= self._slack:
                 self._tasks[number] = replace(task, overrun=True)
                 self._assign_anew(task)
-            elif task.overrun and not task.cancelled and late >= self._slack + CANCEL_AFTER:
+            elif task.overrun and not task.cancelled and late >= self._slack + CANCEL_AFTER * self._times(task):
                 self._tasks[number] = replace(task, cancelled=True)
                 self._runner.cancel(task.group)
+
+    def _times(self, task: Assignment) -> int:
+        """How many times as long a task is given as any other: by the lane that it has alone."""
+        return times(self.lanes[task.lanes[0]].cancelled) if len(task.lanes) == len(self._still(task)) == 1 else 1
 
     def _assign_anew(self, task: Assignment) -> None:
         """Each lane of an overrun task alone; one that was alone waits for its end: a second task would hang too."""
@@ -382,13 +387,16 @@ class Loop:
             if found is None or found.waited is None:  # its turn did not come: due as long as it has been
                 self.lanes[name] = replace(lane, activity=Activity.DUE, task=0)
                 continue
+            if self._clock.monotonic() < task.deadline + CANCEL_AFTER:
+                lane = replace(lane, cancelled=max(0, lane.cancelled - 1))
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _cancelled(self, lane: Lane) -> None:
         """A lane whose own task was cancelled waits before its next try: assigned at once, it would take the capacity
-        again."""
+        again. That try may take longer: the step may be one that does."""
+        lane = replace(lane, cancelled=lane.cancelled + 1)
         self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}"))
         self._clear_others(lane)
 
@@ -402,7 +410,8 @@ class Loop:
         """Of lanes that are alone on suspicion, those that share neither table nor DN with what failed are sound."""
         for name, lane in self.lanes.items():
             apart = lane.key.source_table != culprit.key.source_table and lane.shard != culprit.shard
-            if apart and lane.alone and lane.activity is Activity.DUE and not lane.history.failures:
+            suspected = lane.alone and not lane.cancelled and not lane.history.failures
+            if apart and suspected and lane.activity is Activity.DUE:
                 self.lanes[name] = replace(lane, alone=False)
 
     def _reached(self, outcome: StreamOutcome) -> bool:
@@ -424,7 +433,7 @@ class Loop:
         if outcome.error is not None:
             self.lane_failed(lane, outcome.error.error())
             return
-        lane = replace(lane.answered, alone=False)
+        lane = replace(lane.answered, alone=lane.cancelled > 0)
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
         if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
@@ -516,6 +525,10 @@ class Loop:
         if lane.activity is Activity.IDLE:
             self.lanes[name] = replace(lane, kept_at=-math.inf)
             self._idle.hurry(name)
+
+    def sink_answers(self) -> None:
+        """Try at once what waits by a sink that did not answer, and does now."""
+        self.lanes.update(freed(self.lanes, self._clock.monotonic()))
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work` in a thread; the answer is an event."""

@@ -13,7 +13,7 @@ from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import SlotStatus
-from core.domain.starting import StartAt, StartKind
+from core.domain.starting import EVERY_DN, StartAt, StartKind
 from core.domain.turn import Turn
 from core.domain.watch import trouble
 from core.engine.driver.context import JobContext
@@ -71,6 +71,8 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     elif at.kind is StartKind.TIME:
         assert at.at is not None
         begins = _at_time(ctx, starter, at.at)
+    elif at.kind is StartKind.EARLIEST:
+        begins = _at_earliest(ctx, starter)
     else:
         begins = _at_points(ctx, starter, _places(ctx, at))
     made = [
@@ -146,7 +148,11 @@ def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     """
     _check_time(ctx, starter, at)
     statuses = polls_everywhere(starter, ctx)
-    found = starter.since(at.isoformat()).values()
+    since = starter.since(at.isoformat())
+    if ctx.sessions.shards_apart:
+        places = [(status, since.get(status.shard.name) or status.latest) for status in statuses]
+        return [Begin(status, place, starter.begin_at(status, place, None)) for status, place in places]
+    found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
     records = starter.records(first)
     return [
@@ -154,10 +160,19 @@ def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     ]
 
 
+def _at_earliest(ctx: JobContext, starter: Retention) -> list[Begin]:
+    """Every DN from the oldest record that it still has, and from its newest place where it has none."""
+    statuses = polls_everywhere(starter, ctx)
+    records = starter.records()
+    places = [(status, records[status.shard.name].point or status.latest) for status in statuses]
+    return [Begin(status, place, starter.begin_at(status, place, None)) for status, place in places]
+
+
 def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
     """The places by DN as a person has typed them."""
     found = {}
-    for name, text in at.points:
+    every = [shard.name for shard in ctx.sessions.starter().nodes()]
+    for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):
         try:
             found[name] = ctx.sessions.starter().place(text).from_here
         except ValueError as error:
@@ -171,7 +186,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
     if names != points.keys():
         wrong = ", ".join(sorted(names ^ points.keys()))
         raise Refused(f"start names other DNs than the cluster has ({wrong})", f"name {', '.join(sorted(names))}")
-    registered = _blocked_from(starter)
+    registered = retained_from(starter)
     records = starter.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
@@ -185,7 +200,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
             raise Refused(what, f"choose a point from {least.shown if least else 'the newest'} on")
 
 
-def _blocked_from(starter: Retention) -> dict[str, Position]:
+def retained_from(starter: Retention) -> dict[str, Position]:
     """By DN, the place from which on some slot keeps every record; nothing where slots cannot be listed."""
     try:
         listed = starter.points() or ()

@@ -88,6 +88,8 @@ class Upkeep:
         self._executor.submit("lease", ask)
 
     def _lease_answered(self, error: SlotkeeperError | None) -> None:
+        if self.not_ours is not None and error is None:
+            self._loop.sink_answers()
         self._asked, self.not_ours = None, error
         if error is None or error.kind not in (ErrorKind.OPERATOR, ErrorKind.SUPERSEDED):
             return

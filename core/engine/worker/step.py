@@ -18,7 +18,7 @@ from core.domain.slot import SlotStatus
 from core.domain.spec import SinkOptions
 from core.domain.watch import Expected, ahead_of_row, judge, purged
 from core.drivers.copy_pipe import copy_through
-from core.errors import RowRefused, SlotkeeperError
+from core.errors import RowRefused, SlotkeeperError, Trouble
 from core.ports.sink import StepSink
 from core.ports.source import Source
 
@@ -157,7 +157,12 @@ class Stepper:
             nonlocal reached
             total = 0
             while True:
-                end = self._source.next_range(reached, status, self._plan.width)
+                try:
+                    end = self._source.next_range(reached, status, self._plan.width)
+                except Trouble:
+                    if reached == after:
+                        raise
+                    return total  # what lies before it is applied first: the next step begins with it
                 total += self._source.copy_changes(status.shard, reached, end, out)
                 reached = end
                 full = total >= options.auto_flush_batch_size

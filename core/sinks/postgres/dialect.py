@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.drivers import pg
-from core.sinks.postgres.check import types
+from core.drivers.pg_table import types
 
 SQL = pg.sql.SQL
 Composable = pg.sql.Composable

@@ -23,6 +23,7 @@ from core.drivers.session import PING_LIMIT_MS
 from core.errors import Defect
 from core.ports.kinds import BatchSession, SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
+from core.ports.stream import QueryTarget
 from core.sinks.postgres import doctor, session
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
@@ -35,6 +36,7 @@ from core.sinks.postgres.quarantine.beside import BesideReplays
 from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.stream.query_sink import PostgresQuerySink
 from core.sinks.postgres.target import PostgresTarget
 from core.sinks.postgres.write.batches import PostgresBatches
 from core.sinks.postgres.write.sink import PostgresSink
@@ -104,6 +106,10 @@ class PostgresConnection:
     def batches(self, job: JobSpec, identity: TableIdentity) -> PostgresBatches:
         """The target of a job's channel, for batches without progress rows."""
         return PostgresBatches(self.session, job, identity)
+
+    def query_sink(self, target: QueryTarget) -> PostgresQuerySink:
+        """The target of a Spark query."""
+        return PostgresQuerySink(self.session, target)
 
     def progress(self, job: JobSpec, runner: Runner) -> PostgresProgress:
         """The progress rows of a job's channel."""

@@ -225,6 +225,11 @@ UPDATE {schema}.slotkeeper_progress SET position = %(new)s, changes = changes + 
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided IS NULL
 
+-- name: fenced_by
+-- Which transaction, or part of one, wrote the row last: what its fence was written in.
+SELECT xmin::text::bigint FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+
 -- name: lock
 -- The row under a lock, for a registration.
 SELECT shard, node_id, target, position, epoch, changes, state, noted_start, noted_end, channel, fingerprint,

@@ -44,7 +44,8 @@ class ResetContext:
     `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset, `void` after which reset
     (its id) older comparisons say nothing any more. `silence` ends the other sessions at the source that register this
     channel, False where it is not certain; `can_copy` says whether the target is empty or absent, `count_target` counts
-    it, `shape` says how it is brought in line with the source, whose columns were those behind a fingerprint.
+    it, `shape` says how it is brought in line with the source, whose columns were those behind a fingerprint. `apart`:
+    places of one shard say nothing of another's.
     """
 
     job: JobSpec
@@ -65,6 +66,7 @@ class ResetContext:
     pause: Callable[[float], None]
     new_id: Callable[[], str]
     steal: str = ""
+    apart: bool = False
     probe: Probe = silent
 
     @property

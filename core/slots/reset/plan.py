@@ -6,7 +6,7 @@ Next door: `core.domain.reset` decides, `apply.py` carries a plan out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -121,7 +121,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     seen = see(ctx)
     backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
     _refuse_senseless(ctx, goal, seen)
-    resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else None
+    resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else {}
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
     rows = count_rows(ctx, goal, seen)
     notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
@@ -187,27 +187,31 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
         raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
 
 
-def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> Position:
+def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Position]:
     """The first place that any DN holds of a time, and never beyond the newest safe point seen before the search:
-    what does not show yet, because its commit is under way, lies beyond that."""
+    what does not show yet, because its commit is under way, lies beyond that. By DN: its own, where DNs are apart."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
-    points = [point for point in ctx.retention.since(goal.at).values() if point is not None]
+    since = ctx.retention.since(goal.at)
+    points = [point for point in since.values() if point is not None]
     if not points:
         raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point: --to latest")
-    return min([*points, *(lane.latest for lane in seen.lanes if lane.latest is not None)])
+    newest = {lane.row.key.shard: lane.latest for lane in seen.lanes if lane.latest is not None}
+    if ctx.apart:
+        return newest | {name: place for name, place in since.items() if place is not None}
+    return dict.fromkeys([lane.row.key.shard for lane in seen.lanes], min([*points, *newest.values()]))
 
 
 def _moves(
-    ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: Position | None
+    ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: Mapping[str, Position]
 ) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row, lane.kept.blank)) for lane in seen.lanes]
     if backup is not None:
         return _restoring(goal, seen, backup)
     read = partial(_place, ctx)
-    positions = {lane.row.key.shard: wanted(goal, lane, read, resolved) for lane in seen.lanes}
+    positions = {lane.row.key.shard: wanted(goal, lane, read, resolved.get(lane.row.key.shard)) for lane in seen.lanes}
     moves = []
     for lane, row in zip(seen.lanes, moved_rows(seen.lanes, positions), strict=True):
         if row.position == lane.row.position:
@@ -282,13 +286,18 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     return found + [f"{what}: {statement}" for statement in shape.typed]
 
 
-def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Position | None) -> list[str]:
+def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Mapping[str, Position]) -> list[str]:
     found = []
-    if goal.kind is TargetKind.TIME and resolved is not None:
+    if goal.kind is TargetKind.TIME:
         moment = datetime.fromisoformat(goal.at)
         here = f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z} here"
-        found.append(f"time: {here}, {_utc(moment)}, {ctx.positions.name} {resolved.shown}")
-        found.append("every DN starts just before the smallest point that any DN answers")
+        each = {name: place.shown for name, place in sorted(resolved.items())}
+        places = (
+            ", ".join(f"{name} {place}" for name, place in each.items()) if ctx.apart else next(iter(each.values()))
+        )
+        found.append(f"time: {here}, {_utc(moment)}, {ctx.positions.name} {places}")
+        same = "every DN starts just before the smallest point that any DN answers"
+        found.append("each DN starts just before its own first record of that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
         found.append("right only where the target holds the skipped changes already, as after a reset that went back")

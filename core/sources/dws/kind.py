@@ -19,12 +19,12 @@ from core.domain.spec import BinlogOptions, JobSpec
 from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
 from core.drivers.session import PING_LIMIT_MS
-from core.ports.kinds import SourceAsked, SourceKind
+from core.ports.kinds import Probe, SourceAsked, SourceKind
 from core.sources.dws import doctor, eligibility, manual_sql
+from core.sources.dws.changelog import DwsChangelog
 from core.sources.dws.peek import DwsPeek
 from core.sources.dws.poll import DwsStatusPoller
 from core.sources.dws.position import POSITIONS
-from core.sources.dws.probe.run import DwsProbe
 from core.sources.dws.retention import DwsRetention
 from core.sources.dws.session import DWS, DwsSession
 from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
@@ -33,7 +33,7 @@ from core.sources.dws.viewer import DwsViewer
 
 
 class DwsConnection:
-    """One session at a DWS; implements `core.ports.kinds.SourceSession`."""
+    """One session at a DWS; implements `core.ports.changelog.ChangelogSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)
@@ -54,6 +54,10 @@ class DwsConnection:
         """Registers the slot of a job's channel."""
         channel = job.channel
         return DwsSlotAdmin(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+
+    def changelog(self, job: JobSpec) -> DwsChangelog:
+        """The table of a job's channel, for readers that hand rows on."""
+        return DwsChangelog(self.session, job.channel.source_table, job.slot, job.binlog)
 
     def retention(self, job: JobSpec) -> DwsRetention:
         """What a start without a copy and a reset ask."""
@@ -99,9 +103,15 @@ class DwsKind:
 
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
-    probe = DwsProbe()
     traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False)
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
+
+    @property
+    def probe(self) -> Probe:
+        """What `doctor --probe` may do there."""
+        from core.sources.dws.probe.run import DwsProbe  # ten files that nobody else needs
+
+        return DwsProbe()
 
     def connect(self, login: Login) -> DwsConnection:
         """A session, opened at its first call."""

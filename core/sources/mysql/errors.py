@@ -19,5 +19,9 @@ class Damaged(BinlogError):
     """Bytes that are not what the format says: a wrong checksum, a length that does not fit."""
 
 
+class GoneBack(BinlogError):
+    """A server writes GTIDs again that it had written before: its binlog was reset, or it was restored."""
+
+
 class Unsupported(BinlogError):
     """Something that the format has and that is refused, by its name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from core.domain.text import safe
 from core.drivers import my
 from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unclassified, Unreachable
-from core.sources.mysql.errors import BinlogError, Damaged
+from core.sources.mysql.errors import BinlogError, Damaged, GoneBack
 
 REPLICA_RIGHTS = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 """What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""
@@ -74,8 +74,9 @@ def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
 def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
     """Error 1236, which a server gives for whatever ends a dump."""
     if any(words in text for words in _OTHER_READER):
-        hint = "give each reader a server_id of its own: two of one id end each other"
-        return Refused(f"{message} (another replica reads with this server_id)", hint, number, "source")
+        # a worker of ours that was given up may read on for a moment: whoever reads last stays
+        hint = "where it stays so, another program reads with our server_id: see SHOW SLAVE HOSTS"
+        return Busy(f"{message} (another replica reads with this server_id)", hint, number, "source")
     if any(words in text for words in _PURGED):
         hint = "the binlog behind the stored position was purged: take a new snapshot, and keep binlogs for longer"
         return Trouble(message, hint, number, "source", name=TroubleName.SLOT_LOST)
@@ -88,6 +89,8 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
 def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:
     """The error of ours for bytes that cannot be read; `where` is the last transaction's end before them."""
     message = f"source {place}, binlog behind {where}: {error.message}"
+    if isinstance(error, GoneBack):
+        return Trouble(message, error.cure, "", "source", name=TroubleName.SOURCE_OLDER)
     if isinstance(error, Damaged) and not error.cure:
         return Refused(message, "report it with the server's version; a new snapshot goes round it", "", "source")
     return Refused(message, error.cure, "", "source")

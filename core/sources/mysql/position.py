@@ -7,7 +7,7 @@ counted by us, because an event's own end has 32 bits. Next door: `transactions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.domain.position import Order, Position
 from core.errors import Defect
@@ -16,7 +16,7 @@ from core.sources.mysql.gtid import Gtids, order_of, parse_gtids
 FIRST_OFFSET = 4
 """Where the first event of a file begins."""
 _TEXT = re.compile(r"(?P<file>[^/]+\.\d+)/(?P<offset>\d+)(?:/(?P<gtids>.+))?")
-_OFFSET_BITS = 40
+OFFSET_BITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,16 @@ class MysqlPosition(Position):
     file: str
     offset: int
     gtids: Gtids | None = None
+    row: int = field(default=0, compare=False)
+    """Which row of the transaction that ends there, for people who see it; 0 for the transaction."""
+
+    time: int = field(default=0, compare=False)
+    """When the transaction that ends there was committed, in seconds since 1970; 0 where that is not known."""
+
+    @property
+    def committed_at(self) -> float | None:
+        """The same; None where it is not known."""
+        return self.time or None
 
     @property
     def text(self) -> str:
@@ -57,8 +67,8 @@ class MysqlPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """File and offset as one number, and 0: rows of a transaction are behind its begin."""
-        return self.number << _OFFSET_BITS | self.offset, 0
+        """File and offset as one number, and 0 or the row: what is read has offsets of its own below."""
+        return self.number << OFFSET_BITS | self.offset, self.row
 
     @property
     def from_here(self) -> MysqlPosition:
@@ -88,7 +98,8 @@ class MysqlPosition(Position):
         return Order.SAME if mine == its else Order.BEFORE if mine < its else Order.AFTER
 
     def _same_files(self, other: MysqlPosition) -> bool:
-        return self.file.rpartition(".")[0] == other.file.rpartition(".")[0]
+        mine, its = self.file.rpartition(".")[0], other.file.rpartition(".")[0]
+        return mine == its or not (mine and its)  # a place as it is shown names no file
 
     def ahead_of(self, other: Position) -> int | None:
         """Bytes beyond it in the same file; None across files, whose sizes are not known here."""
@@ -113,6 +124,6 @@ def parse_position(text: str) -> MysqlPosition:
     if found is None:
         raise ValueError("no position of a binlog: file/offset, or file/offset/GTIDs")
     offset = int(found["offset"])
-    if not FIRST_OFFSET <= offset < 1 << _OFFSET_BITS:
+    if not FIRST_OFFSET <= offset < 1 << OFFSET_BITS:
         raise ValueError(f"a binlog's first event begins at offset {FIRST_OFFSET}")
     return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""))

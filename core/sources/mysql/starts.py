@@ -138,3 +138,13 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
         session.rows("ROLLBACK")
         raise Refused("this server does not tell where in its binlog a snapshot stands", "MariaDB does", "", "source")
     return MysqlPosition(file, int(offset), gtids_at(session, facts, file, int(offset)))
+
+
+def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
+    """A place of which everything before it is seen by whoever reads from now on (MariaDB), or may be seen a moment
+    later: then `open_transactions.py` waits (MySQL). Raises DriverError, Refused."""
+    if not facts.is_mariadb:
+        return latest(session, facts)
+    found = begin_copy(session, facts)
+    session.rows("ROLLBACK")
+    return found

@@ -63,14 +63,41 @@ def judge(text: str, schema: str, wanted: Collection[tuple[str, str]]) -> Effect
     if kind in ("TRUNCATE", "RENAME") or words[:2] == ["DROP", "TABLE"]:
         return Effect.EMPTIES
     if kind == "CREATE" and "TABLE" in words[1:5]:
-        return Effect.EMPTIES if words[1:3] == ["OR", "REPLACE"] else Effect.RESHAPES
+        # without OR REPLACE there was no such table before, or this changed nothing (IF NOT EXISTS)
+        return Effect.EMPTIES if words[1:3] == ["OR", "REPLACE"] else Effect.NONE
     if kind == "ALTER" and "TABLE" in words[1:4]:
-        return Effect.EMPTIES if _exchanges(words) else Effect.RESHAPES
+        if _exchanges(words):
+            return Effect.EMPTIES
+        return Effect.NONE if _only_indexes(words) else Effect.RESHAPES
     return Effect.NONE
 
 
 def _is_schema(one: str, schema: str, names: Collection[str]) -> bool:
     return one.casefold() == schema.casefold() or one.casefold() in names
+
+
+_TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
+_RISKY = frozenset(
+    {
+        *("ALTER", "CHANGE", "CHARACTER", "CHARSET", "COLLATE", "COLUMN", "COLUMNS", "CONVERT", "DEFAULT", "FIRST"),
+        *("AFTER", "IGNORE", "MODIFY", "ORDER", "PARTITION", "PARTITIONING", "PARTITIONS", "PERIOD", "PRIMARY"),
+        *("REMOVE", "RENAME", "REORGANIZE", "SET", "SYSTEM", "TABLESPACE", "VERSIONING"),
+    }
+)
+"""Words behind which an ALTER TABLE may have changed what a row is."""
+
+
+def _only_indexes(words: list[str]) -> bool:
+    """Whether an ALTER TABLE is about indexes, foreign keys or storage alone: it has no word that may mean a column.
+
+    >>> _only_indexes("ALTER TABLE T ADD INDEX I C".split()), _only_indexes("ALTER TABLE T ADD C INT".split())
+    (True, False)
+    """
+    rest = words[words.index("TABLE") + 1 :]
+    if "IGNORE" in words or _RISKY.intersection(rest):
+        return False
+    follows = zip(rest, [*rest[1:], ""], strict=True)
+    return all(after in _TO_INDEXES for word, after in follows if word in ("ADD", "DROP"))
 
 
 def _exchanges(words: list[str]) -> bool:

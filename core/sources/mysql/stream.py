@@ -56,15 +56,28 @@ class Stream:
         """The end of the last transaction that was read."""
         return self._transactions.last
 
+    @property
+    def here(self) -> MysqlPosition:
+        """The place behind the last event that was read; `inside` tells whether a transaction is open there."""
+        return self._transactions.here
+
+    @property
+    def inside(self) -> bool:
+        """Whether a transaction has begun and not ended."""
+        return self._transactions.inside
+
     def items(self, blocking: bool) -> Iterator[Item]:
         """What comes; ends where the binlog ends unless it is `blocking`: then heartbeats come as `Alive`."""
+        return (item for item in self.events(blocking) if item is not None)
+
+    def events(self, blocking: bool) -> Iterator[Item | None]:
+        """The same, with None for each event of no consequence: it has moved `here` all the same."""
         try:
             dump = self._dump = self._begin(blocking)
             limit = self._reading.replica.heartbeat * HEARTBEATS
             while (packet := dump.packet(limit)) is not None:
                 item = self._transactions.take(self._parser.parse(packet, 1))
-                if item is not None and not self._is_before(item):
-                    yield item
+                yield None if item is not None and self._is_before(item) else item
         except my.DriverError as error:
             raise faults.classify(error, self._place, self._user) from error
         except BinlogError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from core.sources.mysql.errors import Damaged, Unsupported
+from core.sources.mysql.errors import Damaged, GoneBack, Unsupported
 from core.sources.mysql.events import (
     NO_TABLE,
     Commit,
@@ -29,7 +29,7 @@ from core.sources.mysql.events import (
     XaPrepared,
 )
 from core.sources.mysql.gtid import MariaState, MysqlSet
-from core.sources.mysql.position import MysqlPosition
+from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.statements import Effect, Statement, judge
 from core.sources.mysql.table_map import TableMap
 
@@ -42,10 +42,12 @@ _LARGEST_STEP = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a wanted table; they count once their transaction has ended."""
+    """Rows of a wanted table; they count once their transaction has ended. Their event begins `at` of file `number`."""
 
     table: TableMap
     rows: Rows
+    number: int = 0
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,14 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Nothing has happened, as the server says itself; `position` is the last transaction's end."""
+    """Nothing has happened, as the server says itself; `position` is the last transaction's end.
+
+    `sent` is the place up to which the server has sent everything, with the low 32 bits of its offset; None where it
+    does not say.
+    """
 
     position: MysqlPosition
+    sent: MysqlPosition | None = None
 
 
 Item = TableRows | Statement | End | Alive
@@ -97,6 +104,11 @@ class Transactions:
         """Whether a transaction has begun and not ended."""
         return self._open or self._pending is not None
 
+    @property
+    def here(self) -> MysqlPosition:
+        """The place behind the last event that was taken: one to go on from where no transaction is `inside` it."""
+        return MysqlPosition(self._file, self._offset, self._gtids)
+
     def take(self, event: Event) -> Item | None:
         """What an event comes to; None for one that is of no consequence alone.
 
@@ -118,12 +130,17 @@ class Transactions:
         elif isinstance(event, XaPrepared):
             return self._prepared(event.header)
         elif isinstance(event, Heartbeat):
-            return Alive(self._last)
+            return Alive(self._last, self._heard(event))
         elif isinstance(event, FormatDescription):
             self.server_version = event.server_version
         elif isinstance(event, Incident):
             raise Unsupported(f"the source lost events: {event.message}", "take a new snapshot")
         return None
+
+    def _heard(self, event: Heartbeat) -> MysqlPosition | None:
+        if not event.file or event.header.end < FIRST_OFFSET:
+            return None
+        return MysqlPosition(event.file, event.header.end, None)
 
     def _move(self, event: Event) -> None:
         """Count the offset on; the low 32 bits that an event knows of its end have to agree."""
@@ -153,10 +170,21 @@ class Transactions:
     def _begin(self, event: MariaGtid | MysqlGtid) -> None:
         if self._open:
             raise Damaged("a transaction begins before the one before it has ended", "read the binlog again")
+        if isinstance(event, MariaGtid) and isinstance(self._gtids, MariaState):
+            self._refuse_again(event, self._gtids)
         self._pending = event
         self._rows = 0
         # MySQL writes BEGIN behind it; a standalone group of MariaDB is one statement, which begins and ends it
         self._open = isinstance(event, MariaGtid) and not event.standalone
+
+    def _refuse_again(self, event: MariaGtid, done: MariaState) -> None:
+        """A server numbers what it writes upwards: a number that is done already is of another life of its binlog."""
+        server, sequence = done.last.get(event.domain, (0, 0))
+        if not self._by_gtid and server == event.server and event.sequence <= sequence:
+            raise GoneBack(
+                f"GTID {event.domain}-{event.server}-{event.sequence} comes again, {sequence} is done",
+                "the binlog was reset, or the server restored: take a new snapshot",
+            )
 
     def _listed(self, event: MariaGtidList) -> None:
         """What a MariaDB file says that was done before it: known from its begin on."""
@@ -178,7 +206,7 @@ class Transactions:
         if isinstance(self._pending, MariaGtid) and self._pending.prepared_xa:
             raise _prepared_rows(table)
         self._rows += 1
-        return TableRows(table, event)
+        return TableRows(table, event, self.here.number, self._offset - event.header.size)
 
     def _query(self, event: Query) -> Item | None:
         words = event.text.split(None, 2)[:2]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from core.domain.job import JobState
 from core.domain.job_view import JobView
@@ -22,18 +23,29 @@ from core.launch.launch import Launch
 from core.launch.view import observe
 from core.state.sqlite import Store
 from tests.support.jobs import FAST, Jobs
-from tests.support.sqlite_pair.pair import SecondPair
+from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
 DRIVER = Path(__file__).with_name("driver.py")
 SECONDS = 120.0
 
 
+class Configured(Protocol):
+    """A job that can be written down as a configuration."""
+
+    @property
+    def mirror(self) -> Mirror:
+        """The job."""
+
+    def config(self, folder: Path) -> Path:
+        """Write it, with a state folder of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Supervised:
     """The job, and the state store of its host."""
 
-    pair: SecondPair
+    pair: Configured
     store: Store
 
     @property
@@ -65,7 +77,7 @@ class Supervised:
 
 
 @contextmanager
-def supervised(pair: SecondPair, folder: Path, runs_on: str) -> Iterator[Supervised]:
+def supervised(pair: Configured, folder: Path, runs_on: str) -> Iterator[Supervised]:
     """Start it, on "local" threads or on "spark", and end all of its processes by their identities afterwards."""
     path = pair.config(folder)
     with Store.open(folder / "state") as store:

@@ -49,7 +49,6 @@ CAMEL_AND_LATER = [
     _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "stands in [jobs.orders_rt.binlog]"),
     _case("sink key in the job", added(JOB, "ignore_delete = true"), "stands in [jobs.orders_rt.sink_options]"),
     _case("options under sink", changed('sink = "mart"', "sink = {ignore_delete = true}"), "sink_options"),
-    _case("dialect later", changed('"dws"', '"mysql"'), "dialect", "not supported yet"),
     _case(
         "a table read twice",
         VALID + '[[jobs.orders_rt.channels]]\nfrom="ods.orders"\ninto="c.d"\n',

@@ -10,7 +10,8 @@ JOB = "jobs.orders_rt"
 BINLOG = f"{JOB}.binlog"
 CHANNEL = f"{JOB}.channels[0]"
 NO_START = (
-    'must be "initial", "latest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points ("dn_1=10516, ...")'
+    'must be "initial", "latest", "earliest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points'
+    ' ("dn_1=10516, ...", "all=10516")'
 )
 
 

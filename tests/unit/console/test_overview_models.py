@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+import pytest
+
+from console.monitor.health import facts
 from console.monitor.rates import Busy
 from console.monitor.snapshot import JobFacts, LanePace, Level, Local
 from console.views.jobs import in_sync, job_rows
 from console.views.overview import at_work, summary, trust
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.fault import Fault, Party, Severity
-from core.domain.job import JobState
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
 from core.domain.reset import OpenReset
 from core.domain.verified import Verified, in_a_phrase
@@ -41,6 +45,29 @@ def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
     assert trust([JOB, behind], NOW) == (Level.WARNING, "untrusted: b; none was ever verified")
     level, words = trust([replace(JOB, verified=DIFFERENT), behind], NOW)
     assert (level, words) == (Level.CRITICAL, "targets: a DIFFERENT: 3 keys, 12m00s ago")
+
+
+CRASHED = Fault("driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, "1 crash in 10 min", job="a")
+VIEW = JobView("a", JobState.RUNNING, WantedState.RUN, driver_alive=True, report=REPORT, reported=True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "alive", "trusted"),
+    [
+        (CRASHED, True, True),
+        (CRASHED, False, False),
+        (replace(CRASHED, rule="process_stopped", thing="supervisor"), True, True),
+        (replace(CRASHED, rule="process_stopped", thing="driver"), True, False),
+        (replace(CRASHED, rule="sink_fails"), True, False),
+        (replace(CRASHED, rule="not_verified"), True, True),
+    ],
+)
+def test_a_crash_that_is_over_makes_no_target_untrusted(fault: Fault, alive: bool, trusted: bool) -> None:
+    job = facts(replace(VIEW, driver_alive=alive), [fault], NOW)
+    assert job.level is Level.WARNING
+    level, words = trust([job], NOW)
+    assert words.partition(";")[0] == ("targets: all follow" if trusted else "untrusted: a")
+    assert level is (Level.FINE if trusted else Level.WARNING)
 
 
 def test_jobs_that_were_started_elsewhere_are_counted() -> None:
@@ -90,4 +117,4 @@ def test_the_worst_lag_is_on_top_and_named() -> None:
     late = replace(JOB, name="z", lag_seconds=60.0, throughput=throughput, spark=(None, 0.0, 50.0))
     rows = job_rows([JOB, late], NOW, ascii_only=True)
     assert [row.key for row in rows] == ["z", "a"]
-    assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", "?_3")
+    assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", "?_2")

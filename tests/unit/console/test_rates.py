@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bars, bottleneck
+from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bottleneck
+from console.views.bars import bars
 from core.domain.report import JobReport, LaneReport
 
 LANE = LaneReport(

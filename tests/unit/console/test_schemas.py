@@ -129,6 +129,7 @@ def test_the_verdict_of_the_demo_is_as_promised(report: JobReport | None) -> Non
         ledger_kinds=lambda: kinds,
         options=DemoOptions(dns=1),
         spark={"start_s": 2.5},
+        note="a stand-in",
         target=SimpleNamespace(note="a PostgreSQL", cannot_prove=()),
     )
     clock: Any = SimpleNamespace(writing_seconds=4.0, snapshot_rate=1000.5 if known else None)

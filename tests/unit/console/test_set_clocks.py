@@ -40,7 +40,7 @@ def test_what_lies_ahead_has_no_age() -> None:
     [
         (timedelta(0), Level.FINE, "2 lanes"),
         (HOUR, Level.WARNING, "has not reported since this host's clock was set back"),
-        (-HOUR, Level.CRITICAL, "has not reported for 3600 s"),
+        (-HOUR, Level.CRITICAL, "its driver lives and does not report, 60 min, it hangs or is starved"),
     ],
 )
 def test_a_driver_that_hangs_is_no_fresh_one(ahead: timedelta, level: Level, words: str) -> None:

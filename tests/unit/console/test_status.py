@@ -88,8 +88,9 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
             Level.UNKNOWN,
             "elsewhere",
         ),
-        (replace(RUNNING, reported_at=NOW - timedelta(seconds=60)), Level.WARNING, "not reported for 60 s"),
-        (replace(RUNNING, reported_at=NOW - timedelta(seconds=600)), Level.CRITICAL, "not reported"),
+        (replace(RUNNING, reported_at=NOW - timedelta(seconds=60)), Level.WARNING, "does not report, 60 s"),
+        (replace(RUNNING, reported_at=NOW - timedelta(seconds=600)), Level.CRITICAL, "does not report, 10 min"),
+        (replace(RUNNING, report=JobReport("orders", "r1", "PENDING")), Level.FINE, "its lanes are not known yet"),
         (replace(RUNNING, report=None, reported=False, reported_at=None), Level.FINE, "not reported yet"),
     ],
 )

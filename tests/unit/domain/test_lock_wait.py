@@ -84,3 +84,8 @@ def test_another_transaction_in_front_is_another_wait() -> None:
 def test_whoever_waits_for_nobody_comes_first_and_a_stranger_before_a_job() -> None:
     job = replace(EVE, pid=5, application="slotkeeper/prices/3", since=1.0)
     assert [one.pid for one in ordered([BOB, job, EVE])] == [4711, 5, 12]
+
+
+def test_a_lock_is_told_as_a_fault_with_one_time_the_one_that_we_wait() -> None:
+    (one,) = locked([WAIT])
+    assert one.cause == "mart.orders is locked by pid 4711, user eve, psql, idle in transaction: LOCK TABLE mart.orders"

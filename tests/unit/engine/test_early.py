@@ -11,11 +11,12 @@ import pytest
 
 from core import retry
 from core.domain.attempts import NO_HISTORY, History
+from core.domain.condition import GIVEN_UP
 from core.domain.job import WantedState
 from core.domain.lane import Activity, Lane
 from core.domain.tries import Requests, TryAnswer, TryAsked
 from core.engine.driver.context import JobContext
-from core.engine.driver.early import PAUSED, brought_forward, wait_to_try
+from core.engine.driver.early import PAUSED, brought_forward, freed, wait_to_try
 from core.errors import ErrorKind
 from core.retry import LOGIN_REFUSED, Failure, RetryRules, Stop
 from tests.unit.engine.test_tables_told import TWO, lane
@@ -34,6 +35,23 @@ def test_a_lane_that_waits_is_tried_now_with_its_history_and_an_idle_one_is_poll
     changed, answers = brought_forward(before, NAMES, "", 100.0, paused=False)
     assert answers == [TryAnswer("ods.a", tried=("ods.a dn_1",)), TryAnswer("ods.b", polled=("ods.b dn_1",))]
     assert changed == {"ods.a dn_1": replace(before["ods.a dn_1"], ready_at=100.0)}, "nothing else is another"
+
+
+@pytest.mark.parametrize(
+    ("told", "at"),
+    [
+        ({"side": "sink", "error": "sink mart (h:1 as u): does not answer"}, 100.0),
+        ({"side": "sink", "error": "sink mart (h:1 as u): does not answer", "not_before": 112.0}, 112.0),
+        ({"error": f"dn_1: {GIVEN_UP}"}, 100.0),
+        ({"side": "source", "error": "dn_1: connection refused"}, None),
+        ({"side": "sink", "error": "password refused", "history": History(failures=1, access=1)}, None),
+        ({"side": "sink", "error": "a lock", "activity": Activity.APPLYING}, None),
+    ],
+)
+def test_a_sink_that_is_back_frees_what_waits_by_it(told: dict[str, Any], at: float | None) -> None:
+    before = lanes(**(WAITING | told))
+    found = freed(before, 100.0)
+    assert found == ({} if at is None else {"ods.a dn_1": replace(before["ods.a dn_1"], ready_at=at)})
 
 
 def test_one_table_is_asked_for_alone_and_what_is_under_way_is_left_so() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.sinks.postgres.write import routing
-from core.sinks.postgres.write.routing import Routed
+from core.sinks.postgres.write.routing import Routed, whole
 
 KINDS = st.sampled_from(["I", "U", "B", "d", "x", "?", "II"])
 VALUES = st.sampled_from(["\\N", "", "x", "1\\t2", "\\n", "9\t9\tI\tz", "I", "\\\\"])
@@ -53,10 +53,15 @@ def _agrees(routed: Routed, text: bytes, lines: list[tuple[int, int, str, str]])
         assert (routed.first, routed.second) == (None, None)
         return
     assert apart == _text(inserts)
-    assert rest == _all(routed.again())
     assert routed.inserts == len(inserts)
     assert _all(routed.bodies()) == b"".join(f"{value}\n".encode() for *_, value in inserts)
     assert (routed.first, routed.second) == max((point, sequence) for point, sequence, *_ in inserts)
+
+
+def test_a_step_that_is_not_tried_is_passed_on_as_it_came() -> None:
+    text = b"1\t0\tI\ta\n" * 30
+    reader = io.BytesIO(text)
+    assert _all(whole(reader.read(11), reader)) == text
 
 
 def test_a_large_step_has_its_inserts_apart() -> None:

@@ -1,7 +1,7 @@
 """Whether a target can hold the source: pure rules over facts read from the sink's catalogs.
 
-Each objection names the thing and the statement that cures it. Next door: `types.py` says which types fit, `target.py`
-makes targets; a start refuses with the first objection, `doctor` shows them all.
+Each objection names the thing and the statement that cures it. Next door: `core.drivers.pg_table.types` says which
+types fit, `target.py` makes targets; a start refuses with the first objection, `doctor` shows them all.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from core.domain.slot import Column, TableIdentity, UserType, without_domains
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.drivers.operators import Operators, operators_of
+from core.drivers.pg_table import types
 from core.drivers.session import Book, Rows
-from core.sinks.postgres.check import made_types, types
+from core.sinks.postgres.check import made_types
 from core.sinks.postgres.dialect import SinkDialect
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable

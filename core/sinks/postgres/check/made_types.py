@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from core.domain.slot import TableIdentity, UserType, without_domains
 from core.domain.text import safe
-from core.sinks.postgres.check import types
+from core.drivers.pg_table import types
 from core.sqltext import quoted
 
 MANUAL = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"

@@ -21,8 +21,9 @@ from core.domain.objection import Objection
 from core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
 from core.domain.slot import Column, TableIdentity, without_domains
 from core.domain.spec import ChannelSpec, SinkOptions
+from core.drivers.pg_table import types
 from core.drivers.session import Book
-from core.sinks.postgres.check import eligibility, made_types, types
+from core.sinks.postgres.check import eligibility, made_types
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
 from core.sinks.postgres.session import SinkSession

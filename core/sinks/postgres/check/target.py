@@ -15,8 +15,9 @@ from core.domain.slot import TableIdentity
 from core.domain.spec import ChannelSpec, SinkOptions
 from core.domain.text import safe
 from core.drivers import pg
+from core.drivers.pg_table import types
 from core.errors import Refused
-from core.sinks.postgres.check import eligibility, types
+from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
 

@@ -28,9 +28,13 @@ from core.sinks.postgres.progress import columns, locks
 from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
+from core.sqltext import dotted
 
 DECISIONS: Book = ("core.sinks.postgres.progress", "decisions.sql")
 """The statements for a sink beside the store; `decisions.py` has a worker's."""
+
+STREAMS: Book = ("core.sinks.postgres.stream", "stream.sql")
+"""The statements on what Spark queries write."""
 
 ORDERED = "next "
 """Before what a reset has said for the next copy, where a row will have the way of that copy."""
@@ -436,6 +440,18 @@ class PostgresProgress:
             raise Refused(
                 f"target {target} belongs to job {job} ({source} {table} slot {slot})",
                 "one target takes one job: choose another target, or cancel that job",
+                where="sink",
+            )
+        there = {"schema": self.session.schema.string, "name": "slotkeeper_streams"}
+        if not self.session.run(cursor, "exists", there, STREAMS).fetchone():
+            return
+        found = self.session.run(cursor, "query", {"target": target}, STREAMS).fetchone()
+        if found:
+            table = target.partition(".")[2]
+            forget = f"DELETE FROM {dotted(self.session.schema.string)}.slotkeeper_streams WHERE target = '...'"
+            raise Refused(
+                f"target {target} is written by query {found[0]} of Spark (batch {found[1]})",
+                f"choose another target; or end that query for good, then at the sink, for {table}: {forget}",
                 where="sink",
             )
 

@@ -1,20 +1,21 @@
 """The optimistic step: a large step whose inserts go straight into the target, exact because four checks say so.
 
-Most large steps hold many new rows and few changes of a row that is there. Then nothing has to be sorted: U rows
-update, I rows are copied into the target, d rows delete. That is the net effect, whatever the order of the events was,
-where
+Most large steps change each row once. Then nothing has to be sorted: U rows update, I rows are copied into the target,
+d rows delete. That is the net effect, whatever the order of the events was, where
 
 a. each B has its own U (or x) of one key behind it, so that no key changes;
 b. the UPDATE changes as many rows as there are U: their keys differ from each other, and all were there before;
 c. the COPY of the I rows breaks no unique index: their keys differ from each other and from all that are there,
    those of the d rows among them;
-d. no row that the DELETE ends was written by this transaction: no d is of a key with an I or a U.
+d. no row that the DELETE ends was written by this step: no d is of a key with an I or a U.
 
-So each key has one event besides its B, or only ends. Where a check fails the whole transaction is rolled back and the
-step goes the general way (`statements.py`); nothing is assumed of the target. There is no savepoint: under one, a row
-would carry its subtransaction's xmin, and (d) would see nothing.
+So each key has one event besides its B, or only ends. Where a check fails all that was written, the fence with it, is
+rolled back to a savepoint that lies behind the staging, and the step goes the general way (`statements.py`); nothing is
+assumed of the target. What this step wrote has the xmin of the subtransaction under that savepoint: that of the
+progress row, which was written in it first.
 
-Next door: `routing.py` keeps the inserts apart, `sink.py` calls.
+A Spark query's batch goes the same way, its inserts staged too. Next door: `routing.py` keeps a step's inserts
+apart, `sink.py` and `core.sinks.postgres.stream.query_sink` call.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.errors import Unreachable
 from core.sinks.postgres.write.routing import Routed
-from core.sinks.postgres.write.statements import TargetTable, fill_target, match, same_key, update_of
+from core.sinks.postgres.write.statements import TargetTable, all_staged, fill_target, match, same_key, update_of
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
@@ -45,8 +46,10 @@ FROM {stage}
 _DELETED = """
 WITH slotkeeper_gone AS (
     DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin::text::bigint AS by)
-SELECT count(*) FROM slotkeeper_gone WHERE by = txid_current() % 4294967296
+SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 """
+_OWN = SQL("txid_current() % 4294967296")
+"""The xmin of what a transaction without a savepoint writes."""
 
 
 def fits(table: TargetTable, options: SinkOptions) -> bool:
@@ -80,6 +83,11 @@ class Lane:
     wait: int = 0
     pause: int = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next step is not tried."""
+        return self.pause > 0
+
     def may_try(self) -> bool:
         """Whether this step is tried; one that is not counts down."""
         if self.pause:
@@ -106,13 +114,32 @@ class Taken:
     missed: int = 0
 
 
-def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed) -> bool:
-    """The step's effect behind its fence; False where a check fails, and the transaction is to be rolled back.
+def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed, writer: int) -> bool:
+    """The step's effect behind its fence; False where a check fails, and what it did is to be rolled back.
 
-    Raises Unreachable where the server took another number of inserts than were read.
+    `writer` is the xmin of what is written now. Raises Unreachable where the server took another number of inserts than
+    were read.
     """
+    by = pg.sql.Literal(writer)
     try:
-        return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table)
+        return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table, by)
+    except pg.DriverError as error:
+        if pg.failure(error)[0][:2] not in _MISSES:
+            raise
+        return False
+
+
+def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
+    """As `apply`, for inserts that are staged with the rest, without a savepoint; they are copied by the server."""
+    columns = SQL(", ").join(map(Identifier, table.columns))
+    insert = SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I'").format(
+        table.identifier, columns, all_staged(table), Identifier(table.staging)
+    )
+    try:
+        if not _pairs(cursor, table, options):
+            return False
+        cursor.execute(insert)
+        return _deleted(cursor, table, _OWN)
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:
             raise
@@ -138,15 +165,17 @@ def _pairs(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
 
 
 def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
+    if not routed.inserts:
+        return True
     rows = pg.copy_in(cursor, fill_target(table), routed.bodies())
     if rows != routed.inserts:
         raise Unreachable(f"{routed.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
     return True
 
 
-def _deleted(cursor: pg.Cursor, table: TargetTable) -> bool:
+def _deleted(cursor: pg.Cursor, table: TargetTable, writer: pg.sql.Composable) -> bool:
     stage = Identifier(table.staging)
-    cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table)))
+    cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table), writer=writer))
     return none_is_ours(cursor.fetchall()[0][0])
 
 
@@ -161,5 +190,5 @@ def all_were_there(updates: int, changed: int) -> bool:
 
 
 def none_is_ours(deleted: int) -> bool:
-    """Check d: so many rows that this transaction wrote and the DELETE ended."""
+    """Check d: so many rows that this step wrote and the DELETE ended."""
     return deleted == 0

@@ -7,19 +7,23 @@ written as an escape). Next door: `optimistic.py` applies what was kept apart, `
 from __future__ import annotations
 
 import io
-import re
 import tempfile
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import BinaryIO, cast
 
 LEAST = 2_000
-"""Inserts from which on a step keeps them apart: below, two COPYs cost more than they save."""
+"""Events from which on a step is tried: below, its statements cost more than they save."""
 BLOCK = 262_144
 """Bytes read at a time; a step that ends within the first, and has fewer than `LEAST` lines, is not routed at all."""
 SPOOL = 16_777_216
-"""Bytes of the inserts, and as many of the rest, that stay in memory; more go to a file."""
-_INSERT = re.compile(rb"^-?\d+\t-?\d+\tI\t[^\n]*\n", re.MULTILINE)
-_HEAD = re.compile(rb"^(-?\d+)\t(-?\d+)\tI\t", re.MULTILINE)
+"""Bytes of the inserts that stay in memory; more go to a file."""
+
+
+def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
+    """A step's text of which `begin` was read already, as it came."""
+    return _Blocks(chain((begin,), iter(partial(reader.read, BLOCK), b"")))
 
 
 class Routed:
@@ -32,7 +36,6 @@ class Routed:
     def __init__(self, reader: BinaryIO, begin: bytes = b"") -> None:
         self._reader, self._begin = reader, begin
         self._lines = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
-        self._rest = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
         self.inserts = 0
         self.first: int | None = None
         self.second: int | None = None
@@ -48,38 +51,52 @@ class Routed:
 
     def bodies(self) -> BinaryIO:
         """The inserts as rows of the target: c1..cn."""
-        return _Blocks(_HEAD.sub(b"", block) for block in _whole_lines(self.lines()))
-
-    def again(self) -> BinaryIO:
-        """The rest once more."""
-        self._rest.seek(0)
-        return cast(BinaryIO, self._rest)
+        return _Blocks(map(_bodies, _whole_lines(self.lines())))
 
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""
         self._lines.close()
-        self._rest.close()
 
     def _route(self) -> Iterator[bytes]:
         for block in _whole_lines(self._reader, self._begin):
-            inserts = b"".join(_INSERT.findall(block))
-            rest = _INSERT.sub(b"", block) if inserts else block
-            if inserts:
-                self._keep(inserts)
+            rest = self._apart(block)
             if rest:
-                self._rest.write(rest)
                 yield rest
 
-    def _keep(self, lines: bytes) -> None:
-        self._lines.write(lines)
-        heads = _HEAD.findall(lines)
-        self.inserts += len(heads)
-        first = max(int(point) for point, _ in heads)
-        if self.first is not None and first < self.first:
-            return
-        second = max(int(sequence) for point, sequence in heads if int(point) == first)
-        self.second = second if self.first != first or self.second is None else max(second, self.second)
-        self.first = first
+    def _apart(self, block: bytes) -> bytes:
+        """Keep the inserts of some lines; the other lines.
+
+        A line that is not as it should be is no insert: the server says what is wrong with it. One pass of `split`
+        takes a third of the time of regular expressions, which search each line for its head and its end.
+        """
+        inserts, rest, known, at = [], [], b"", 0
+        first, second = self.first, self.second
+        *lines, last = block.split(b"\n")
+        for line in lines:
+            try:
+                point, sequence, kind, _ = line.split(b"\t", 3)
+                if kind == b"I":
+                    if point != known:
+                        known, at = point, int(point)
+                    number = int(sequence)
+                    if first is None or second is None or at > first:
+                        first, second = at, number
+                    elif at == first and number > second:
+                        second = number
+                    inserts.append(line)
+                    continue
+            except ValueError:
+                known = b""
+            rest.append(line)
+        self.first, self.second = first, second
+        if inserts:
+            self.inserts += len(inserts)
+            self._lines.write(b"\n".join((*inserts, b"")))
+        return b"\n".join((*rest, last))
+
+
+def _bodies(block: bytes) -> bytes:
+    return b"\n".join([line.split(b"\t", 3)[3] for line in block.split(b"\n")[:-1]] + [b""])
 
 
 def _whole_lines(reader: BinaryIO, begin: bytes = b"") -> Iterator[bytes]:

@@ -75,6 +75,8 @@ class PostgresSink:
         self._lanes: dict[LaneKey, optimistic.Lane] = {}
         self._routed: Routed | None = None
         """The inserts of the open step, where they are kept apart."""
+        self._passed = False
+        """Whether the open step is a large one that is not tried, because its lanes wait after a miss."""
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -96,12 +98,15 @@ class PostgresSink:
             begin = reader.read(routing.BLOCK)
             if len(begin) < routing.BLOCK and begin.count(b"\n") < routing.LEAST:
                 return self._fill(cursor, io.BytesIO(begin))
+            if self._lanes and all(lane.waits for lane in self._lanes.values()):
+                self._passed = True
+                return self._fill(cursor, routing.whole(begin, reader))
             routed = self._routed = Routed(reader, begin)
-            rows = self._fill(cursor, routed.rest())
-            if routed.inserts >= routing.LEAST:
-                return rows + routed.inserts
+            rows = self._fill(cursor, routed.rest()) + routed.inserts
+            if rows >= routing.LEAST:
+                return rows
             if routed.inserts:
-                rows += self._fill(cursor, routed.lines())
+                self._fill(cursor, routed.lines())
         self._forget()
         return rows
 
@@ -131,6 +136,8 @@ class PostgresSink:
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""
         fence = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
+        if self._passed:
+            self._lanes.setdefault(key, optimistic.Lane()).may_try()
         if self._routed is not None:
             done = self._try(self._routed, key, fence)
             self._forget()
@@ -147,25 +154,23 @@ class PostgresSink:
     def _try(self, routed: Routed, key: LaneKey, fence: dict[str, object]) -> bool | None:
         """The optimistic step; None where it was not tried or missed: then all is staged, and may go the general way.
 
-        What was read was checked against the source before: that it is staged a second time changes nothing of that.
+        What was read was checked against the source before: that its inserts are staged now changes nothing of that.
         """
         lane = self._lanes.setdefault(key, optimistic.Lane())
-        if lane.may_try():
-            with self._open() as cursor:
+        with self._open() as cursor:
+            if lane.may_try():
+                cursor.execute("SAVEPOINT slotkeeper_try")
                 if not self._fenced(cursor, fence):
                     return False
-                if optimistic.apply(cursor, self.target, self.options, routed):
+                ((writer,),) = self.session.run(cursor, "fenced_by", fence).fetchall()
+                if optimistic.apply(cursor, self.target, self.options, routed, writer):
                     self._end(cursor)
                     lane.hit()
                     self.taken.optimistic += 1
                     return True
-            lane.missed()
-            self.taken.missed += 1
-            self.session.rollback()
-            self._prepare()
-            with self._open(begins=True) as cursor:
-                self._fill(cursor, routed.again())
-        with self._open() as cursor:
+                cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_try; RELEASE SAVEPOINT slotkeeper_try")
+                lane.missed()
+                self.taken.missed += 1
             self._fill(cursor, routed.lines())
             self._staged_top(cursor, 0)
         return None
@@ -195,7 +200,7 @@ class PostgresSink:
     def _forget(self) -> None:
         if self._routed is not None:
             self._routed.close()
-        self._routed = None
+        self._routed, self._passed = None, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         """Refuse: what is decided was decided for another sink, which may have it."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from core.domain.spec import SinkOptions
 from core.drivers import pg
-from core.sinks.postgres.check import types
+from core.drivers.pg_table import types
 from core.sinks.postgres.write.statements import TargetTable, all_staged
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal

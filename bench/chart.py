@@ -1,0 +1,76 @@
+"""The README's picture: how many times as fast as each peer the stream is, as an SVG of bars on a logarithmic scale.
+
+`python -m bench.chart` draws the kept result anew. Next door: `report.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from bench.report import KEPT
+
+FILE = Path(__file__).parents[1] / "docs" / "pictures" / "speed.svg"
+TITLE = "Times as fast as the other: same changes, same run"
+WIDTH, LEFT, ROW, TOP, END = 860, 340, 30, 56, 40
+INK, PALE, BAR, BEHIND = "#24292f", "#8c959f", "#2f6f9f", "#b0703c"
+
+
+def drawn(values: Mapping[str, Any]) -> str:
+    """The picture of a result: one bar for each ratio in which more is better."""
+    ratios = [one for one in values["ratios"] if one["better"] == "more"]
+    most = max([*(max(one["rounds"]) for one in ratios), 2.0])
+    least = min([*(min(one["rounds"]) for one in ratios), 0.5])
+
+    def x(ratio: float) -> float:
+        return LEFT + (WIDTH - LEFT - 70) * math.log(ratio / least) / math.log(most / least)
+
+    height = TOP + ROW * len(ratios) + END
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+        f' font-family="sans-serif" font-size="13" fill="{INK}">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="16" y="24" font-size="15" font-weight="bold">{TITLE}</text>',
+        f'<text x="16" y="42" fill="{PALE}">{escape(_where(values))}</text>',
+    ]
+    for number, one in enumerate(ratios):
+        lines += _bar(one, TOP + ROW * number, x)
+    bottom = TOP + ROW * len(ratios) + 6
+    lines.append(f'<line x1="{x(1):.1f}" y1="{TOP}" x2="{x(1):.1f}" y2="{bottom}" stroke="{INK}"/>')
+    lines.append(f'<text x="{x(1):.1f}" y="{bottom + 16}" text-anchor="middle">1 (as fast)</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _bar(one: Mapping[str, Any], y: int, x: Any) -> list[str]:
+    ratio, rounds = one["ratio"], one["rounds"]
+    left, right = sorted((x(1.0), x(ratio)))
+    colour = BAR if ratio >= 1 else BEHIND
+    low, high, middle = x(min(rounds)), x(max(rounds)), y + 13
+    return [
+        f'<text x="{LEFT - 12}" y="{y + 17}" text-anchor="end">{escape(one["label"])}</text>',
+        f'<rect x="{left:.1f}" y="{y + 5}" width="{right - left:.1f}" height="16" fill="{colour}"/>',
+        f'<line x1="{low:.1f}" y1="{middle}" x2="{high:.1f}" y2="{middle}" stroke="{INK}" stroke-width="2"/>',
+        f'<text x="{max(high, right) + 8:.1f}" y="{y + 17}">{ratio:.2f}</text>',
+    ]
+
+
+def _where(values: Mapping[str, Any]) -> str:
+    machine, options = values["machine"], values["options"]
+    return (
+        f"{machine['cpus']} cores for everyone, PostgreSQL {machine['postgresql']},"
+        f" {options['changes']:,} changes a round, median of {options['repeat']} rounds; the thin line is their spread"
+    )
+
+
+def write(values: Mapping[str, Any]) -> None:
+    """Draw a result into the pictures' folder."""
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    FILE.write_text(drawn(values), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(json.loads(KEPT.read_text(encoding="utf-8")))

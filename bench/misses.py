@@ -1,0 +1,241 @@
+"""`python -m bench.misses`: what an optimistic step costs the sink that misses, beside one that hits and a general one.
+
+Steps made here, no source: the rounds' mix of events over `orders`, with one event that fails each check in turn, and a
+hot key. CPU seconds of the sink's server, which another load on the machine changes little. A lane that always misses
+is a sink's own lane over many steps, with the pauses that it takes. Next door: `sink_alone.py` has real steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import report
+from bench.profile import server_cpu
+from bench.rig import SETTINGS, create_plain, run
+from bench.sink_alone import begun, session_of
+from core.domain.progress import LaneKey
+from core.domain.spec import ChannelSpec, JobSpec, SinkOptions
+from core.embedded import postgres
+from core.embedded.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE, load
+from core.embedded.postgres import Server
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.write.optimistic import Taken
+from core.sinks.postgres.write.sink import PostgresSink
+from core.sinks.postgres.write.statements import TargetTable
+from core.sources.dws.position import POSITIONS, DwsPosition
+
+DATABASE = "misses"
+MISSED, LANE = 1.3, 1.1
+"""What a missed step may cost of a general one, and a lane that always misses of one that never tries."""
+_TAIL = b'\tnew\t1.50\tnote of a row\t2026-01-01 00:00:00+00\tt\t{"n": 1, "tags": ["a", 3]}\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of step: what is put in the place of its last insert, given its number and its keys."""
+
+    name: str
+    label: str
+    hot: bool = False
+
+
+HIT = Kind("hit", "hits")
+KINDS = (
+    Kind("a", "misses (a): a changed key"),
+    Kind("b", "misses (b): an update of a row that is not there"),
+    Kind("hot", "misses (b): all updates of one key", hot=True),
+    Kind("c", "misses (c): an insert of a row that is there"),
+    Kind("d", "misses (d): a delete of a row that it inserted"),
+)
+
+ALWAYS = tuple(kind for kind in KINDS if kind.name in ("hot", "d"))
+"""Of which a lane may be for good: a hot key, and rows that live shorter than a step."""
+LONGER = 3
+"""Times as many steps has such a lane."""
+
+
+@dataclass
+class Feeder:
+    """Makes steps, each of new inserts, updates of rows in turn and deletes of rows that no step has touched."""
+
+    inserts: int
+    loaded: int
+
+    def __post_init__(self) -> None:
+        self._fresh, self._old, self._gone = count(10_000_000), 0, self.loaded
+        self._point = count(1)
+
+    def step(self, kind: Kind) -> tuple[bytes, int]:
+        """COPY text of one step and the point at which it ends."""
+        point, lines = next(self._point), []
+        sequence = count()
+
+        def event(type_: bytes, key: int, tail: bytes = _TAIL) -> None:
+            lines.append(b"%d\t%d\t%b\t%d\t%d%b" % (point, next(sequence), type_, key % 1_000 + 1, key, tail))
+
+        fresh = 0
+        for number in range(self.inserts):
+            fresh = next(self._fresh)
+            event(b"I", fresh)
+            if number % 2 == 0:
+                self._old = 1 if kind.hot else self._old % (self.loaded // 2) + 1
+                event(b"B", self._old)
+                event(b"U", self._old)
+            if number % 4 == 0:
+                event(b"d", self._gone, _TAIL)
+                self._gone -= 1
+        self._spoil(kind, event, fresh)
+        return b"".join(lines), point
+
+    def _spoil(self, kind: Kind, event: Callable[..., None], fresh: int) -> None:
+        if kind.name == "a":
+            event(b"B", 1)
+            event(b"U", next(self._fresh))
+        elif kind.name == "b":
+            key = next(self._fresh)
+            event(b"B", key)
+            event(b"U", key)
+        elif kind.name == "c":
+            event(b"I", 1)
+        elif kind.name == "d":
+            event(b"d", fresh)
+
+
+class Sinks:
+    """A server with a loaded target, and sinks over it; `close` removes everything."""
+
+    def __init__(self, rows: int) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
+        self.server: Server = postgres.start(self.folder / "sink", "sink", SETTINGS)
+        run(self.server, "postgres", f"CREATE DATABASE {DATABASE}")
+        create_plain(self.server, DATABASE, TABLE, DDL_COLUMNS, KEY)
+        with closing(self.server.connect(DATABASE)) as connection:
+            load(connection, rows, 1)
+        run(self.server, DATABASE, "VACUUM ANALYZE")
+        self.lane = LaneKey("dws1", TABLE, "misses", "dn_1")
+        self.at = DwsPosition(0)
+        self.epoch = begun(self._spec(True), [(self.lane, self.at)])
+
+    def _spec(self, optimistic: bool) -> JobSpec:
+        endpoint = replace(self.server.endpoint(DATABASE), name="mart")
+        options = SinkOptions(auto_flush_batch_size=10_000, optimistic_step=optimistic)
+        channel = ChannelSpec(TABLE, TABLE)
+        return JobSpec(
+            name="misses", source=endpoint, sink=endpoint, slot="misses", channels=(channel,), sink_options=options
+        )
+
+    @contextmanager
+    def sink(self, optimistic: bool) -> Iterator[PostgresSink]:
+        """A worker's side, with a lane that has missed nothing yet."""
+        spec = self._spec(optimistic)
+        session = session_of(spec)
+        plain = TargetTable(TABLE, tuple(name for name, _ in COLUMNS), KEY)
+        made = PostgresSink(session, POSITIONS, targets.seen(session, plain), spec.sink_options)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def take(self, sink: PostgresSink, text: bytes, point: int) -> None:
+        """One step."""
+        new = DwsPosition(point)
+        rows = sink.stage(io.BytesIO(text))
+        sink.top(new)
+        assert sink.commit(self.lane, self.epoch, self.at, new, rows)
+        self.at = new
+
+    def close(self) -> None:
+        """Stop the server and remove its files."""
+        postgres.discard(self.server.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _cost(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> tuple[float, Taken]:
+    """CPU of the sink a step, each by a lane of its own that was not yet tried."""
+    spent, taken = 0.0, Taken()
+    for _ in range(steps):
+        text, point = feeder.step(kind)
+        with sinks.sink(optimistic) as sink:
+            sink.stage(io.BytesIO(b""))  # the staging table is made
+            sink.abandon()
+            before = server_cpu(sinks.server)
+            sinks.take(sink, text, point)
+            spent += server_cpu(sinks.server) - before
+            taken = Taken(
+                taken.optimistic + sink.taken.optimistic,
+                taken.general + sink.taken.general,
+                taken.missed + sink.taken.missed,
+            )
+    return spent / steps, taken
+
+
+def _lane(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> tuple[float, Taken]:
+    """CPU of the sink a step, by one lane."""
+    with sinks.sink(optimistic) as sink:
+        texts = [feeder.step(kind) for _ in range(LONGER * steps)]
+        before = server_cpu(sinks.server)
+        for text, point in texts:
+            sinks.take(sink, text, point)
+        return (server_cpu(sinks.server) - before) / len(texts), sink.taken
+
+
+def measure(sinks: Sinks, feeder: Feeder, steps: int, rounds: int) -> dict[str, dict[str, Any]]:
+    """By kind: the rounds' ratios of a tried step to a general one of the same events."""
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(rounds):
+        for name, one, cost in [
+            *((kind.label, kind, _cost) for kind in (HIT, *KINDS)),
+            *((f"a lane whose every step {kind.label}", kind, _lane) for kind in ALWAYS),
+        ]:
+            general, _ = cost(sinks, feeder, one, steps, False)
+            tried, taken = cost(sinks, feeder, one, steps, True)
+            if (taken.missed > 0) is (one is HIT):
+                raise SystemExit(f"{name}: {taken}")
+            row = found.setdefault(name, {"ratios": [], "general_ms": [], "wanted": None})
+            row["ratios"].append(round(tried / general, 3))
+            row["general_ms"].append(round(general * 1000, 1))
+            row["wanted"] = None if one is HIT else MISSED if cost is _cost else LANE
+    return found
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.misses", description=__doc__)
+    parser.add_argument(
+        "--inserts", type=int, default=10_000, help="of a step; half as many updates, a quarter deletes"
+    )
+    parser.add_argument("--steps", type=int, default=4, help="of each kind in a round")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds")
+    options = parser.parse_args()
+    steps = options.repeat * options.steps * 2 * (1 + len(KINDS) + LONGER * len(ALWAYS))
+    in_all = steps * (options.inserts // 4 + 1)
+    sinks = Sinks(2 * in_all)
+    before = report.machine()
+    try:
+        found = measure(sinks, Feeder(options.inserts, 2 * in_all), options.steps, options.repeat)
+    finally:
+        sinks.close()
+    for name, row in found.items():
+        spread = f"{min(row['ratios']):.2f} to {max(row['ratios']):.2f}"
+        wanted = "" if row["wanted"] is None else f"<= {row['wanted']}"
+        general = median(row["general_ms"])
+        print(f"{name:<64}{median(row['ratios']):>6.2f} x general ({general:.0f} ms)   {spread:<14}{wanted}")
+    values: dict[str, Any] = {"options": vars(options), "machine": before, "kinds": found}
+    print(f"written: {report.write(json.loads(json.dumps(values)), 'misses-')}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""`python -m bench.mysql_job`: a job from MariaDB into PostgreSQL against MariaDB's own replica, of the same binlog.
+
+Three servers of this machine: a source, its replica, a PostgreSQL. Rows are written while nobody applies; then each
+side, in turn, applies all of them alone, from its start until the last row is seen there. The job has the local runner,
+so Spark's own start is in neither. What is in and out of the timings: `bench/README.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench.mysql_decode import fill
+from core.domain.endpoint import Endpoint
+from core.domain.job import WantedState
+from core.domain.progress import LaneState
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from core.drivers import my
+from core.embedded import mariadb, postgres
+from core.embedded.mariadb import MariaServer
+from core.embedded.postgres import Server
+from core.engine.driver.context import JobContext
+from core.engine.driver.tables import run as run_job
+from core.engine.local_runner import LocalRunner
+from core.wiring.driver import WiredSessions
+from core.wiring.worker import ENTRIES
+
+SCHEMA, TABLE, TARGET = "bench", "bench.mixed", "mart.mixed"
+_SECONDS = 600.0
+
+
+@dataclass
+class Told:
+    """What the job says; implements `core.engine.driver.context.Narrator`."""
+
+    state: LaneState | None = None
+    retries: list[str] = field(default_factory=list)
+
+    def event(self, *_: object) -> None: ...
+    def copy(self, *_: object) -> None: ...
+    def quarantined(self, *_: object) -> None: ...
+    def table(self, *_: object) -> None: ...
+    def lanes(self, lanes: object, state: LaneState, *_: object) -> None:
+        self.state = state
+
+    def retrying(self, text: str, by: object = None) -> None:
+        if text:
+            self.retries.append(text)
+
+
+class Job:
+    """The job in a thread, until it is stopped."""
+
+    def __init__(self, job: JobSpec) -> None:
+        self._job, self.told, self._wanted = job, Told(), WantedState.RUN
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._error: BaseException | None = None
+        self._thread.start()
+
+    def _run(self) -> None:
+        sessions = WiredSessions(self._job, "bench")
+        context = JobContext(self._job, sessions, LocalRunner(2), ENTRIES, self.told, lambda: self._wanted, time.sleep)
+        try:
+            run_job(context)
+        except BaseException as error:  # carried to `wait`: a thread has nobody above it
+            self._error = error
+        finally:
+            sessions.close()
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Until it holds; raises what ended the job."""
+        wait(lambda: condition() or self._error is not None)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """End it."""
+        self._wanted = WantedState.STOP
+        self._thread.join(_SECONDS)
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Until it holds; TimeoutError after ten minutes."""
+    end = time.monotonic() + _SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("not within ten minutes")
+        time.sleep(0.02)
+
+
+def endpoint(server: MariaServer, name: str) -> Endpoint:
+    """Where a server is."""
+    return Endpoint(name, mariadb.HOST, server.port, "", mariadb.SUPERUSER, sslmode="disable")
+
+
+def seen(session: my.Session) -> int:
+    """Rows of the table at a MariaDB."""
+    return int(session.rows(f"SELECT count(*) FROM {TABLE}")[0][0])
+
+
+def replicated(replica: my.Session, rows: int) -> float:
+    """Seconds until the replica has all rows."""
+    began = time.perf_counter()
+    replica.rows("START SLAVE")
+    wait(lambda: seen(replica) >= rows)
+    taken = time.perf_counter() - began
+    replica.rows("STOP SLAVE")
+    return taken
+
+
+def mirrored(job: JobSpec, sink: Server, rows: int) -> float:
+    """Seconds until the target has all rows."""
+    began = time.perf_counter()
+    run = Job(job)
+    with closing(sink.connect("mart")) as connection, connection.cursor() as cursor:
+
+        def there() -> bool:
+            cursor.execute(f"SELECT count(*) FROM {TARGET}")
+            return int(cursor.fetchall()[0][0]) >= rows
+
+        run.wait(there)
+    taken = time.perf_counter() - began
+    run.stop()
+    return taken
+
+
+def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, repeat: int) -> dict[str, Any]:
+    """Rounds of the same rows, each side first in turn."""
+    first, second = (my.connect(endpoint(one, "b"), "", "slotkeeper/bench", _SECONDS) for one in (source, replica))
+    fill(first, 0, 0.2)
+    follow = "CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='{}', MASTER_USE_GTID=slave_pos"
+    second.rows(follow.format(mariadb.HOST, source.port, mariadb.SUPERUSER))
+    second.rows("START SLAVE")
+    made = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'mixed'"
+    wait(lambda: bool(second.rows(made, (SCHEMA,))))
+    second.rows("STOP SLAVE")
+    job = JobSpec(
+        "bench",
+        endpoint(source, "source"),
+        sink.endpoint("mart"),
+        "bench",
+        (ChannelSpec(TABLE, TARGET, create_target=True),),
+        source_kind="mysql",
+        binlog=BinlogOptions(binlog=True),
+        sink_options=SinkOptions(auto_flush_batch_size=10_000),
+    )
+    begun = Job(job)
+    begun.wait(lambda: begun.told.state is LaneState.RUNNING)
+    begun.stop()
+    ratios, taken = [], []
+    for number in range(repeat):
+        rows_then = rows * (number + 1)
+        insert(first, rows * number, rows_then)
+        sides: dict[str, Callable[[], float]] = {
+            "ours": lambda then=rows_then: mirrored(job, sink, then),  # type: ignore[misc]
+            "theirs": lambda then=rows_then: replicated(second, then),  # type: ignore[misc]
+        }
+        order = ("ours", "theirs") if number % 2 else ("theirs", "ours")
+        pair = {side: sides[side]() for side in order}
+        taken.append({side: round(seconds, 2) for side, seconds in pair.items()})
+        ratios.append(pair["theirs"] / pair["ours"])
+        sys.stderr.write(f"bench: round {number + 1}: seconds {taken[-1]}\n")
+    return {"rows": rows, "ratio": round(statistics.median(ratios), 2), "seconds": taken}
+
+
+def insert(session: my.Session, begin: int, end: int) -> None:
+    """More rows, in transactions of a thousand."""
+    values = "seq, seq % 100, seq * 1.2345, seq / 3, concat('name ', seq), now(6), repeat('text ', 4), seq % 100"
+    for first in range(begin, end, 1000):
+        session.rows(f"INSERT INTO {TABLE} SELECT seq, {values} FROM {SCHEMA}.seq_{first + 1}_to_{first + 1000}")
+
+
+def main() -> int:
+    """Run and print JSON."""
+    parser = argparse.ArgumentParser(prog="python -m bench.mysql_job", description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--repeat", type=int, default=3, help="rounds")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder:
+        servers: list[MariaServer] = []
+        sink = postgres.start(Path(folder) / "sink", "sink", {"shared_buffers": "256MB"})
+        try:
+            servers += [mariadb.create(Path(folder) / "source")]
+            servers += [mariadb.create(Path(folder) / "replica", {"server_id": "78"})]
+            with closing(sink.connect("postgres")) as connection, connection.cursor() as cursor:
+                cursor.execute("CREATE DATABASE mart")
+            found = measure(servers[0], servers[1], sink, options.rows, options.repeat)
+        finally:
+            for server in servers:
+                server.discard()
+            postgres.discard(Path(folder) / "sink")
+    print(json.dumps({**found, "machine": report.machine()}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,78 @@
+"""A program: writes to a stand-in at a rate, so many rows a transaction, in turns of inserts, updates and deletes.
+
+It is a process of its own, so that what it costs is not the bench's; it ends when its standard input does. A statement
+is a transaction, and what was changed is booked in the ledger once, at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+from core.drivers import pg
+from core.embedded import ledger, postgres
+from core.embedded.ledger import Tally
+from core.embedded.orders import Statements
+from core.embedded.warehouse import Warehouse
+from core.embedded.workload import BULK_FIRST
+
+TURN = ("insert", "insert", "insert", "insert", "update", "update", "delete")
+"""As the rounds' work: 4/7, 2/7, 1/7."""
+
+
+def main() -> int:
+    """Write until told to end; say how many rows were changed and in how many seconds."""
+    parser = argparse.ArgumentParser(prog="python -m bench.writer", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the server's, as core.embedded.postgres.attach wants it")
+    parser.add_argument("--rate", type=float, required=True, help="rows a second")
+    parser.add_argument("--per-transaction", type=int, required=True)
+    parser.add_argument("--first", type=int, default=BULK_FIRST)
+    options = parser.parse_args()
+    server = postgres.attach(options.folder)
+    if server is None:
+        raise SystemExit(f"no server runs in {options.folder}")
+    over = threading.Event()
+    threading.Thread(target=_wait_for_end, args=(over,), daemon=True).start()
+    written, late = _write(Warehouse.attach(server), options, over)
+    print(f"{written} {late:.3f}", flush=True)
+    return 0
+
+
+def _wait_for_end(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
+
+
+def _write(warehouse: Warehouse, options: argparse.Namespace, over: threading.Event) -> tuple[int, float]:
+    """Rows changed, and how many seconds the writer was behind its rate at the end."""
+    size, number, total = options.per_transaction, 0, Tally()
+    at = {"insert": options.first, "update": 1, "delete": options.first}
+    with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
+        statements = Statements.of(connection)
+        due = began = time.monotonic()
+        while not over.is_set():
+            verb = TURN[number % len(TURN)]
+            ledger.add(total, _change(statements, cursor, verb, at[verb], size))
+            at[verb] += size
+            number += 1
+            due = began + number * size / options.rate
+            over.wait(max(0.0, due - time.monotonic()))
+        behind = max(0.0, time.monotonic() - due)
+        ledger.write(cursor, f"bench writer {options.first}", 1, total)
+    return number * size, behind
+
+
+def _change(statements: Statements, cursor: pg.Cursor, verb: str, first: int, rows: int) -> Tally:
+    if verb == "insert":
+        return statements.bulk_insert(cursor, first, rows, first)
+    if verb == "update":
+        return statements.bulk_update(cursor, first, rows, first)
+    return statements.bulk_delete(cursor, first, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

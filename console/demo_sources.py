@@ -1,0 +1,168 @@
+"""The kinds of source that a demo can have: stand-ins for a DWS and a Hologres, and a MariaDB where there is one.
+
+Next door: `console.demo` is the demo of the stand-in, of which others change what is the source's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+from console import demos
+from console.demo import JOB, WRITERS, Demo, DemoOptions, Marking, Writing, configuration
+from core.clock import SystemClock
+from core.config.secrets import login
+from core.domain.endpoint import Endpoint
+from core.drivers import my
+from core.embedded import ledger, maria_orders, mariadb, orders
+from core.embedded.hologres.instance import Hologres
+from core.embedded.ledger import Tally
+from core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
+from core.embedded.mariadb import MariaServer
+from core.embedded.orders import TABLE
+from core.errors import Busy
+from core.launch import control
+from core.launch.control import Patience
+from core.sources import registry
+from core.verify.pair import Opened
+
+SOURCE = "maria"
+SECONDS = 60.0
+
+_SECTION = """\
+# Written by `slotkeeper demo --source mysql`; the source is a real MariaDB.
+[sources.{name}]
+dialect = "mysql"
+host = "{host}"
+port = {port}
+user = "{user}"
+sslmode = "disable"
+environment = "LOCAL"
+"""
+
+
+_HOLOGRES = """\
+# Written by `slotkeeper demo --source hologres`; the source is a stand-in for a Hologres, not a Hologres.
+[sources.holo1]
+dialect = "hologres"
+host = "{source.host}"
+port = {source.port}
+database = "{source.database}"
+user = "{source.user}"
+password_file = "{source.password.ref}"
+sslmode = "disable"
+environment = "DEMO"
+"""
+
+
+class HologresDemo(Demo):
+    """A demo whose source is a stand-in for a Hologres, read by SQL."""
+
+    note = "stand-in for a Hologres read by SQL, not a Hologres"
+    begun = "position <> ''"
+
+    def make_source(self) -> None:
+        """The source's table with its rows; its binlog is turned on after them."""
+        made = self.warehouse = Hologres.install(self._servers[0], self.options.dns)
+        self._opened.callback(made.close)
+        self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} shards")
+        made.create_table(TABLE, orders.DDL_COLUMNS, orders.KEY, orders.DISTRIBUTE_BY, binlog=False)
+        with closing(made.connect()) as connection:
+            ledger.create(connection)
+            orders.load(connection, self.options.rows, self.options.seed)
+        made.set_property(TABLE, "binlog.level", "replica")
+
+    def written_down(self, sink: str) -> str:
+        """The configuration's text."""
+        assert self.warehouse is not None
+        section = _HOLOGRES.format(source=self.warehouse.endpoint())
+        return configuration(section, sink, self.state_folder, self.options, "holo1")
+
+
+class MariaDemo(Demo):
+    """A demo whose source is a MariaDB."""
+
+    servers = ("sink",)
+    begun = "position <> ''"
+
+    def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
+        mariadb.find_programs()
+        super().__init__(options, say)
+        self._maria: MariaServer | None = None
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """What the source is."""
+        return "MariaDB, which is no MySQL: see docs/mysql.md"
+
+    def make_source(self) -> None:
+        """Start the server and load the table."""
+        self._say("starting a MariaDB: the source")
+        self._maria = mariadb.create(self.folder / demos.MARIA)
+        self._say(f"loading {self.options.rows:,} rows into {TABLE}")
+        with closing(self._session()) as session:
+            maria_orders.create(session)
+            maria_orders.load(session, self.options.rows, self.options.seed)
+
+    def start_job(self) -> None:
+        """Start the job and wait until its place is noted, so that the writers are at work during the copy."""
+        assert self.store is not None
+        self._say("starting the job: supervisor, Spark driver, JVM")
+        clock = SystemClock()
+        began = clock.monotonic()
+        with suppress(Busy):  # it is not waited for here
+            control.start(self.store, JOB, str(self.config), patience=Patience(seconds=0))
+        self.wait_for(lambda: self.recording() == 1, 120, "the copy's place to be noted")
+        self.spark["start_s"] = round(clock.monotonic() - began, 1)
+
+    def _endpoint(self) -> Endpoint:
+        assert self._maria is not None
+        return Endpoint(SOURCE, mariadb.HOST, self._maria.port, "", mariadb.SUPERUSER, sslmode="disable")
+
+    def _session(self) -> my.Session:
+        return my.connect(self._endpoint(), "", "slotkeeper-demo", SECONDS)
+
+    def written_down(self, sink: str) -> str:
+        """The configuration's text."""
+        here = self._endpoint()
+        section = _SECTION.format(name=SOURCE, host=here.host, port=here.port, user=here.user)
+        return configuration(section, sink, self.state_folder, self.options, SOURCE)
+
+    def workload(self) -> Writing:
+        """The writers."""
+        options = self.options
+        return MariaWorkload(self._session, WRITERS, options.rate, options.seed, options.rows)
+
+    def marking(self) -> Marking:
+        """What writes marker rows."""
+        return MariaMarker(self._session)
+
+    def lanes(self) -> list[str]:
+        """The one stream."""
+        return [SHARD]
+
+    def booked(self) -> Tally:
+        """What the writers have booked."""
+        with closing(self._session()) as session:
+            return {SHARD: maria_orders.totals(session)}
+
+    @contextmanager
+    def source_tables(self) -> Iterator[Opened]:
+        """What opens the source's tables for the comparison, as `verify` does."""
+        with closing(registry.open("mysql").tables(login(self._endpoint(), "slotkeeper-demo"), 600_000)) as tables:
+            yield tables.table
+
+    def sessions(self) -> list[str]:
+        """What opens a session at each server, as its superuser."""
+        here = self._endpoint()
+        return [f"{here.name}: mariadb -h {here.host} -P {here.port} -u {here.user} --skip-ssl", *self.sink_sessions()]
+
+    def end_source(self) -> None:
+        """Stop the server and delete what it wrote."""
+        server, self._maria = self._maria, None
+        if server is not None:
+            server.discard()
+
+
+KINDS: dict[str, type[Demo]] = {"dws": Demo, "hologres": HologresDemo, "mysql": MariaDemo}
+"""By the name that `--source` takes."""

@@ -1,0 +1,99 @@
+"""`apply_changes` for `foreachBatch`: the streaming writer's two steps, called by a program of a user's.
+
+Next door: `writer/source.py` is the same as a format of Spark's; `writer/task.py` does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from core.dataframe.writer import task
+from core.dataframe.writer.source import QUERY_ID, fields_of
+from core.dataframe.writer.spec import WriterSpec, spec_of
+from core.errors import ConfigError
+from core.ports.stream import QueryBatch, Staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+JOB_GROUP = "spark.jobGroup.id"
+"""The local property in which Spark keeps the id of a run of a query."""
+_ANSWER = "token bigint, rows bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a task of `mapInArrow` runs."""
+
+    spec: WriterSpec
+    place: str
+    query: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with task.spoken():
+            staged = task.stage(self.spec, self.place, self.query, batches)
+        yield pa.RecordBatch.from_pydict({"token": [staged.token], "rows": [staged.rows]})
+
+
+def apply_changes(
+    df: DataFrame, batch: int, *, sink: str, table: str, key: str | Sequence[str] = (), query: str = "", **options: Any
+) -> bool:
+    """Write a batch of changes (or of plain rows) into a table, in one transaction, once; False where it is there.
+
+    For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
+    names the key's columns where the reader's are not to be used. `query` is the id that the fence keeps; inside
+    `foreachBatch` it is the query's own. `options` are those of `format("slotkeeper_postgres")`. Raises
+    `core.dataframe.writer.task.QueryError`.
+    """
+    with task.spoken():
+        spelled = key if isinstance(key, str) else ",".join(key)
+        given = {"sink": sink, "table": table, **({"key": spelled} if spelled else {}), **options}
+        spec = spec_of({name: _text(value) for name, value in given.items()}, fields_of(df.schema))
+        known = query or _query_of(df)
+        run = _Run(df, spec, known)
+        run.refuse_again(batch)
+        part = _Part(spec, task.admit(spec), known)
+        answers = df.mapInArrow(part, _ANSWER).collect()
+        staged = [Staged(one["token"], one["rows"]) for one in answers]
+        done = task.commit(spec, QueryBatch(known, batch), staged)
+        if done:
+            run.note(batch)
+        return done
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Run:
+    """One run of a query over one table: whether this program has written a batch already, in the same run of it.
+
+    The fence cannot tell a second DataFrame of a batch from the batch run again; without this it would be dropped in
+    silence. A query that is begun again in the same program has another run's id, as Spark's job group.
+    """
+
+    written: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}
+
+    def __init__(self, df: DataFrame, spec: WriterSpec, query: str) -> None:
+        self._place = (spec.endpoint.place, spec.target.name, query)
+        self._run = str(df.sparkSession.sparkContext.getLocalProperty(JOB_GROUP) or "")
+
+    def refuse_again(self, batch: int) -> None:
+        if self._run and self.written.get(self._place) == (self._run, batch):
+            what = f"{self._place[1]}: this program has written batch {batch} already, and a batch is written once"
+            raise ConfigError(what, "union the DataFrames of a batch, and call apply_changes once for each table")
+
+    def note(self, batch: int) -> None:
+        self.written[self._place] = (self._run, batch)
+
+
+def _query_of(df: DataFrame) -> str:
+    found = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    if not found:
+        what = "this batch belongs to no query of Spark's, so that nothing says which batches are there"
+        raise ConfigError(what, "call it inside foreachBatch, or give query= a name of your own and count batch up")
+    return str(found)

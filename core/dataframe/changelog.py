@@ -1,0 +1,96 @@
+"""The columns that make a DataFrame a changelog: what the reader adds in front of a table's own, and what sinks read.
+
+Each row is one event of a binlog: an insert or a delete is one row, an update is two (B, then U). The names have no
+leading underscore, because pandas state functions of Spark rename such columns. Pure; next door: `net.py` reduces a
+changelog to its net effect, `writer/` writes one, `reader/` makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from core.domain.slot import EventType
+
+PREFIX = "slotkeeper_"
+"""No column of a user's may begin so."""
+CHANGE = "slotkeeper_change"
+DN = "slotkeeper_dn"
+POINT = "slotkeeper_point"
+SEQUENCE = "slotkeeper_sequence"
+
+COLUMNS: tuple[tuple[str, str], ...] = (
+    (CHANGE, "string"),
+    (DN, "string"),
+    (POINT, "bigint"),
+    (SEQUENCE, "bigint"),
+)
+"""Name and Spark type, in the order in which they stand before a table's own columns. None of them is ever NULL.
+
+POINT and SEQUENCE are `Position.pair` of an event: they order the events of one key, and those of one DN. Between DNs
+they say nothing. A binlog of a DWS has no time of a change, so there is no such column.
+"""
+
+INSERT = EventType.INSERT.value
+BEFORE = EventType.BEFORE.value
+AFTER = EventType.AFTER.value
+DELETE = EventType.DELETE.value
+COPIED = "S"
+"""A row of the table's copy (`start = "initial"`): an upsert that comes before every change of its key."""
+BEGINNING = -1
+"""POINT and SEQUENCE of a copied row: no event of a binlog has a number below 0."""
+
+WRITES = (INSERT, AFTER, COPIED)
+"""After such an event its key has a row: the event's own. Of the others (B, d) only the key's columns are promised."""
+ENDS = (BEFORE, DELETE)
+"""After such an event its key has no row; a U of the same key behind its B says otherwise again."""
+KINDS = (*WRITES, *ENDS)
+
+KEY_PLACE = "slotkeeper.key"
+"""Metadata of a column that belongs to the table's key: its place in the key, from 1.
+
+Spark keeps a column's metadata through select, filter and renaming; a computed column has none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A DataFrame's column: its name, and its metadata."""
+
+    name: str
+    metadata: Mapping[str, object]
+
+
+def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
+    """The key's columns in the key's order, by their metadata; empty where no column has such.
+
+    >>> key_of([Named("b", {KEY_PLACE: 2}), Named("x", {}), Named("a", {KEY_PLACE: 1})])
+    ('a', 'b')
+    """
+    places = [(place, one.name) for one in columns if isinstance(place := one.metadata.get(KEY_PLACE), int)]
+    return tuple(name for _, name in sorted(places))
+
+
+def own(columns: Iterable[str]) -> tuple[str, ...]:
+    """A changelog's columns without those of ours, in their order.
+
+    >>> own(["slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence", "id", "amount"])
+    ('id', 'amount')
+    """
+    ours = {name for name, _ in COLUMNS}
+    return tuple(name for name in columns if name not in ours)
+
+
+def is_changelog(columns: Iterable[str]) -> bool:
+    """Whether rows say what kind of change they are."""
+    return CHANGE in set(columns)
+
+
+def missing(columns: Iterable[str]) -> tuple[str, ...]:
+    """Of a changelog, the columns without which its events have no order; the DN is not needed for that.
+
+    >>> missing(["slotkeeper_change", "slotkeeper_point", "id"])
+    ('slotkeeper_sequence',)
+    """
+    there = set(columns)
+    return tuple(name for name in (CHANGE, POINT, SEQUENCE) if name not in there)

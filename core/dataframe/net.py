@@ -1,0 +1,128 @@
+"""The net effect of a changelog: for each key of a batch one row that says what the table has now.
+
+A filter over a changelog is not a filter over its table: an update after which a row no longer matches is dropped by
+`.where`, and whoever follows keeps the row as it was. So the condition is taken here, and such a row becomes a delete.
+Next door: `changelog.py` has the columns; `writer/` takes a changelog as it is or its net effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.dataframe import changelog
+from core.domain.text import safe
+from core.errors import ConfigError, Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_NUMBER = "slotkeeper_number"
+REDUCE_ROWS = 100_000
+"""Rows that are gathered before they are reduced; a task's memory grows with its keys and by these, not by its rows."""
+
+
+def net(
+    changes: DataFrame, where: Column | str | None = None, key: str | Sequence[str] = (), partitions: int = 0
+) -> DataFrame:
+    """One row for each key and batch: its last image (I, U or S), or d where the table has no such row (any more).
+
+    `where` is a condition on a row as it is after a change; what does not meet it, NULL included, becomes a d. `key`
+    names the key's columns where the reader's are not to be used. Of a d only the key's columns mean anything. The rows
+    of a key are brought into one of `partitions` (by default as many as tasks run at a time). For batches and streams;
+    in a stream the net effect is each batch's own. Raises ConfigError where it is no changelog, or has no such key.
+    """
+    names = [field.name for field in changes.schema.fields]
+    if missing := changelog.missing(names):
+        what = f"net: the rows have no {' and no '.join(missing)}, so they are no changelog"
+        raise ConfigError(what, "keep the columns that begin with slotkeeper_ in every select before it")
+    known = _key(changes, key)
+    kept = changes if where is None else matching(changes, where)
+    gathered = kept.repartition(partitions or _places(kept), *[kept[name] for name in known])
+    return gathered.mapInArrow(Reduce(tuple(known)), changes.schema)
+
+
+def matching(changes: DataFrame, where: Column | str) -> DataFrame:
+    """The changelog of those rows of a table that meet a condition: every other image is a delete of its key.
+
+    What `net` does first, without reducing: enough before the writer, which reduces itself. `where` is false where it
+    is NULL.
+    """
+    from pyspark.sql import functions as f
+
+    condition = f.expr(where) if isinstance(where, str) else where
+    change = f.col(changelog.CHANGE)
+    gone = change.isin(*changelog.WRITES) & ~f.coalesce(condition, f.lit(False))
+    return changes.withColumn(changelog.CHANGE, f.when(gone, f.lit(changelog.DELETE)).otherwise(change))
+
+
+def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
+    fields = changes.schema.fields
+    given = key.split(",") if isinstance(key, str) and key else key
+    known = [name.strip() for name in given] or list(
+        changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
+    )
+    if not known:
+        raise ConfigError("net: no column says that it is of a key", 'name them: net(changes, key="id")')
+    own = changelog.own(one.name for one in fields)
+    for name in known:
+        if name not in own:
+            raise ConfigError(f"net: there is no column {safe(name, 60)}", f"the columns are {', '.join(own)}")
+    return known
+
+
+def _places(changes: DataFrame) -> int:
+    session = changes.sparkSession
+    return min(int(session.sparkContext.defaultParallelism), int(session.conf.get("spark.sql.shuffle.partitions")))
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """What a task of `net` runs over the batches of its keys."""
+
+    key: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The last row of each key; what ends its row as d."""
+        left: pa.Table | None = None
+        gathered: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            gathered.append(batch)
+            rows += batch.num_rows
+            if rows >= max(REDUCE_ROWS, left.num_rows if left is not None else 0):
+                left, gathered, rows = self._last(left, gathered), [], 0
+        if gathered:
+            left = self._last(left, gathered)
+        if left is not None:
+            yield from _named(left).to_batches()
+
+    def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
+        """The last row of each key of what is left and what came; Refused where two rows have one place."""
+        table = pa.Table.from_batches(batches)
+        if before is not None:
+            table = pa.concat_tables([before, table])
+        _refuse_ties(table, [*self.key, changelog.POINT, changelog.SEQUENCE])
+        order = [(changelog.POINT, "ascending"), (changelog.SEQUENCE, "ascending")]
+        table = table.take(pc.sort_indices(table, sort_keys=order))
+        numbered = table.select(list(self.key)).append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
+        found = numbered.group_by(list(self.key), use_threads=False).aggregate([(_NUMBER, "max")])
+        return table.take(found.column(f"{_NUMBER}_max").combine_chunks())
+
+
+def _refuse_ties(table: pa.Table, place: list[str]) -> None:
+    if table.select(place).group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
+        what = "net: one change of a key came as several rows, and which is the last cannot be told"
+        raise Refused(what, "take the net effect before a join or explode makes several rows of one")
+
+
+def _named(table: pa.Table) -> pa.Table:
+    """The table with each change that leaves no row as a delete."""
+    place = table.schema.get_field_index(changelog.CHANGE)
+    change = table.column(place)
+    writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))
+    return table.set_column(place, table.schema.field(place), pc.if_else(writes, change, changelog.DELETE))

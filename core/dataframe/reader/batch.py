@@ -1,0 +1,135 @@
+"""A table's rows as they are now, or a range of its changes, read at once.
+
+Nothing is leased or registered, and no slot is made: a range has to lie behind what the job's slot has registered,
+because only that is sure to be there. Next door: `stream.py` follows, `filters.py` says which conditions are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from core.dataframe.reader import filters, read
+from core.dataframe.reader.faults import naming
+from core.dataframe.reader.options import Asked
+from core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from core.dataframe.reader.schema import Layout
+from core.domain.field_type import Condition
+from core.domain.position import Position
+from core.domain.slot import SlotStatus
+from core.domain.watch import trouble
+from core.errors import Refused, TroubleName
+from core.ports.changelog import Changelog
+from core.sources import registry
+from core.wiring.worker import changelog_session
+
+
+class PlainTableReader(DataSourceReader):
+    """Reads all that is asked for; every condition is Spark's to apply."""
+
+    def __init__(self, asked: Asked, layout: Layout) -> None:
+        self._asked = asked
+        self._layout = layout
+        self._only: tuple[Condition, ...] = ()
+
+    @naming
+    def partitions(self) -> Sequence[InputPartition]:
+        """A part per chunk of the table, or per DN of a range."""
+        job = self._asked.job
+        with closing(changelog_session(job, 0, "plan")) as session:
+            log = session.changelog(job)
+            if log.identify().text != self._layout.fingerprint:
+                raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed since the DataFrame was made")
+            found = self._ranges(log) if self._of_changes else self._chunks(log)
+        # Spark takes no part at all for one that it was not told of
+        return found or [Nothing()]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """A part's rows, on a worker."""
+        return read.read(partition) if isinstance(partition, Part) else iter(())
+
+    @property
+    def _of_changes(self) -> bool:
+        if self._asked.begin and self._asked.read == "rows":
+            raise Refused('read = "rows" gives the table as it is now, and no range', "leave out from", where="spark")
+        return bool(self._asked.begin) or self._asked.read == "changes"
+
+    def _chunks(self, log: Changelog) -> list[InputPartition]:
+        job = self._asked.job
+        planned = log.plan_chunks(self._asked.partition_rows)
+        return [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
+
+    def _ranges(self, log: Changelog) -> list[InputPartition]:
+        job = self._asked.job
+        if not log.exists():
+            what = f"slot {job.slot} of {job.channel.source_table} is not there: what is left of changes is not known"
+            raise Refused(what, "make it (`slotkeeper slots create`), or let a query or job run", where="source")
+        statuses = log.read_status(None)
+        begins = self._begins(statuses)
+        found: list[InputPartition] = []
+        for status in statuses:
+            name = status.shard.name
+            after, up_to = begins[name], self._end(log, status, begins[name])
+            if after < up_to:
+                found.append(RangePart(job, 0, self._layout, status.shard, after, up_to, self._only))
+        return found
+
+    def _begins(self, statuses: Sequence[SlotStatus]) -> dict[str, Position]:
+        """Where the range begins on each DN: as typed, but nowhere before what its slot holds back."""
+        kept = {}
+        for status in statuses:
+            oldest = status.kept.furthest
+            if status.kept.missing or oldest is None:
+                raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {status.kept.shown}")
+            kept[status.shard.name] = oldest.from_here
+        if self._asked.begin in ("", "slot"):
+            return kept
+        typed = self._typed("from", self._asked.begin, set(kept))
+        for name, place in typed.items():
+            if place < kept[name]:
+                what = f"{name}: whether every change from {place.text} on is still there cannot be told"
+                raise Refused(what, f"choose a place from {kept[name].text} on", where="source")
+        return typed
+
+    def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
+        """Where the range ends: as typed, else where the newest events are now."""
+        newest = log.end_of(status.shard, after, max(status.latest, after.place), status)
+        if self._asked.end == "latest":
+            return newest
+        typed = self._typed("to", self._asked.end, None)
+        return min(typed.get(status.shard.name, newest), newest)
+
+    def _typed(self, option: str, text: str, names: set[str] | None) -> dict[str, Position]:
+        positions, found = registry.open(self._asked.job.source_kind).positions, {}
+        for part in text.split(","):
+            name, _, place = part.strip().partition("=")
+            try:
+                found[name] = positions.place(place).from_here
+            except ValueError as error:
+                what = f'option {option} names places as "dn_1=10516/-1, dn_2=10517": {error}'
+                raise Refused(what, "places are shown by slots peek, and by a changelog's own columns") from None
+        if names is not None and set(found) != names:
+            wrong = ", ".join(sorted(names ^ set(found)))
+            raise Refused(
+                f"option {option} names other DNs than there are ({wrong})", f"name {', '.join(sorted(names))}"
+            )
+        return found
+
+
+class TableReader(PlainTableReader):
+    """The same, with conditions over the key sent to the source; Spark applies all of them once more."""
+
+    def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:
+        """Note what the source can leave out; every condition stays with Spark, too."""
+        self._only = filters.of_key(filters_, self._layout)
+        return filters_
+
+
+class Nothing(InputPartition):
+    """A part without rows."""
+
+    def __init__(self) -> None:
+        super().__init__(None)

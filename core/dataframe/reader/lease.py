@@ -1,0 +1,236 @@
+"""A query's hold on its slot: the start of a job without a target, and rows in the store that follow Spark's commits.
+
+The rows are those of any job (`slotkeeper_progress`), so everything that guards a job's slot guards a query's: one
+reader at a time, an epoch, registrations under the row's lock, no reset while it lives. What they are not is the truth:
+that is Spark's checkpoint, and a row's position is the last end of a batch that is known to be in its commit log.
+Next door: `query.py` says what is committed, `core.engine.driver.start` begins, `registration` registers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from core.clock import Clock, SystemClock
+from core.dataframe.reader import beginning
+from core.dataframe.reader.no_target import TargetlessSessions
+from core.domain.fault import Party
+from core.domain.job import JobEvent, WantedState
+from core.domain.kept import Kept
+from core.domain.lane import Lane
+from core.domain.position import Position
+from core.domain.progress import LaneState, ProgressRow
+from core.domain.slot import SlotStatus
+from core.domain.spec import JobSpec
+from core.domain.table import TableReport
+from core.domain.turn import Turn
+from core.domain.watch import exactly, judge, trouble
+from core.engine.driver.context import JobContext
+from core.engine.driver.job import lane_of
+from core.engine.driver.lease import Leases
+from core.engine.driver.registration import register_at
+from core.engine.driver.start import begin
+from core.engine.local_runner import LocalRunner
+from core.engine.worker.step import Probe, nothing
+from core.errors import ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from core.ports.progress import ChunkCounts
+from core.ports.source import LOST_ANSWER_WAIT
+from core.wiring.worker import ENTRIES
+
+KEEPALIVE = 30.0
+"""Seconds after which a point is registered again for nothing but its time."""
+_PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+LOG = logging.getLogger("slotkeeper.dataframe")
+
+
+class _Quiet:
+    """Hears what a start does; only what it waits for is said. Implements `core.engine.driver.context.Narrator`."""
+
+    def event(self, event: JobEvent, reason: str = "") -> None: ...
+    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None: ...
+    def copy(self, counts: ChunkCounts, epoch: int) -> None: ...
+    def quarantined(self, rows: int) -> None: ...
+    def table(self, report: TableReport) -> None: ...
+
+    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
+        if text:
+            LOG.warning("%s", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A slot that is ours: where each DN stands by the rows, and whether no batch was ever committed from there."""
+
+    epoch: int
+    fingerprint: str
+    positions: Mapping[str, Position]
+    fresh: bool
+
+
+class SlotLease:
+    """One query's; not shared between threads. `start` is that of a new query, read by `options.asked`."""
+
+    def __init__(
+        self, job: JobSpec, start: str, clock: Clock | None = None, probe: Probe = nothing, keepalive: float = KEEPALIVE
+    ) -> None:
+        self._job = job
+        self._start = start
+        self._clock = clock or SystemClock()
+        self._probe = probe
+        self._keepalive = keepalive
+        self._run = f"query-{uuid.uuid4().hex[:8]}"
+        self._sessions: TargetlessSessions | None = None
+        self._leases: Leases | None = None
+        self._lanes: dict[str, Lane] = {}
+        self._epoch = 0
+
+    def begin(self) -> Begun:
+        """Take the slot, or make it; raises what a start of a job raises."""
+        self._sessions = TargetlessSessions(self._job, self._run)
+        store = self._sessions.store()
+        store.create_tables()
+        rows = store.rows()
+        _refuse_of_job(self._job, rows)
+        ctx = self._context()
+        if all(row.state is LaneState.CREATING for row in rows):  # none, or a first start that was broken off
+            ctx = beginning.at(ctx, self._start)
+        return self._started(ctx)
+
+    def _started(self, ctx: JobContext) -> Begun:
+        (begun,) = begin(ctx)
+        store = ctx.sessions.store()
+        rows = list(begun.rows)
+        if any(row.noted_end is None or row.state is not LaneState.RUNNING for row in rows):
+            # its first start: what it begins with is noted, because Spark asks for it again until a batch is committed
+            first = {row.key.shard: _position(row) for row in rows}
+            turn = Turn(begun.epoch, len(rows), tuple({row.state for row in rows}), LaneState.RUNNING)
+            store.set_state(turn, first)
+            rows = store.rows()
+        now = self._clock.monotonic()
+        self._lanes = {row.key.shard: replace(lane_of(row, 1, now), kept_at=now) for row in rows}
+        self._epoch, self._leases = begun.epoch, Leases(ctx, begun.epoch)
+        fresh = all(row.noted_end is not None and row.noted_end == row.position for row in rows)
+        positions = {name: lane.position for name, lane in self._lanes.items()}
+        return Begun(begun.epoch, begun.identity.text, positions, fresh)
+
+    def judged(self, status: SlotStatus) -> Trouble | None:
+        """The trouble that a status shows, or None."""
+        return judge(status, self._lanes[status.shard.name].expected)
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """These are the ends of a batch that is in the commit log: the rows follow, and the slot follows them.
+
+        What passes by itself is tried again with the next call: nothing is lost while a slot stays behind.
+        """
+        for name in sorted(positions):
+            try:
+                self._follow(name, positions[name])
+            except SlotkeeperError as error:
+                if error.kind not in _PASSING:
+                    raise
+                LOG.warning("%s: registering is tried again: %s", name, error)
+
+    def keep(self) -> None:
+        """Raise where the slot is another's by now; a store that does not answer for a while is no such thing."""
+        assert self._leases is not None
+        try:
+            self._leases.keep()
+        except SlotkeeperError as error:
+            if error.kind not in _PASSING:
+                raise
+            LOG.warning("the lease is asked for again: %s", error)
+
+    def close(self) -> None:
+        """Give the slot back; safe to call twice."""
+        if self._sessions is not None:
+            self._sessions.close()
+            self._sessions = self._leases = None
+
+    def _follow(self, name: str, to: Position) -> None:
+        lane = self._lanes[name]
+        if to < lane.position:
+            what = f"{name}: the checkpoint stands at {to.text}, and its slot has gone on to {lane.position.text}"
+            raise trouble(TroubleName.SLOT_MOVED, what)
+        if to > lane.position:
+            self._advance(lane, to)
+            lane = self._lanes[name] = replace(lane, position=to)
+        due = self._clock.monotonic() - lane.kept_at >= self._keepalive
+        if lane.unregistered or due:
+            self._register(lane)
+
+    def _advance(self, lane: Lane, to: Position) -> None:
+        rows = self._opened.rows("commits")
+        if rows.advance_empty(lane.key, self._epoch, lane.position, to):
+            return
+        row = rows.read_row(lane.key)
+        if row is None:
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {lane.name} is gone from the store")
+        if row.epoch != self._epoch:
+            raise Superseded(f"another query has taken over this slot: {self._opened.store().holder()}", where="sink")
+        if row.position is None or row.position.text != to.text:  # else it was ours, whose answer was lost
+            where = row.position.text if row.position else "none"
+            what = f"{lane.name}: the store's row is at {where}, we had written {lane.position.text}"
+            raise trouble(TroubleName.SINK_OLDER, what)
+
+    def _register(self, lane: Lane) -> None:
+        sessions, before = self._opened, lane.registered
+        settled = register_at(
+            sessions.admin(f"dn {lane.shard.node_id}"),
+            sessions.rows("commits"),
+            lane,
+            self._epoch,
+            lane.position,
+            self._clock,
+            self._probe,
+        )
+        if settled.registered is not None:
+            self._registered(lane, settled.registered)
+            return
+        assert settled.error is not None
+        self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
+        if settled.error.kind in _PASSING and not settled.certain:
+            time.sleep(LOST_ANSWER_WAIT)  # a call of ours may still land, and must not behind our next status
+        raise settled.error
+
+    def _registered(self, lane: Lane, kept: Kept) -> None:
+        expected = exactly(kept, lane.expected.fingerprint)
+        now = self._clock.monotonic()
+        self._lanes[lane.name] = replace(lane, registered=kept, expected=expected, kept_at=now)
+
+    @property
+    def _opened(self) -> TargetlessSessions:
+        assert self._sessions is not None
+        return self._sessions
+
+    def _context(self) -> JobContext:
+        return JobContext(
+            job=self._job,
+            sessions=self._opened,
+            runner=LocalRunner(1),
+            work=ENTRIES,
+            narrator=_Quiet(),
+            wanted=_runs,
+            pause=time.sleep,
+            clock=self._clock,
+            probe=self._probe,
+        )
+
+
+def _runs() -> WantedState:
+    return WantedState.RUN
+
+
+def _position(row: ProgressRow) -> Position:
+    assert row.position is not None
+    return row.position
+
+
+def _refuse_of_job(job: JobSpec, rows: Sequence[ProgressRow]) -> None:
+    """The rows of a mirror are not a query's: what it registers, the mirror would never see."""
+    for row in rows:
+        if not row.of_query:
+            what = f"slot {job.slot} of {job.channel.source_table} belongs to a job, which mirrors it into {row.target}"
+            raise Refused(what, f"give [jobs.{job.name}] a slot of its own", where="sink")

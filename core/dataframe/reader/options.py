@@ -1,0 +1,173 @@
+"""What `.option(...)` says about a read: strict, so that a misspelled option is no silent default.
+
+Next door: `source.py` hands them over; docs/dataframes.md lists them for users.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from core.config.load import load_usable
+from core.config.model import Loaded
+from core.domain.progress import QUERY_TARGET
+from core.domain.spec import ChannelSpec, JobSpec
+from core.domain.starting import start_at
+from core.errors import ConfigError
+
+STARTS = ("slot", "earliest")
+"""Starts of a query beside those of a job."""
+DEFAULTS = {
+    "config": "",
+    "job": "",
+    "table": "",
+    "start": "slot",
+    "points_per_trigger": "",
+    "poll_interval": "200ms",
+    "register": "auto",
+    "columns": "",
+    "as_text": "",
+    "read": "",
+    "from": "",
+    "to": "latest",
+    "partition_rows": "",
+    "pushdown": "auto",
+}
+_CHOICES = {"register": ("auto", "never"), "read": ("", "rows", "changes"), "pushdown": ("auto", "never")}
+_SPARKS = ("path", "paths")
+"""Options that Spark puts there by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A read as it was asked for; `points_per_trigger` is in the source's own unit (DWS: sync points).
+
+    `job` reads the one table, and its target is the query. `poll_interval` is in seconds, `partition_rows` in rows.
+    """
+
+    job: JobSpec
+    start: str
+    points_per_trigger: int
+    poll_interval: float
+    registers: bool
+    columns: tuple[str, ...]
+    as_text: tuple[str, ...]
+    read: str
+    begin: str
+    end: str
+    partition_rows: int
+    pushes: bool
+
+
+def asked(options: Mapping[str, str]) -> Asked:
+    """Read the options and the configuration they name; raises ConfigError."""
+    given = {**DEFAULTS, **_known(options)}
+    for name, allowed in _CHOICES.items():
+        if given[name] not in allowed:
+            raise _wrong(name, given[name], f"one of {', '.join(one or 'nothing' for one in allowed)}")
+    loaded = load_usable(Path(given["config"]) if given["config"] else None, os.environ)
+    job = _job(loaded, given["job"], given["table"])
+    binlog = job.binlog
+    return Asked(
+        job,
+        _start(given["start"]),
+        _number(given, "points_per_trigger", binlog.binlog_sync_point_size),
+        _seconds(given, "poll_interval"),
+        given["register"] == "auto",
+        _names(given["columns"]),
+        _names(given["as_text"]),
+        given["read"],
+        given["from"],
+        given["to"],
+        _number(given, "partition_rows", binlog.full_sync_binlog_batch_read_size),
+        given["pushdown"] == "auto",
+    )
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for name, value in options.items():
+        if name.lower() in _SPARKS:
+            raise ConfigError(
+                f"load({value!r}) names a path, and a binlog has none", 'name the table: .option("table")'
+            )
+        if name.lower() not in DEFAULTS:
+            near = difflib.get_close_matches(name.lower(), DEFAULTS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(DEFAULTS)}"
+            raise ConfigError(f"there is no option {name!r}", hint)
+        found[name.lower()] = value
+    return found
+
+
+def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
+    if not name:
+        raise ConfigError("no job is named", f'.option("job", ...): one of {", ".join(loaded.jobs) or "none"}')
+    if name in loaded.refused:
+        raise loaded.refused[name]
+    if name not in loaded.jobs:
+        raise ConfigError(f"{loaded.path} has no [jobs.{name}]", f"it has {', '.join(loaded.jobs) or 'none'}")
+    job = loaded.jobs[name]
+    tables = [channel.source_table for channel in job.channels]
+    if not table and len(tables) == 1:
+        table = tables[0]
+    if table not in tables:
+        raise ConfigError(f"[jobs.{name}] has no channel from {table!r}", f'.option("table"): {", ".join(tables)}')
+    narrowed = job.of(table)
+    if narrowed.channel.where:
+        what = f"[jobs.{name}] filters the rows of {table}, which a DataFrame does not"
+        raise ConfigError(what, "give the query a job of its own without `where`, and filter in the program")
+    _refuse_shared(loaded, narrowed)
+    channel = ChannelSpec(table, f"{QUERY_TARGET}{narrowed.slot}")
+    return replace(narrowed, channels=(channel,), binlog=replace(narrowed.binlog, binlog=True))
+
+
+def _refuse_shared(loaded: Loaded, job: JobSpec) -> None:
+    """A slot serves one reader: what one has registered, the other would miss."""
+    for other in loaded.jobs.values():
+        if other.name != job.name and (other.source.name, other.slot) == (job.source.name, job.slot):
+            tables = [channel.source_table for channel in other.channels]
+            if job.channel.source_table in tables:
+                what = f"slot {job.slot} of {job.channel.source_table} is that of job {other.name}, too"
+                raise ConfigError(what, f"give [jobs.{job.name}] a slot of its own")
+
+
+def _start(text: str) -> str:
+    if text not in STARTS:
+        try:
+            start_at(text)
+        except ValueError as error:
+            what = f'{error}, or "slot" (where the slot stands), or "earliest"'
+            raise ConfigError(f"option start {what}", f"it says {text!r}") from None
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given[name]
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise _wrong(name, text, "a number from 1 on")
+    return int(text)
+
+
+_UNITS = {"ms": 0.001, "s": 1.0}
+
+
+def _seconds(given: Mapping[str, str], name: str) -> float:
+    text = given[name].strip()
+    digits = text.rstrip("ms")
+    unit = text[len(digits) :]
+    if not digits.isdecimal() or unit not in _UNITS:
+        raise _wrong(name, text, 'a time with its unit, such as "200ms" or "2s"')
+    return int(digits) * _UNITS[unit]
+
+
+def _wrong(name: str, value: str, rule: str) -> ConfigError:
+    return ConfigError(f"option {name} is {value!r}", f"it takes {rule}", where="spark")

@@ -1,0 +1,227 @@
+"""A streaming query's side at its slot: which offset is next, what is registered when, and which parts a batch has.
+
+Spark asks on its driver, in one thread: `initial` where it has no offset of its own, `latest(start)` with the end of
+the batch that is in the commit log, `parts` of a batch. Registering belongs to `latest` alone: Spark calls
+`commit(end)` one batch late, and never for the last one, so a slot that followed it would stand still when idle.
+Next door: `stream.py` is what Spark calls, `lease.py` registers, `read.py` reads the parts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from core.clock import Clock, SystemClock
+from core.dataframe.reader.lease import SlotLease
+from core.dataframe.reader.offsets import Offset
+from core.dataframe.reader.onlooker import SlotOnlooker
+from core.dataframe.reader.options import Asked
+from core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from core.dataframe.reader.schema import Layout
+from core.domain.position import Position
+from core.domain.slot import Shard, SlotStatus
+from core.domain.watch import trouble
+from core.engine.worker.step import Probe, nothing
+from core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, TroubleName
+from core.ports.changelog import Changelog, ChangelogSession
+from core.wiring.worker import changelog_session
+
+T = TypeVar("T")
+TRIED_FOR = 20.0
+"""Seconds for which a question is asked again where its cause passes by itself; Spark's `stop` waits as long."""
+MOVED_AFTER = 60.0
+"""Seconds after which a quiet table's query takes a batch without rows, so that its slot holds back nothing old."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The newest places when a query with Trigger.AvailableNow began: it reads to there, and ends."""
+
+    positions: Mapping[str, Position]
+
+
+class Query:
+    """Not shared between threads; opens nothing before it is first asked."""
+
+    def __init__(self, asked: Asked, layout: Layout, clock: Clock | None = None, probe: Probe = nothing) -> None:
+        self._asked = asked
+        self._layout = layout
+        self._clock = clock or SystemClock()
+        self._lease: SlotLease | SlotOnlooker = (
+            SlotLease(asked.job, asked.start, self._clock, probe)
+            if asked.registers
+            else SlotOnlooker(asked.job, asked.start)
+        )
+        self._session: ChangelogSession | None = None
+        self._log: Changelog | None = None
+        self._begun_at: Offset | None = None
+        self._fresh = False
+        self._epoch = 0
+        self._bound: _Bound | None = None
+        self._idle_since: float | None = None
+        self._moved_at = self._clock.monotonic()
+        self._known: dict[tuple[str, str], Position] = {}
+        """Positions as the dialect gave them: what they carry for a registration is no part of their text."""
+        self._newest: Offset | None = None
+
+    def initial(self) -> Offset:
+        """Where the query begins. Spark asks again until its first batch is in the commit log: it is the same then."""
+        begun = self._begun()
+        if not self._fresh:
+            job = self._asked.job
+            places = ", ".join(f"{name} {one.text}" for name, one in sorted(begun.positions.items()))
+            what = f"slot {job.slot} of {job.channel.source_table} is read by a query of another checkpoint ({places})"
+            raise Refused(what, "go on with that checkpoint, or give this query a slot of its own", where="spark")
+        return begun
+
+    def latest(self, start: Offset, width: int | None) -> Offset:
+        """The end of the next batch, `start` where there is none; `width` in the source's own unit, None for all.
+
+        `start` is the end of the last batch that is in the commit log: the slot follows it.
+        """
+        self._resumed(start)
+        self._lease.committed({name: self._as_given(name, one) for name, one in start.positions.items()})
+        self._lease.keep()
+        if not start.copied:
+            return start.at(start.positions)
+        self._wait_out()
+        ends = self._ends(start, width)
+        self._idle_since = self._clock.monotonic() if ends == start.positions else None
+        return start.at(ends)
+
+    def stop_at_newest(self) -> None:
+        """From now on read to what is newest now, and no further (Trigger.AvailableNow)."""
+        self._begun()
+        log, statuses = self._changelog, self._statuses()
+
+        def newest(status: SlotStatus) -> Position:
+            return self._tried(lambda: log.end_of(status.shard, status.latest.from_here, status.latest, status))
+
+        self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
+
+    def parts(self, start: Offset, end: Offset) -> list[Part]:
+        """What tasks read of a batch: a range per DN that has moved, and the table's chunks where it is copied."""
+        self._resumed(start)
+        found: list[Part] = []
+        if end.copied and not start.copied:
+            chunks = self._tried(lambda: self._changelog.plan_chunks(self._asked.partition_rows))
+            found += [ChunkPart(self._asked.job, self._epoch, self._layout, chunk) for chunk in chunks]
+        by_name = {shard.name: shard for shard in self._tried(self._changelog.nodes)}
+        self._refuse_other_dns(set(by_name), start)
+        for name in sorted(end.positions):
+            after, up_to = start.positions[name], end.positions[name]
+            if after < up_to:
+                found.append(RangePart(self._asked.job, self._epoch, self._layout, by_name[name], after, up_to))
+        return found
+
+    @property
+    def newest(self) -> Offset | None:
+        """The newest places that the source has told; None before it was asked."""
+        return self._newest
+
+    def close(self) -> None:
+        """End all sessions; safe to call twice."""
+        self._lease.close()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    # -- beginning -----------------------------------------------------------------------------------------------
+
+    def _begun(self) -> Offset:
+        if self._begun_at is None:
+            begun = self._lease.begin()
+            self._fresh, self._epoch = begun.fresh, begun.epoch
+            if begun.fingerprint != self._layout.fingerprint:
+                raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed since the DataFrame was made")
+            copied = self._asked.start != "initial"
+            self._begun_at = Offset(begun.fingerprint, begun.positions, copied)
+        return self._begun_at
+
+    def _resumed(self, start: Offset) -> None:
+        begun = self._begun()
+        if start.fingerprint != begun.fingerprint:
+            raise trouble(TroubleName.SCHEMA_CHANGED, "the checkpoint is of a table with other columns, or of another")
+        self._refuse_other_dns(set(begun.positions), start)
+        for name, place in begun.positions.items():
+            if start.positions[name] < place:
+                what = f"{name}: the checkpoint stands at {start.positions[name].text}, its slot at {place.text}"
+                raise trouble(TroubleName.SLOT_MOVED, what)
+
+    def _refuse_other_dns(self, here: set[str], start: Offset) -> None:
+        if here != set(start.positions):
+            wrong = ", ".join(sorted(here ^ set(start.positions)))
+            what = f"the checkpoint names other DNs than there are ({wrong})"
+            raise TopologyTrouble(what, name=TroubleName.TOPOLOGY_CHANGED)
+
+    # -- the next end --------------------------------------------------------------------------------------------
+
+    def _ends(self, start: Offset, width: int | None) -> dict[str, Position]:
+        statuses = self._statuses()
+        self._refuse_other_dns({status.shard.name for status in statuses}, start)
+        for status in statuses:
+            found = self._lease.judged(status)
+            if found:
+                raise found
+        self._newest = start.at({status.shard.name: status.latest.from_here for status in statuses})
+        moves = self._clock.monotonic() - self._moved_at >= MOVED_AFTER
+        ends = {one.shard.name: self._end(one, start.positions[one.shard.name], width, moves) for one in statuses}
+        if moves or ends != start.positions:
+            self._moved_at = self._clock.monotonic()
+        return ends
+
+    def _end(self, status: SlotStatus, after: Position, width: int | None, moves: bool) -> Position:
+        """How far one DN is read; where it stands, where nothing new shows."""
+        log, shard = self._changelog, status.shard
+        bound = self._bound.positions[shard.name] if self._bound else None
+        if bound is not None and not after < bound:
+            return after
+        reach = status.latest.ahead_of(after) or 0
+        end = max(log.next_range(after, status, max(1, reach if width is None else width)), after.place)
+        if bound is not None and not end < bound:
+            return self._kept(shard, bound)
+        if end < status.latest or moves or self._tried(lambda: log.has_changes(shard, after, end)):
+            return self._kept(shard, self._tried(lambda: log.end_of(shard, after, end, status)))
+        return after
+
+    def _kept(self, shard: Shard, position: Position) -> Position:
+        self._known[shard.name, position.text] = position
+        return position
+
+    def _as_given(self, name: str, position: Position) -> Position:
+        """The position with what its dialect put there; only the newest of a DN are remembered."""
+        given = self._known.get((name, position.text))
+        self._known = {key: one for key, one in self._known.items() if key[0] != name or not one < position}
+        return given or position
+
+    def _wait_out(self) -> None:
+        """Behind an answer that nothing is new the next question waits: Spark asks a hundred times a second."""
+        if self._idle_since is not None and self._bound is None:
+            time.sleep(max(0.0, self._idle_since + self._asked.poll_interval - self._clock.monotonic()))
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    @property
+    def _changelog(self) -> Changelog:
+        if self._session is None or self._log is None:
+            self._session = changelog_session(self._asked.job, self._epoch, "offsets")
+            self._log = self._session.changelog(self._asked.job)
+        return self._log
+
+    def _statuses(self) -> list[SlotStatus]:
+        return self._tried(lambda: self._changelog.read_status(None))
+
+    def _tried(self, ask: Callable[[], T]) -> T:
+        """Ask again for a while where the cause passes by itself."""
+        end, wait = self._clock.monotonic() + TRIED_FOR, 0.1
+        while True:
+            try:
+                return ask()
+            except SlotkeeperError as error:
+                passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+                if not passes or self._clock.monotonic() + wait >= end:
+                    raise
+            time.sleep(wait)
+            wait = min(2.0, wait * 2)

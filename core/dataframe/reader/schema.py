@@ -1,0 +1,91 @@
+"""The columns of a read: as a dialect reads them, as Spark has them, and as Arrow carries them.
+
+docs/dataframes.md has the table of types. Next door: `arrow.py` fills them, `core.domain.field_type` is what a dialect
+says of a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow
+from pyspark.sql import types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
+from core.domain.field_type import TEXT, Field, FieldKind, FieldType
+from core.domain.slot import Column
+from core.errors import Refused
+from core.ports.changelog import Changelog
+
+LEAD = (CHANGE, DN, POINT, SEQUENCE)
+"""What stands before a changelog's own columns."""
+_PLAIN = {
+    FieldKind.BOOLEAN: types.BooleanType(),
+    FieldKind.SHORT: types.ShortType(),
+    FieldKind.INTEGER: types.IntegerType(),
+    FieldKind.LONG: types.LongType(),
+    FieldKind.FLOAT: types.FloatType(),
+    FieldKind.DOUBLE: types.DoubleType(),
+    FieldKind.DATE: types.DateType(),
+    FieldKind.LOCAL_TIME: types.TimestampNTZType(),
+    FieldKind.INSTANT: types.TimestampType(),
+    FieldKind.BYTES: types.BinaryType(),
+    FieldKind.TEXT: types.StringType(),
+}
+_OF_LEAD = (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a read: `columns` are the source's, `fields` how each is read; `led` by those of a changelog.
+
+    `fingerprint` is that of the table, `key` its key's columns.
+    """
+
+    columns: tuple[Column, ...]
+    fields: tuple[Field, ...]
+    led: bool
+    fingerprint: str
+    key: tuple[str, ...]
+
+    @property
+    def spark(self) -> types.StructType:
+        """As Spark has them."""
+        lead = [types.StructField(name, _PLAIN[kind]) for name, kind in zip(LEAD, _OF_LEAD, strict=True)]
+        places = {name: {KEY_PLACE: place} for place, name in enumerate(self.key, 1)}
+        own = [types.StructField(one.name, spark_type(one.type), True, places.get(one.name)) for one in self.fields]
+        return types.StructType([*(lead if self.led else ()), *own])
+
+    @property
+    def arrow(self) -> pyarrow.Schema:
+        """As Arrow carries them to Spark, which takes no other."""
+        return to_arrow_schema(self.spark, timezone="UTC")
+
+
+def spark_type(field: FieldType) -> types.DataType:
+    """What Spark calls a type.
+
+    >>> spark_type(FieldType(FieldKind.DECIMAL, 12, 2)).simpleString()
+    'decimal(12,2)'
+    """
+    if field.kind is FieldKind.DECIMAL:
+        return types.DecimalType(field.precision, field.scale)
+    return _PLAIN[field.kind]
+
+
+def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
+    """The columns that are asked for, none for all; Refused where one is not there."""
+    identity = log.identify()
+    there = {column.name: column for column in identity.columns}
+    absent = [name for name in (*columns, *as_text) if name not in there]
+    if absent:
+        raise Refused(f"the table has no column {absent[0]!r}", f"it has {', '.join(there)}", where="source")
+    chosen = tuple(there[name] for name in columns) if columns else identity.columns
+    taken = [column.name for column in chosen if led and column.name.lower() in LEAD]
+    if taken:
+        what = f"the table's column {taken[0]!r} is named as one of the changelog's"
+        raise Refused(what, "leave it out by the option columns", where="source")
+    fields = tuple(Field(one.name, TEXT if one.name in as_text else log.field_type(one)) for one in chosen)
+    return Layout(chosen, fields, led, identity.text, identity.key)

@@ -1,0 +1,95 @@
+"""From Arrow batches of a changelog (or of plain rows) to the CSV lines that are staged: a batch at a time.
+
+CSV, because Arrow writes it without a Python step per value; and it is exact: what is NULL is written as nothing, an
+empty text as two quotes, which COPY reads back as they were (PostgreSQL, COPY, "CSV Format": a NULL is distinguished by
+not being quoted). Next door: `types.py` says which types there are, `task.py` stages the lines.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
+
+from core.dataframe import changelog
+from core.domain.text import safe
+from core.errors import Refused
+
+_LINES = pc_csv.WriteOptions(include_header=False, quoting_style="needed")
+_UTC = pa.timestamp("us", "UTC")
+
+
+class Lines(io.RawIOBase, BinaryIO):
+    """Batches as a file of CSV lines that is read once; `rows` were read so far.
+
+    What the batches themselves raise is in `broken`: a driver that reads a file swallows it.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], token: int, columns: Sequence[str]) -> None:
+        super().__init__()
+        self._lines = _encoded(batches, token, columns)
+        self.rows = 0
+        self.broken: BaseException | None = None
+
+    def readable(self) -> bool:
+        """As a file that is read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The lines of the next batch, whatever `size` is; empty at the end."""
+        try:
+            rows, lines = next(self._lines, (0, b""))
+        except BaseException as error:
+            self.broken = error
+            raise
+        self.rows += rows
+        return lines
+
+
+def _encoded(batches: Iterable[pa.RecordBatch], token: int, columns: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+    for batch in batches:
+        if batch.num_rows:
+            yield batch.num_rows, encoded(batch, token, columns)
+
+
+def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
+    """The CSV lines of one batch: token, point, sequence, kind, then the columns of these names.
+
+    Rows that are no changelog are upserts of one place. Raises Refused for a kind of change that there is not.
+    """
+    size = batch.num_rows
+    if changelog.is_changelog(batch.schema.names):
+        order = [batch.column(changelog.POINT), batch.column(changelog.SEQUENCE)]
+        kinds = _kinds(batch.column(changelog.CHANGE))
+    else:
+        order = [pa.repeat(pa.scalar(0, pa.int64()), size)] * 2
+        kinds = pa.repeat(changelog.AFTER, size)
+    written = [pa.repeat(pa.scalar(token, pa.int64()), size), *order, kinds]
+    written += [_written(batch.column(name)) for name in columns]
+    table = pa.Table.from_arrays(written, names=[str(n) for n in range(len(written))])
+    out = io.BytesIO()
+    pc_csv.write_csv(table, out, _LINES)
+    return out.getvalue()
+
+
+def _kinds(change: pa.Array) -> pa.Array:
+    """A copied row is an insert to a sink."""
+    known = pc.fill_null(pc.is_in(change, value_set=pa.array(changelog.KINDS, change.type)), False)
+    if not pc.all(known).as_py():
+        odd = pc.filter(change, pc.invert(known))[0].as_py()
+        what = f"{changelog.CHANGE} is {'NULL' if odd is None else repr(safe(odd, 20))} in a row"
+        raise Refused(what, f"it is one of {', '.join(changelog.KINDS)}", where="sink")
+    return pc.if_else(pc.equal(change, changelog.COPIED), changelog.INSERT, change)
+
+
+def _written(values: pa.Array) -> pa.Array:
+    """The values as a CSV column says them so that the server reads them back as they are."""
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        return values.cast(_UTC)  # written with Z behind it; another zone's offset would need a zone database here
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return pa.array([None if one is None else "\\x" + one.hex() for one in values.to_pylist()], pa.string())
+    return values

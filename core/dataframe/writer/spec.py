@@ -1,0 +1,188 @@
+"""What a query's writer is told: options and a DataFrame's columns, as values that travel to the workers.
+
+A password stays a reference on the way; whoever opens a session resolves it on its own host. Options have the names and
+the meaning of `[jobs.X.sink_options]`, and are read by the same keys.
+Next door: `source.py` gets the options from Spark, `core.dataframe.apply` from a program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from core.config import values
+from core.config.check import Reading, read_section
+from core.config.keys import REQUIRED, Key, Section, section
+from core.config.keys_sink import SINK_OPTIONS
+from core.config.load import load_usable
+from core.config.model import Layer, Origin, SinkEntry
+from core.config.secrets import login
+from core.dataframe import changelog
+from core.dataframe.writer.types import column_type
+from core.domain.endpoint import Endpoint
+from core.domain.slot import Column
+from core.domain.spec import SinkOptions
+from core.domain.text import safe
+from core.errors import ConfigError, Refused
+from core.ports.kinds import StoreSession
+from core.ports.stream import QueryTarget
+from core.sinks import registry as sinks
+
+_PLACE = "slotkeeper_postgres"
+OF_SPARK = frozenset({"checkpointlocation", "path", "queryname"})
+"""Options that Spark reads itself and hands on."""
+_TAKEN = (
+    "write_mode",
+    "conflict_strategy",
+    "copy_write_batch_size",
+    "ignore_update_before",
+    "ignore_delete",
+    "ignore_null_when_update",
+)
+"""Those of a job's sink that say what becomes of a row; the others are about steps, sessions and quarantine."""
+OPTIONS: Section = section(
+    Key("config", "configuration file; else $SLOTKEEPER_CONFIG, else the default", values.text(4096)),
+    Key("sink", "name of a [sinks.X] of it", values.text(values.NAME_MAX), REQUIRED),
+    Key("table", "the target, schema.table", values.target, REQUIRED),
+    Key("key", "the key's columns, separated by commas; else those that the reader says", values.text(4096)),
+    Key("create_target", "make the target where it is missing", values.boolean, False),
+    Key("successor_of", "id of the query that wrote the target before, and is ended for good", values.text(64)),
+    *(SINK_OPTIONS[name] for name in _TAKEN),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A DataFrame's column: its name, Spark's `simpleString()` of its type, and its metadata."""
+
+    name: str
+    type: str
+    metadata: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSpec:
+    """Where a query writes, and what: picklable, without a secret."""
+
+    endpoint: Endpoint
+    kind: str
+    progress_schema: str
+    target: QueryTarget
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of what is written, as in the DataFrame."""
+        return tuple(column.name for column in self.target.columns)
+
+    def open(self, part: str) -> StoreSession:
+        """A session at the sink, its password resolved here; `part` says whose it is."""
+        name = f"slotkeeper-query/{self.target.name[:36]}/{part}"[:63]
+        return sinks.open(self.kind).connect(login(self.endpoint, name), self.progress_schema)
+
+
+def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
+    """The spec; ConfigError for a wrong option, Refused for columns that cannot be written."""
+    given = _read({name: value for name, value in options.items() if name.lower() not in OF_SPARK})
+    sink = _sink(given["config"], str(given["sink"]))
+    names = [one.name for one in columns]
+    _check_names(names)
+    key = _key(given["key"], columns)
+    own = [one for one in columns if one.name in changelog.own(names)]
+    target = QueryTarget(
+        str(given["table"]),
+        tuple(Column(one.name, column_type(one.name, one.type)) for one in own),
+        key,
+        changelog.is_changelog(names),
+        bool(given["create_target"]),
+        str(given["successor_of"] or ""),
+        _sink_options(given, options),
+    )
+    return WriterSpec(sink.endpoint, sink.kind, sink.progress_schema, target)
+
+
+def _read(options: Mapping[str, str]) -> dict[str, Any]:
+    tree: dict[str, object] = dict(options)
+    reading = Reading(Path("options"), tree, {})
+    for name in options:
+        reading.overrides[(_PLACE, name)] = Origin(Layer.OPTION, safe(name, 60))
+    reading.overrides[(_PLACE,)] = Origin(Layer.OPTION, "(missing)")
+    return read_section(reading, (_PLACE,), tree, OPTIONS)
+
+
+def _sink(config: str | None, name: str) -> SinkEntry:
+    loaded = load_usable(Path(config) if config else None, os.environ)
+    if name not in loaded.sinks:
+        known = ", ".join(sorted(loaded.sinks)) or "none"
+        raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known there: {known}")
+    sink = loaded.sinks[name]
+    if not sinks.open(sink.kind).is_store:
+        what = f"sinks.{sink.name} is of kind {sink.kind}, which keeps no fence in the transaction of its rows"
+        raise Refused(what, "write into a sink of kind postgres, or mirror with a job", where="sink")
+    return sink
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if changelog.is_changelog(names) and (missing := changelog.missing(names)):
+        what = f"the rows are changes, and have no {' and no '.join(missing)}"
+        hint = "keep these columns in every select; without them which change is the last cannot be told"
+        raise Refused(what, hint, where="sink")
+    known = {name for name, _ in changelog.COLUMNS}
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        what = f"the rows have several columns {safe(twice[0], 60)}"
+        raise Refused(what, "rename all but one (withColumnRenamed), or drop them", where="sink")
+    odd = [name for name in names if name.startswith(changelog.PREFIX) and name not in known]
+    if odd:
+        what = f"column {safe(odd[0], 60)} has a name that only columns of a changelog have"
+        raise Refused(what, "rename it (withColumnRenamed)", where="sink")
+    if not changelog.own(names):
+        raise Refused("the rows have no column of their own", "select the columns to be written", where="sink")
+
+
+def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:
+    named = [changelog.Named(one.name, one.metadata) for one in columns]
+    key = tuple(part.strip() for part in spelled.split(",")) if spelled else changelog.key_of(named)
+    if not key:
+        raise ConfigError("option key: is missing, and no column says that it is of a key", "name its columns")
+    there = changelog.own(one.name for one in columns)
+    absent = [name for name in key if name not in there]
+    if absent or len(set(key)) < len(key):
+        what = f"there is no column {safe(absent[0], 60)}" if absent else "names a column twice"
+        raise ConfigError(f"option key: {what}", f"the columns are {', '.join(safe(one, 60) for one in there)}")
+    return key
+
+
+def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkOptions:
+    """The options of a sink, refused where two of them contradict each other."""
+    named = {one.name for one in fields(SinkOptions)} & set(_TAKEN)
+    made = SinkOptions(**{name: given[name] for name in named})
+    sets = {re.sub(r"\W", "", name).lower() for name in options}
+    for wrong, what in (
+        (
+            "copy_write_batch_size" in sets and made.write_mode not in ("auto", "update_auto"),
+            f"copy_write_batch_size has no effect with write_mode = {made.write_mode}",
+        ),
+        (
+            made.ignore_null_when_update and made.conflict_strategy != "update",
+            "ignore_null_when_update needs conflict_strategy = update",
+        ),
+        (
+            made.updates_only and made.conflict_strategy == "ignore",
+            f"write_mode = {made.write_mode} and conflict_strategy = ignore write nothing",
+        ),
+        (
+            made.updates_only and not made.ignore_update_before,
+            f"write_mode = {made.write_mode} and ignore_update_before = false delete each changed row and write none",
+        ),
+        (
+            made.updates_only and bool(given["create_target"]),
+            f"write_mode = {made.write_mode} updates rows that the target has, a new one has none",
+        ),
+    ):
+        if wrong:
+            raise ConfigError(f"options: {what}", "keep one of the two")
+    return made

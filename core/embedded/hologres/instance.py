@@ -1,0 +1,204 @@
+"""A stand-in for a Hologres in one database of an embedded server, behind a proxy: install, make tables, disturb.
+
+No Hologres: `SELECT hg_standin.label()` says so. The SQL is in `standin/`, numbered in the order of installing. Next
+door: `proxy.py` is where clients connect, `core.embedded.warehouse` is the stand-in for a DWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.domain.endpoint import Endpoint
+from core.drivers import pg
+from core.embedded.hologres.faults import Faults
+from core.embedded.hologres.proxy import HOST, Proxy
+from core.embedded.postgres import Server, write_password
+from core.errors import ConfigError
+
+USER = "etl"
+_FOLDER = Path(__file__).with_name("standin")
+DEFAULT_TTL = 2_592_000
+
+
+class Hologres:
+    """A running stand-in; `close` ends its proxy, the server stays."""
+
+    def __init__(self, server: Server, database: str) -> None:
+        self.server = server
+        self.database = database
+        self.faults = Faults()
+        self.proxy = Proxy(lambda: (server.host, server.port), self.faults)
+
+    @classmethod
+    def install(cls, server: Server, shards: int = 4, database: str = "hologres") -> Hologres:
+        """Make `database` if it is not there and install the stand-in with so many shards (1 to 64) into it."""
+        if not 1 <= shards <= 64:
+            raise ConfigError(f"a table group has 1 to 64 shards here, not {shards}")
+        with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (USER,))
+            if not cursor.rowcount:
+                password = write_password(server.folder / f"{USER}.password")
+                cursor.execute(f"CREATE ROLE {USER} LOGIN PASSWORD %s", (password,))
+            cursor.execute("SELECT FROM pg_database WHERE datname = %s", (database,))
+            if not cursor.rowcount:
+                cursor.execute(pg.sql.SQL("CREATE DATABASE {}").format(pg.sql.Identifier(database)))
+        made = cls(server, database)
+        with made.control() as cursor:
+            for file in sorted(_FOLDER.glob("*.sql")):
+                cursor.execute(file.read_text(encoding="utf-8"))
+            for number in range(shards):
+                cursor.execute(f"CREATE SEQUENCE hg_standin.lsn_{number} START {100 + 7 * number}")
+                cursor.execute("INSERT INTO hg_standin.node VALUES (%s, %s)", (number, f"shard_{number}"))
+        return made
+
+    # -- where clients connect ----------------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> str:
+        """Where the stand-in is, in words."""
+        return f"database {self.database} of server {self.server.name} (behind port {self.proxy.port})"
+
+    def endpoint(self, user: str = USER) -> Endpoint:
+        """Where a client connects: the proxy."""
+        if user == self.server.superuser:
+            direct = self.server.endpoint(self.database)
+        else:
+            direct = self.server.endpoint(self.database, user, self.server.folder / f"{user}.password")
+        return replace(direct, host=HOST, port=self.proxy.port)
+
+    def connect(self, autocommit: bool = True) -> pg.Connection:
+        """A superuser session past the proxy, for writers and for looking behind the surface."""
+        return self.server.connect(self.database, autocommit)
+
+    def nodes(self) -> list[tuple[str, int]]:
+        """(name, id) of every shard."""
+        return [(str(name), int(number)) for name, number in self.rows("SELECT node_name, ord FROM hg_standin.node")]
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def create_table(
+        self,
+        sql_name: str,
+        ddl_columns: str,
+        primary_key: Sequence[str],
+        distribute_by: Sequence[str] | None = None,
+        ttl_s: int = DEFAULT_TTL,
+        binlog: bool = True,
+        orientation: str = "row",
+    ) -> None:
+        """Create a table (and its schema) that `etl` may read, and record its changes.
+
+        `sql_name` is `schema.table`, `ddl_columns` what stands between the brackets of CREATE TABLE, without the key.
+        """
+        schema, _, name = sql_name.partition(".")
+        key = pg.sql.SQL(", ").join(map(pg.sql.Identifier, primary_key))
+        table, user = pg.sql.Identifier(schema, name), pg.sql.Identifier(USER)
+        with self.control() as cursor:
+            cursor.execute(pg.sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(pg.sql.Identifier(schema)))
+            cursor.execute(pg.sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(pg.sql.Identifier(schema), user))
+            cursor.execute(
+                pg.sql.SQL("CREATE TABLE {} ({}, PRIMARY KEY ({}))").format(table, pg.sql.SQL(ddl_columns), key)
+            )
+            cursor.execute(pg.sql.SQL("GRANT SELECT ON {} TO {}").format(table, user))
+            cursor.execute(
+                "INSERT INTO hg_standin.tab (rel, nsp, name, shards, distribute_by, key, log)"
+                " SELECT %s::regclass, %s, %s, count(*), %s, %s, %s FROM hg_standin.node",
+                (sql_name, schema, name, list(distribute_by or primary_key), list(primary_key), sql_name),
+            )
+            cursor.execute(
+                "INSERT INTO hg_standin.property VALUES (%s::regclass, 'orientation', %s)", (sql_name, orientation)
+            )
+            if binlog:
+                cursor.execute("SELECT hg_standin.enable(%s::regclass, %s)", (sql_name, ttl_s))
+
+    def set_property(self, sql_name: str, key: str, value: str) -> None:
+        """What `call set_table_property` does."""
+        with self.control() as cursor:
+            cursor.execute("CALL set_table_property(%s, %s, %s)", (sql_name, key, value))
+
+    def add_column(self, sql_name: str, column: str) -> None:
+        """ALTER TABLE ... ADD COLUMN, which leaves no record and raises schema_version."""
+        with self.control() as cursor:
+            cursor.execute(f"ALTER TABLE {sql_name} ADD COLUMN {column}")
+            cursor.execute(f'ALTER TABLE hg_log."{sql_name}" ADD COLUMN {column}')
+            cursor.execute(
+                "UPDATE hg_standin.tab SET schema_version = schema_version + 1 WHERE rel = %s::regclass", (sql_name,)
+            )
+            cursor.execute("SELECT hg_standin.build(%s::regclass)", (sql_name,))
+
+    # -- what goes wrong ----------------------------------------------------------------------------------------------
+
+    def updates_as(self, way: str) -> None:
+        """How updates show from now on: "3+7" (SQL) or "2+5" (Holo Client, Flink)."""
+        with self.control() as cursor:
+            cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'updates'", (way,))
+            cursor.execute("SELECT hg_standin.build(rel) FROM hg_standin.tab")
+
+    def heartbeat(self, sql_name: str, shard: int) -> None:
+        """A record of type 27, with no row."""
+        names = "hg_shard_id, hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us"
+        with self.control() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(7306, 1)")
+            cursor.execute(
+                f'INSERT INTO hg_log."{sql_name}" ({names})'
+                f" SELECT {shard}, hg_standin.next_lsn({shard}), 27, hg_standin.now_us()"
+            )
+
+    def purge(self) -> int:
+        """What a Hologres does late: records that are past their TTL go. Returns how many."""
+        return int(self.rows("SELECT hg_standin.purge()")[0][0])
+
+    def cut(self, sql_name: str, shard: int, lsn: int) -> None:
+        """Take a shard's records up to an LSN away, however young they are."""
+        with self.control() as cursor:
+            cursor.execute(
+                f'DELETE FROM hg_log."{sql_name}" WHERE hg_shard_id = %s AND hg_binlog_lsn <= %s', (shard, lsn)
+            )
+
+    def rebuild(self, sql_name: str, new_id: bool = True) -> None:
+        """The table is made again with its rows: an empty binlog whose LSNs begin anew, under a new table_id."""
+        with self.control() as cursor:
+            cursor.execute("SELECT hg_standin.rebuild(%s::regclass, %s)", (sql_name, new_id))
+
+    def reshard(self, sql_name: str, shards: int) -> None:
+        """Give a table another number of shards, as moving it to another table group does; its binlog begins anew."""
+        with self.control() as cursor:
+            for number in range(shards):
+                cursor.execute(f"CREATE SEQUENCE IF NOT EXISTS hg_standin.lsn_{number}")
+                cursor.execute(
+                    "INSERT INTO hg_standin.node VALUES (%s, %s) ON CONFLICT DO NOTHING", (number, f"shard_{number}")
+                )
+            cursor.execute("UPDATE hg_standin.tab SET shards = %s WHERE rel = %s::regclass", (shards, sql_name))
+            cursor.execute(f'DELETE FROM hg_log."{sql_name}"')
+            cursor.execute("SELECT hg_standin.build(%s::regclass)", (sql_name,))
+
+    # -- behind the surface -------------------------------------------------------------------------------------------
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement, as the superuser."""
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute(statement, tuple(parameters) or None)
+            return cursor.fetchall()
+
+    def log(self, sql_name: str) -> list[tuple[int, int, int]]:
+        """(shard, LSN, type) of all records of a table, by shard and LSN."""
+        found = self.rows(
+            f'SELECT hg_shard_id, hg_binlog_lsn, hg_binlog_event_type FROM hg_log."{sql_name}" ORDER BY 1, 2'
+        )
+        return [(int(shard), int(lsn), int(kind)) for shard, lsn, kind in found]
+
+    @contextmanager
+    def control(self) -> Iterator[pg.Cursor]:
+        """One superuser transaction; only one at a time changes the stand-in."""
+        with closing(self.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
+            yield cursor
+
+    def close(self) -> None:
+        """End the proxy; safe to call twice."""
+        self.faults.release()
+        self.proxy.close()

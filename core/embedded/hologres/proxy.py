@@ -1,0 +1,189 @@
+"""The proxy of the stand-in: sends what a client asks to the real server, routed as Hologres routes it.
+
+It speaks no more of the protocol than where a message begins and ends (PostgreSQL, "Message Formats"): logins, answers
+and errors are the real server's. Loopback only. Next door: `rewrite.py` routes, `faults.py` says what goes wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from core.embedded.hologres.faults import Fault, Faults
+from core.embedded.hologres.rewrite import routed
+
+HOST = "127.0.0.1"
+_STARTUP = 196_608
+_PAGE = re.compile(r"\bhg_binlog_event_type\b.*\bLIMIT\b", re.DOTALL)
+_SHARD = re.compile(r"\bhg_shard_id = (\d+)|hg_get_binlog_cursor\w*\([^)]*, (\d+)\)")
+_BLOCK = 1 << 16
+
+
+class Proxy:
+    """A listening proxy; `port` is where, `close` ends it with all its lines."""
+
+    def __init__(self, target: Callable[[], tuple[str, int]], faults: Faults) -> None:
+        self._target = target
+        self._faults = faults
+        self._listening = socket.create_server((HOST, 0))
+        self.port = int(self._listening.getsockname()[1])
+        self._lines: set[_Line] = set()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True, name="hologres-proxy").start()
+
+    def close(self) -> None:
+        """End it; safe to call twice."""
+        self._faults.ended.set()
+        # a close alone does not wake a thread that accepts
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        with self._lock:
+            lines = list(self._lines)
+        for line in lines:
+            line.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self._target(), 10)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            line = _Line(client, server, self._faults)
+            with self._lock:
+                self._lines.add(line)
+            for work in (line.forth, line.back):
+                threading.Thread(target=self._run, args=(line, work), daemon=True).start()
+
+    def _run(self, line: _Line, work: Callable[[], None]) -> None:
+        try:
+            with suppress(OSError, EOFError):
+                work()
+        finally:
+            line.cut()
+            with self._lock:
+                self._lines.discard(line)
+
+
+class _Line:
+    """One client's line to the server."""
+
+    def __init__(self, client: socket.socket, server: socket.socket, faults: Faults) -> None:
+        for one in (client, server):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._client = client
+        self._server = server
+        self._faults = faults
+        self._watched = False
+        """Whether the answer under way is a page that something may happen to: then it is looked through."""
+
+    def cut(self) -> None:
+        """End both ends."""
+        for one in (self._client, self._server):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def forth(self) -> None:
+        """What the client sends: a login without a letter before it, then messages."""
+        code = 0
+        while code != _STARTUP:
+            head = _exactly(self._client, 8)
+            size, code = struct.unpack("!ii", head)
+            self._server.sendall(head + _exactly(self._client, size - 8))
+        while True:
+            head = _exactly(self._client, 5)
+            letter, body = head[:1], _exactly(self._client, struct.unpack("!i", head[1:])[0] - 4)
+            if letter == b"Q":
+                body = self._routed(body[:-1]) + b"\0"
+            elif letter == b"P":
+                name, statement, rest = body.split(b"\0", 2)
+                body = b"\0".join((name, self._routed(statement), rest))
+            self._server.sendall(letter + struct.pack("!i", len(body) + 4) + body)
+
+    def _routed(self, statement: bytes) -> bytes:
+        if b"hg_" not in statement:
+            return statement
+        text = statement.decode()
+        found = _SHARD.search(text)
+        if found:
+            self._faults.wait(int(found[1] or found[2]))
+        page = bool(_PAGE.search(text))
+        self._faults.pages += page
+        # nothing is under way when a client asks: its answer begins with a message
+        self._watched = page and self._faults.armed()
+        return routed(text).encode()
+
+    def back(self) -> None:
+        """What the server answers: as it is, but for a page that something happens to."""
+        while True:
+            some = self._server.recv(_BLOCK)
+            if not some:
+                return
+            if self._watched:
+                self._page(some)
+                self._watched = False
+            else:
+                self._client.sendall(some)
+
+    def _page(self, begun: bytes) -> None:
+        """One whole answer, up to the message that says the server is ready."""
+        rows: list[bytes] = []
+        before, behind = b"", b""
+        source = _PageSoFar(begun, self._server)
+        while True:
+            head = source.exactly(5)
+            message = head + source.exactly(struct.unpack("!i", head[1:])[0] - 4)
+            if message[:1] == b"D":
+                rows.append(message)
+            elif rows:
+                behind += message
+            else:
+                before += message
+            if message[:1] == b"Z":
+                break
+        fault = self._faults.take() if rows else None
+        page = b"".join(rows)
+        if fault is Fault.DROP:
+            self._client.sendall(before + page[: max(1, len(page) // 2)])
+            raise EOFError
+        times = {Fault.TWICE: 2, Fault.EMPTY: 0}.get(fault, 1) if fault else 1
+        self._client.sendall(before + page * times + behind)
+
+
+class _PageSoFar:
+    """Bytes of which some have come."""
+
+    def __init__(self, begun: bytes, rest: socket.socket) -> None:
+        self._begun = begun
+        self._rest = rest
+
+    def exactly(self, size: int) -> bytes:
+        """The next so many."""
+        while len(self._begun) < size:
+            some = self._rest.recv(_BLOCK)
+            if not some:
+                raise EOFError
+            self._begun += some
+        found, self._begun = self._begun[:size], self._begun[size:]
+        return found
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        some = line.recv(size - len(found))
+        if not some:
+            raise EOFError
+        found += some
+    return found

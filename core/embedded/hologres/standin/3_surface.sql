@@ -1,0 +1,123 @@
+-- STAND-IN for a Hologres. Here: what a client may ask, under the names of "Subscribe to Hologres binlogs" and of the
+-- published client. Next door: 1_store.sql, 2_binlog.sql.
+
+CREATE FUNCTION pg_catalog.hg_version() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER AS $$
+SELECT value FROM hg_standin.setting WHERE name = 'version' $$;
+
+CREATE VIEW hologres.hg_table_properties AS
+SELECT t.nsp AS table_namespace, t.name AS table_name, p.key AS property_key, p.value AS property_value
+FROM hg_standin.tab t CROSS JOIN LATERAL (
+    SELECT key, value FROM hg_standin.property x WHERE x.rel = t.rel
+    UNION ALL VALUES ('table_id', t.table_id::text), ('schema_version', t.schema_version::text),
+        ('table_group', 'tg_' || t.shards), ('distribution_key', array_to_string(t.distribute_by, ','))) p;
+
+CREATE VIEW hologres.hg_table_group_properties AS
+SELECT DISTINCT 'tg_' || shards AS tablegroup_name, 'shard_count' AS property_key, shards::text AS property_value
+FROM hg_standin.tab;
+
+CREATE TABLE hologres.hg_replication_slot_properties (slot_name text, property_key text, property_value text);
+CREATE TABLE hologres.hg_replication_progress (slot_name text, parallel_index int, lsn bigint);
+
+-- The records of a table for who may read it; errors as Hologres words them.
+CREATE FUNCTION hg_standin.log_of(tbl text, shard int) RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+DECLARE
+    t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = tbl::regclass);
+BEGIN
+    IF NOT has_table_privilege(session_user, tbl::regclass, 'SELECT') THEN
+        RAISE EXCEPTION 'permission denied for table %', tbl USING ERRCODE = '42501';
+    END IF;
+    IF t.log IS NULL OR to_regclass(format('hg_log.%I', t.log)) IS NULL THEN
+        RAISE EXCEPTION 'hg_binlog is not enabled for table %', tbl USING ERRCODE = '42703';
+    END IF;
+    IF shard NOT BETWEEN 0 AND t.shards - 1 THEN
+        RAISE EXCEPTION 'Shard ID does not exist: %', shard USING ERRCODE = 'XX000';
+    END IF;
+    RETURN format('hg_log.%I', t.log);
+END $$;
+
+CREATE FUNCTION pg_catalog.hg_get_binlog_cursor(tbl text, which text, shard int,
+    OUT hg_shard_id int, OUT hg_binlog_lsn bigint, OUT hg_binlog_timestamp_us bigint)
+RETURNS SETOF record LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    log text := hg_standin.log_of(tbl, shard);
+BEGIN
+    IF which NOT IN ('OLDEST', 'LATEST') THEN
+        RAISE EXCEPTION 'invalid cursor type %', which USING ERRCODE = '22023';
+    END IF;
+    hg_shard_id := shard;
+    EXECUTE format('SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM %s WHERE hg_shard_id = %s ORDER BY hg_binlog_lsn %s LIMIT 1',
+        log, shard, CASE which WHEN 'LATEST' THEN 'DESC' ELSE 'ASC' END) INTO hg_binlog_lsn, hg_binlog_timestamp_us;
+    IF hg_binlog_lsn IS NULL THEN
+        hg_binlog_lsn := 0;
+        hg_binlog_timestamp_us := hg_standin.now_us();
+    END IF;
+    RETURN NEXT;
+END $$;
+
+-- Past the end: the LSN of the next write, and now.
+CREATE FUNCTION hg_standin.first_of(log text, shard int, condition text,
+    OUT hg_shard_id int, OUT hg_binlog_lsn bigint, OUT hg_binlog_timestamp_us bigint) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    hg_shard_id := shard;
+    EXECUTE format('SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM %s WHERE hg_shard_id = %s AND %s ORDER BY hg_binlog_lsn LIMIT 1',
+        log, shard, condition) INTO hg_binlog_lsn, hg_binlog_timestamp_us;
+    IF hg_binlog_lsn IS NULL THEN
+        hg_binlog_lsn := coalesce(pg_sequence_last_value(format('hg_standin.lsn_%s', shard)::regclass), 0) + 1;
+        hg_binlog_timestamp_us := hg_standin.now_us();
+    END IF;
+END $$;
+
+CREATE FUNCTION pg_catalog.hg_get_binlog_cursor_by_lsn(tbl text, lsn bigint, shard int,
+    OUT hg_shard_id int, OUT hg_binlog_lsn bigint, OUT hg_binlog_timestamp_us bigint)
+RETURNS SETOF record LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+SELECT * FROM hg_standin.first_of(hg_standin.log_of($1, $3), $3, 'hg_binlog_lsn >= ' || $2) $$;
+
+CREATE FUNCTION pg_catalog.hg_get_binlog_cursor_by_timestamp(tbl text, at timestamptz, shard int,
+    OUT hg_shard_id int, OUT hg_binlog_lsn bigint, OUT hg_binlog_timestamp_us bigint)
+RETURNS SETOF record LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+BEGIN
+    IF at > clock_timestamp() THEN
+        RAISE EXCEPTION 'Get binlog cursor in future time' USING ERRCODE = '22023';
+    END IF;
+    RETURN QUERY SELECT * FROM hg_standin.first_of(hg_standin.log_of(tbl, shard), shard,
+        'hg_binlog_timestamp_us >= ' || (extract(epoch FROM at) * 1000000)::bigint);
+END $$;
+
+-- binlog.level none drops the binlog; replica begins a new one.
+CREATE PROCEDURE pg_catalog.set_table_property(tbl text, key text, value text) LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = tbl::regclass);
+BEGIN
+    IF key = 'binlog.level' AND to_regclass(format('hg_log.%I', t.log)) IS NOT NULL AND value = 'none' THEN
+        EXECUTE format('DROP TRIGGER hg_binlog ON %1$I.%2$I; DROP TRIGGER hg_truncate ON %1$I.%2$I', t.nsp, t.name);
+        EXECUTE format('DROP TABLE hg_log.%I', t.log);
+    ELSIF key = 'binlog.level' AND value = 'replica' AND to_regclass(format('hg_log.%I', t.log)) IS NULL THEN
+        PERFORM hg_standin.enable(t.rel, 2592000);
+    END IF;
+    INSERT INTO hg_standin.property VALUES (t.rel, key, value)
+        ON CONFLICT ON CONSTRAINT property_pkey DO UPDATE SET value = excluded.value;
+END $$;
+
+CREATE PROCEDURE pg_catalog.hg_create_logical_replication_slot(slot text, plugin text, publication text)
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    IF slot !~ '^[a-z0-9_]+$' THEN
+        RAISE EXCEPTION 'syntax error' USING ERRCODE = '42601';
+    END IF;
+    IF plugin <> 'hgoutput' THEN
+        RAISE EXCEPTION 'could not access file "%"', plugin USING ERRCODE = '58P01';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = publication) THEN
+        RAISE EXCEPTION 'publication "%" does not exist', publication USING ERRCODE = '42704';
+    END IF;
+    INSERT INTO hologres.hg_replication_slot_properties VALUES (slot, 'publication', publication);
+END $$;
+
+CREATE PROCEDURE pg_catalog.hg_drop_logical_replication_slot(slot text) LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    DELETE FROM hologres.hg_replication_slot_properties WHERE slot_name = slot;
+    DELETE FROM hologres.hg_replication_progress WHERE slot_name = slot;
+END $$;
+
+GRANT USAGE ON SCHEMA hologres, hg_log, hg_base, hg_standin TO PUBLIC;
+GRANT SELECT ON ALL TABLES IN SCHEMA hologres TO PUBLIC;

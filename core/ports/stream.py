@@ -1,0 +1,75 @@
+"""What the batches of a Spark query ask of a sink: rows staged by many tasks, made the target's in one transaction.
+
+A query is known by its id, which its checkpoint keeps; its batches have numbers that grow. The sink remembers, in the
+transaction that writes the rows, which query writes a target and which batch was its last: that is the fence.
+All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sinks.postgres.stream`
+implements it, `core.dataframe.writer` asks; `sink.py` has what jobs ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
+
+from core.domain.slot import Column
+from core.domain.spec import SinkOptions
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTarget:
+    """A target and what is staged for it: `columns` in the order of the staged values, `key` their names in the key.
+
+    A column of type text goes into a column of any type that reads its text. `ordered` rows are a changelog; others are
+    upserts, of which a batch may have one for each key. `successor_of` is the id of a query that wrote the target
+    before and that this one replaces.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    ordered: bool = True
+    create_target: bool = False
+    successor_of: str = ""
+    options: SinkOptions = field(default_factory=SinkOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBatch:
+    """A batch by its query's id and its number."""
+
+    query: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one attempt of a task has staged: the token that no other attempt has, and its rows."""
+
+    token: int
+    rows: int
+
+
+class QuerySink(Protocol):
+    """One session at a sink for a query's batches; not shared between threads."""
+
+    def admit(self) -> str:
+        """Make what is missing, refuse by name what cannot be written; the place where tasks stage."""
+
+    def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
+        """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; the rows that the server took.
+
+        They are durable and seen by no reader of the target. Refused where another query writes the target.
+        """
+
+    def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
+        """Make what was staged the target's in one transaction; False where the batch is there already.
+
+        An error says nothing of whether it took effect: the same call again does.
+        """
+
+    def discard(self) -> None:
+        """Free what is staged where nobody can need it any more; undoes nothing, and fails in silence."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""

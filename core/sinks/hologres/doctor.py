@@ -1,0 +1,70 @@
+"""What `doctor` finds at a Hologres sink: login, clock, the targets, and the least rights. Changes nothing.
+
+Next door: `shape.py` has the rules for targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.finding import Finding, Level, clock_finding
+from core.domain.image import image_of
+from core.domain.spec import JobSpec
+from core.domain.text import safe
+from core.domain.tls import line_finding
+from core.drivers.session import Session
+from core.errors import SlotkeeperError, Unreachable
+from core.ports.kinds import SinkAsked
+from core.sinks.hologres import shape
+from core.sqltext import dotted, quoted
+
+RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+    """What is found, the server first."""
+    place = f"sink {asked.name}"
+    before = utc().timestamp()
+    version, user, clock = session.rows("server")[0]
+    after = utc().timestamp()
+    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {user}: {safe(str(version), 80)}")
+    yield line_finding(place, asked.endpoint, session.line())
+    yield clock_finding(place, float(clock), before, after)
+    text = "changes are written at least once, and an older one may be left by a writer that stood still (ADR 47)"
+    yield Finding(place, Level.WARN, f"{text}; run against no live Hologres yet")
+    for job in asked.jobs:
+        yield from _target_findings(f"{place} {job.channel.target}", job, session, asked)
+
+
+def _target_findings(place: str, job: JobSpec, session: Session, asked: SinkAsked) -> Iterator[Finding]:
+    identity, why = asked.identity_of(job)
+    try:
+        table = shape.read(session, job.channel.target)
+        granted = session.rows("rights", {"oid": table.oid})[0]
+    except Unreachable:
+        raise
+    except SlotkeeperError as error:
+        yield Finding(place, Level.FAIL, error.message)
+        return
+    lacking = [name for name, there in zip(RIGHTS, granted, strict=True) if not there]
+    if lacking:
+        yield Finding(place, Level.FAIL, f"lacks {', '.join(lacking)} on the table")
+    if identity is None:
+        yield Finding(place, Level.UNKNOWN, why or "the source's table cannot be told")
+        return
+    found = list(shape.objections(table, image_of(job.channel, identity), job.sink_options))
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    if not found:
+        how = "by unnest" if shape.written(table, image_of(job.channel, identity), job.sink_options).unnests else ""
+        yield Finding(place, Level.OK, f"has the source's key and takes its columns, {how or 'row by row (VALUES)'}")
+
+
+def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
+    """The least rights that these jobs need, as statements."""
+    names = dict.fromkeys(job.channel.target for job in jobs)
+    schemas = dict.fromkeys(name.partition(".")[0] for name in names)
+    return [
+        *(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(user)};" for schema in schemas),
+        *(f"GRANT {', '.join(RIGHTS)} ON {dotted(name)} TO {quoted(user)};" for name in names),
+    ]

@@ -1,0 +1,96 @@
+"""Hologres as a kind of sink: written over its PostgreSQL protocol, and no store, so it names one.
+
+What is promised is "at least once, repeats are counted" (ADR 47): nothing of it was run against a live Hologres. Next
+door: `sink.py` writes, `target.py` and `doctor.py` look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.image import image_of
+from core.domain.kept import Positions
+from core.domain.objection import refuse
+from core.domain.promise import SinkTraits
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.drivers.pg_table.reader import PgTables
+from core.drivers.session import Dialect, Session
+from core.errors import Defect
+from core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from core.sinks.hologres import doctor, shape
+from core.sinks.hologres.faults import classify
+from core.sinks.hologres.sink import LIMIT_MS, HologresSink
+from core.sinks.hologres.target import HologresTarget
+
+DIALECT = Dialect("sink", ("core.sinks.hologres", "shape.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS)
+
+
+class HologresConnection:
+    """One session; implements `core.ports.kinds.BatchSession`."""
+
+    def __init__(self, login: Login) -> None:
+        self._session = Session(login.endpoint, login.password, login.name, DIALECT)
+
+    def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> HologresSink:
+        """A worker's ranges and chunks; the target is read once more, because it may have changed."""
+        table, image = shape.read(self._session, job.channel.target), image_of(job.channel, identity)
+        options = job.sink_options
+        refuse(list(shape.objections(table, image, options)), "sink")
+        target = shape.written(table, image, options)
+        required = frozenset(one.name for one in table.columns if one.required)
+        whole = len(target.columns) + len(target.nulled) == len(table.columns)
+        return HologresSink(self._session, target, options, required, whole)
+
+    def target(self, job: JobSpec) -> HologresTarget:
+        """The target of a job's channel."""
+        return HologresTarget(job, self._session)
+
+    def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says."""
+        return doctor.findings(self._session, asked, utc)
+
+    def locks(self, prefix: str) -> None:
+        """Nobody waits for a lock there that a session could name."""
+        return
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread."""
+        self._session.sever()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self._session.close()
+
+
+class HologresKind:
+    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+
+    no_reset = ""
+    is_store = False
+    takes: tuple[Encoding, ...] = (Encoding.ROWS,)
+    traits = SinkTraits(one_transaction=False, repeats_change_nothing=False)
+    """A row that is written again is the same; but nothing keeps an older one from being written over a newer one."""
+
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
+        """It keeps no progress rows."""
+        raise Defect("a sink of kind hologres is no store")
+
+    def connect_beside(self, login: Login) -> HologresConnection:
+        """A session, opened at its first call."""
+        return HologresConnection(login)
+
+    def tables(self, login: Login, limit_ms: int) -> PgTables:
+        """A session that reads whole tables for a comparison."""
+        return PgTables(login, DIALECT, limit_ms)
+
+    def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
+        """The least rights that these jobs need."""
+        return doctor.grants(endpoint.user, jobs)
+
+
+HOLOGRES: SinkKind = HologresKind()

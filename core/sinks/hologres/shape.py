@@ -1,0 +1,177 @@
+"""The target as a Hologres tells it, and why it cannot be written. Pure but for its questions.
+
+Rules: a table of its own (no partitioned parent), the source's primary key, types that take each value as it is.
+Next door: `target.py` refuses by them, `doctor.py` shows them, `sink.py` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from core.domain.objection import Objection
+from core.domain.slot import Column, TableIdentity
+from core.domain.spec import SinkOptions
+from core.drivers.pg_table import types
+from core.drivers.session import Rows, Session
+from core.errors import Refused
+from core.sinks.hologres.statements import RowTarget, plain
+from core.sqltext import dotted, quoted
+
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "p": "the parent of physical partitions"}
+_NUMERIC = re.compile(r"numeric\((\d+),\d+\)")
+MOST_DIGITS = 38
+"""Hologres, "Data types": DECIMAL with its precision named, of 38 digits at most."""
+_FINE = re.compile(r"timestamp\(([0-3])\) with time zone")
+_NO_KEY = frozenset({"real", "double precision", "numeric", "json", "jsonb"})
+"""Hologres, "Primary key": of no such type, nor of an array."""
+MODES = ("auto", "upsert")
+
+
+@dataclass(frozen=True, slots=True)
+class HologresColumn:
+    """A column of the target; `filled`: the server has a value where none is given."""
+
+    name: str
+    type: str
+    required: bool
+    filled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HologresTable:
+    """A table: `kind` is pg_class's letter; `others` are unique keys beside the primary one."""
+
+    name: str
+    oid: int
+    kind: str
+    columns: tuple[HologresColumn, ...]
+    key: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    def column(self, name: str) -> HologresColumn | None:
+        """A column by its name."""
+        return next((one for one in self.columns if one.name == name), None)
+
+
+def read(session: Session, target: str) -> HologresTable:
+    """The target; Refused where it is not there."""
+    schema, _, name = target.partition(".")
+    found = session.rows("relation", {"schema": schema, "name": name})
+    if not found:
+        hint = (
+            f"CREATE TABLE {dotted(target)} (..., PRIMARY KEY (...)): its distribution and storage are yours to choose"
+        )
+        raise Refused(f"target {target} does not exist", hint, where="sink")
+    oid, kind = found[0]
+    place: dict[str, Any] = {"oid": oid}
+    columns = tuple(HologresColumn(*row) for row in session.rows("columns", place))
+    keys: Rows = session.rows("keys", place)
+    key = next((tuple(names) for _, primary, names in keys if primary), ())
+    others = tuple(str(index) for index, primary, _ in keys if not primary)
+    return HologresTable(target, int(oid), str(kind), columns, key, others)
+
+
+def objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:
+    """Why the target cannot take the source's image, or the job's options; each with what cures it."""
+    if table.kind in _KINDS:
+        what = f"target {table.name} is {_KINDS[table.kind]}"
+        yield Objection(what, "name a table that has its rows itself (of a partitioned one, a child)")
+        return
+    yield from _option_objections(options)
+    if set(table.key) != set(image.key):
+        there = ", ".join(table.key) or "nothing"
+        what = f"the primary key of {table.name} is ({there}), the source's ({', '.join(image.key)})"
+        yield Objection(what, "make it with the source's key: a Hologres adds no key to a table that is there")
+    for index in table.others:
+        what = f"target {table.name} has another unique key ({index}): changes of two keys would collide on it"
+        yield Objection(what, f"DROP INDEX {quoted(index)}")
+    for column in image.columns:
+        yield from _column_objections(table, column, image)
+    yield from _other_objections(table, image, options)
+
+
+def _option_objections(options: SinkOptions) -> Iterator[Objection]:
+    """What a Hologres is not asked for, by the names of the keys."""
+    if options.write_mode not in MODES:
+        what = (
+            f'write_mode = "{options.write_mode}" is not built for a Hologres, which is written by INSERT ON CONFLICT'
+        )
+        yield Objection(what, 'set write_mode = "auto"')
+    if options.ignore_null_when_update:
+        what = "ignore_null_when_update is not built for a Hologres: rows of one statement have the same columns"
+        yield Objection(what, "leave it out")
+
+
+def _column_objections(table: HologresTable, column: Column, image: TableIdentity) -> Iterator[Objection]:
+    there, wanted = table.column(column.name), image.plain(column.type)
+    alter = f"ALTER TABLE {dotted(table.name)}"
+    if there is None:
+        yield Objection(f"{table.name} has no column {column.name!r}", f"{alter} ADD COLUMN {quoted(column.name)}")
+        return
+    loss = lost(wanted, there.type)
+    if loss:
+        what = f"{table.name}.{column.name} is {there.type}, the source's is {column.type}: {loss}"
+        yield Objection(what, "keep it as text, or give the source's column a type that says so")
+    elif not fits(wanted, there.type, image.user_type(wanted) is not None):
+        what = f"{table.name}.{column.name} is {there.type}, the source's is {column.type}"
+        yield Objection(what, "make it with the source's type, a larger one, or text")
+    if column.name in image.key and (plain(there.type) in _NO_KEY or there.type.endswith("[]")):
+        yield Objection(f"key column {table.name}.{column.name} is {there.type}", "a Hologres has no key of that type")
+
+
+def lost(source: str, there: str) -> str:
+    """What a Hologres would not keep of a value though the types have one name; "" for nothing.
+
+    >>> lost("timestamp with time zone", "timestamp with time zone")
+    'a Hologres keeps milliseconds of it'
+    >>> lost("timestamp(3) with time zone", "timestamp with time zone"), lost("numeric", "numeric(38,10)")
+    ('', 'its digits have no limit')
+    """
+    if there == "text":
+        return ""
+    if types.at_postgres(source).endswith("with time zone") and source.startswith("timestamp"):
+        return "" if _FINE.fullmatch(source) else "a Hologres keeps milliseconds of it"
+    if plain(source) == "numeric":
+        sized = _NUMERIC.fullmatch(source)
+        if sized is None:
+            return "its digits have no limit"
+        return "" if int(sized[1]) <= MOST_DIGITS else f"a Hologres keeps {MOST_DIGITS} digits"
+    return ""
+
+
+def fits(source: str, there: str, made: bool = False) -> bool:
+    """Whether a column takes each value of a source's type, and reads the same; `made`: somebody made that type.
+
+    >>> fits("integer", "bigint"), fits("bigint", "integer"), fits("kinds.mood", "text", True)
+    (True, False, True)
+    >>> fits("timestamp(3) with time zone", "timestamp with time zone"), fits("kinds.mood", "kinds.mood", True)
+    (True, False)
+    """
+    if made:
+        return there == "text"
+    return types.fits(there, source)
+
+
+def _other_objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:
+    """Columns that only the target has."""
+    known = {one.name for one in image.columns}
+    alter = f"ALTER TABLE {dotted(table.name)} ALTER COLUMN"
+    for other in (one for one in table.columns if one.name not in known and one.required):
+        if options.conflict_strategy == "replace":
+            what = f'{table.name}.{other.name} cannot be made NULL, as conflict_strategy = "replace" does'
+            yield Objection(what, f"{alter} {quoted(other.name)} DROP NOT NULL")
+        elif not other.filled:
+            yield Objection(f"{table.name}.{other.name} demands a value, and is not mapped", "drop it, or map it")
+
+
+def written(table: HologresTable, image: TableIdentity, options: SinkOptions) -> RowTarget:
+    """How rows of the source's image go into the target."""
+    names = tuple(one.name for one in image.columns)
+    spelled = {one.name: one.type for one in table.columns}
+    others = tuple(one.name for one in table.columns if one.name not in names)
+    nulled = others if options.conflict_strategy == "replace" else ()
+    conflict = "ignore" if options.conflict_strategy == "ignore" else "update"
+    return RowTarget(table.name, names, tuple(spelled[name] for name in names), image.key, nulled, conflict)

@@ -1,0 +1,169 @@
+"""The statements that write a target: rows by `unnest` of an array for each column, deletes by key. Pure.
+
+Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: what a Hologres takes by its fixed plan.
+Each statement stands alone: a transaction over several is a beta that locks whole tables, also those that are read
+(Hologres, "SQL transactions"), and of a statement of many rows that fails some may be there ("Accelerate SQL execution
+with fixed plans": hg_experimental_enable_fixed_dispatcher_for_multi_values). Next door: `sink.py` runs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from core.drivers import pg
+from core.ports.sink import Fields
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+Composable = pg.sql.Composable
+MOST_ROWS = 512
+"""Rows of a statement at most, and the bytes of its values: holo-client's writeBatchSize and writeBatchByteSize."""
+MOST_BYTES = 2 * 1024 * 1024
+_SIZE = re.compile(r"\([\d,]+\)")
+_UNNESTED = frozenset(
+    {
+        "smallint",
+        "integer",
+        "bigint",
+        "real",
+        "double precision",
+        "boolean",
+        "numeric",
+        "text",
+        "character varying",
+        "character",
+        "bytea",
+        "json",
+        "jsonb",
+        "date",
+        "timestamp without time zone",
+        "timestamp with time zone",
+        "time with time zone",
+    }
+)
+"""Types of which holo-client unnests arrays (StatementBuilderUtil.isTypeSupportForUnnest); others go by VALUES."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowTarget:
+    """A target as rows are written into it: mirrored columns with their types, the key, and what is made NULL.
+
+    `types` are the target's own, as `format_type` spells them. `conflict` is "update" or "ignore": what becomes of a
+    row whose key is there.
+    """
+
+    target: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    key: tuple[str, ...]
+    nulled: tuple[str, ...] = ()
+    conflict: str = "update"
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The key's places among the columns, from 0."""
+        return tuple(self.columns.index(name) for name in self.key)
+
+    @property
+    def unnests(self) -> bool:
+        """Whether rows go in by arrays."""
+        return all(plain(one) in _UNNESTED for one in self.types)
+
+    @property
+    def name(self) -> Composable:
+        """`"schema"."table"`."""
+        return Identifier(*self.target.split(".", 1))
+
+
+def plain(type_: str) -> str:
+    """A type without its sizes: an explicit cast to one with sizes would cut a value in silence.
+
+    >>> plain("character varying(20)"), plain("timestamp(3) without time zone"), plain("integer[]")
+    ('character varying', 'timestamp without time zone', 'integer[]')
+    """
+    return _SIZE.sub("", type_)
+
+
+def cast(type_: str) -> str:
+    """The type that a text is cast to: no size cuts it, and none is filled in, as `character` and `bit` would.
+
+    >>> cast("character(3)"), cast("numeric(12,2)"), cast("bit(3)")
+    ('bpchar', 'numeric', 'bit(3)')
+    """
+    bare = plain(type_)
+    return {"character": "bpchar", "bit": type_}.get(bare, bare)
+
+
+def pieces(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
+    """Rows of one statement each."""
+    some: list[Fields] = []
+    size = 0
+    for row in rows:
+        more = sum(len(text) for text in row if text is not None)
+        if some and (len(some) == MOST_ROWS or size + more > MOST_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(row)
+        size += more
+    if some:
+        yield some
+
+
+def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
+    """INSERT ... ON CONFLICT of these rows, no two of one key."""
+    names = SQL(", ").join(map(Identifier, (*table.columns, *table.nulled)))
+    rest = [SQL("NULL")] * len(table.nulled)
+    given: Composable
+    if table.unnests:
+        arrays = [
+            SQL("unnest({}::" + cast(type_) + "[])").format(Literal(array_text([row[place] for row in rows])))
+            for place, type_ in enumerate(table.types)
+        ]
+        given = SQL("SELECT {}").format(SQL(", ").join([*arrays, *rest]))
+    else:
+        values = [SQL("({})").format(SQL(", ").join([*map(Literal, row), *rest])) for row in rows]
+        given = SQL("VALUES {}").format(SQL(", ").join(values))
+    alias = SQL(" AS slotkeeper_target") if table.target.endswith(".excluded") else SQL("")
+    return SQL("INSERT INTO {}{} ({}) {} ON CONFLICT ({}) DO {}").format(
+        table.name, alias, names, given, SQL(", ").join(map(Identifier, table.key)), _action(table)
+    )
+
+
+def _action(table: RowTarget) -> Composable:
+    """What becomes of a row that is there; a table of keys alone has nothing to set."""
+    free = [name for name in (*table.columns, *table.nulled) if name not in table.key]
+    if table.conflict == "ignore" or not free:
+        return SQL("NOTHING")
+    sets = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in free)
+    return SQL("UPDATE SET {}").format(sets)
+
+
+def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
+    """DELETE of the rows with these keys."""
+    typed = [
+        (Identifier(name), SQL(cast(table.types[place]))) for name, place in zip(table.key, table.places, strict=True)
+    ]
+    one = [
+        SQL("({})").format(
+            SQL(" AND ").join(
+                SQL("{} = {}::{}").format(name, Literal(text), type_)
+                for (name, type_), text in zip(typed, key, strict=True)
+            )
+        )
+        for key in keys
+    ]
+    return SQL("DELETE FROM {} WHERE {}").format(table.name, SQL(" OR ").join(one))
+
+
+def array_text(texts: Sequence[str | None]) -> str:
+    """An array's text, as PostgreSQL reads it: each element in quotes, NULL without.
+
+    >>> array_text(["a", None, 'b"\\\\', ""])
+    '{"a",NULL,"b\\\\"\\\\\\\\",""}'
+    """
+    return "{" + ",".join("NULL" if one is None else f'"{_escaped(one)}"' for one in texts) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text

@@ -1,0 +1,249 @@
+"""A Spark query's side of the sink: tasks stage, and a batch becomes the target's in one fenced transaction.
+
+The order inside that transaction: the target's lock, the fence, the count of what was staged, the net effect by a
+step's own statements, COMMIT. Whoever is killed anywhere before it leaves nothing but staged rows, which nobody reads
+again; whoever is killed behind it finds the batch's number in the fence.
+Next door: `staging.py` and `stream.sql` have the statements, `core.ports.stream` says what is asked.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import BinaryIO
+
+from core.domain.objection import refuse
+from core.domain.slot import Column, TableIdentity
+from core.domain.spec import ChannelSpec
+from core.domain.text import safe
+from core.drivers import pg
+from core.drivers.session import Book
+from core.errors import Busy, Refused, SlotkeeperError, Unreachable
+from core.ports.stream import QueryBatch, QueryTarget, Staged
+from core.sinks.postgres.check import eligibility
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.check.viewer import PostgresViewer
+from core.sinks.postgres.progress.locks import lock_number, target_lock
+from core.sinks.postgres.session import COPY_LIMIT_MS, SETTINGS, SinkSession, lengthen
+from core.sinks.postgres.stream import staging
+from core.sinks.postgres.write import optimistic, routing
+from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write.statements import TargetTable
+
+_SQL: Book = ("core.sinks.postgres.stream", "stream.sql")
+_STREAMS = "slotkeeper_streams"
+STALE_BYTES = 8_388_608
+"""Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
+
+LOCK_WAIT = "5s"
+MOSTLY = 2
+"""Of so many rows one is an insert, at least, where a batch is tried as an optimistic step: nobody remembers misses."""
+
+
+class _Missed(Exception):
+    """A check of the optimistic step has failed."""
+
+
+class PostgresQuerySink:
+    """Implements `core.ports.stream.QuerySink` for one target."""
+
+    def __init__(self, session: SinkSession, target: QueryTarget) -> None:
+        self.session = session
+        self._target = target
+        self._table: TargetTable | None = None
+
+    # -- before the first batch -------------------------------------------------------------------------------------
+
+    def admit(self) -> str:
+        """Make target, staging table and fence where they are missing; the name of the staging table."""
+        refuse(PostgresViewer(self.session).objections(), "sink")
+        asked, image = self._target, self._image()
+        if asked.create_target and targets.create(self.session, asked.name, image):
+            image = self._image()
+        targets.check(self.session, self._of(image), image, asked.options)
+        self._refuse_job()
+        self._table = targets.seen(self.session, self._of(image))
+        self._make()
+        return staging.place(self._table)
+
+    def _of(self, image: TableIdentity) -> TargetTable:
+        return targets.target_of(ChannelSpec("", self._target.name), image)
+
+    def _image(self) -> TableIdentity:
+        """What the columns have to be: a text takes the type of the column that it goes into."""
+        there = eligibility.columns(self.session, self._target.name)
+
+        def wanted(column: Column) -> Column:
+            found = there.get(column.name)
+            takes = column.type == "text" and found is not None
+            return replace(column, type=found.base or found.type) if takes and found else column
+
+        return TableIdentity(0, tuple(map(wanted, self._target.columns)), self._target.key, "")
+
+    def _refuse_job(self) -> None:
+        schema = self.session.schema.string
+        if not self.session.fetched("exists", {"schema": schema, "name": "slotkeeper_progress"}, _SQL):
+            return
+        for job, table, slot in self.session.fetched("job", {"target": self._target.name}, _SQL):
+            what = (
+                f"{self._target.name} is the target of job {safe(job, 40)} ({safe(table, 80)}, slot {safe(slot, 40)})"
+            )
+            raise Refused(what, "write into another table, or drop that job's slot first", where="sink")
+
+    def _make(self) -> None:
+        table, schema = self._known, self.session.schema.string
+        with self.session.transaction() as cursor:
+            # two queries may begin at once, and CREATE TABLE alone can collide in the catalog
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
+            if not self._run(cursor, "exists", schema=schema, name=_STREAMS).fetchone():
+                self._run(cursor, self.session.of_dialect("create", _SQL))
+            names = self._run(cursor, "places", schema=schema, prefix=staging.prefix(table)).fetchall()
+            if (staging.place(table),) not in names:
+                cursor.execute(staging.create(table, self.session.schema))
+        for (name,) in names:
+            if name != staging.place(table):
+                self._alone(*staging.drop(self.session.schema, name))
+
+    # -- tasks ------------------------------------------------------------------------------------------------------
+
+    def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
+        """Stage what a task has in a transaction of its own; Refused where the fence already names another query."""
+        with self.session.transaction() as cursor:
+            self._refuse_other(cursor, query)
+            lengthen(cursor, COPY_LIMIT_MS)
+            return pg.copy_in(cursor, staging.fill(self.session.schema, place, len(self._target.columns)), lines)
+
+    def _refuse_other(self, cursor: pg.Cursor, query: str) -> None:
+        found = self._run(cursor, "last", target=self._target.name).fetchone()
+        if found and found[0] not in (query, self._target.successor_of):
+            raise self._of_another(*found)
+
+    # -- a batch ----------------------------------------------------------------------------------------------------
+
+    def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
+        """Fence, net effect and COMMIT; False where the batch is there already."""
+        if optimistic.fits(self._known, self._target.options):
+            try:
+                return self._write(batch, staged, tries=True)
+            except _Missed:
+                pass  # rolled back, its fence with it
+        return self._write(batch, staged, tries=False)
+
+    def _write(self, batch: QueryBatch, staged: Sequence[Staged], tries: bool) -> bool:
+        table, rows = self._known, sum(one.rows for one in staged)
+        with self.session.transaction() as cursor:
+            lengthen(cursor, COPY_LIMIT_MS)
+            self._take_target(cursor)
+            if not self._fenced(cursor, batch, rows):
+                return False
+            if rows:
+                inserts = self._show(cursor, batch, [one.token for one in staged if one.rows], rows)
+                if tries and rows >= routing.LEAST and inserts * MOSTLY >= rows:
+                    if not optimistic.apply_staged(cursor, table, self._target.options):
+                        raise _Missed
+                else:
+                    self._refuse_twice(cursor, batch)
+                    compose.execute(cursor, compose.plan(table, self._target.options, rows))
+        return True
+
+    def _take_target(self, cursor: pg.Cursor) -> None:
+        """The lock of a running job is its session's; ours ends with the transaction (PostgreSQL, "Advisory Locks").
+
+        It is waited for a little: a session of ours that was killed may have it for a moment.
+        """
+        self._run(cursor, "limit_wait", limit=LOCK_WAIT)
+        try:
+            self._run(cursor, "take_target", lock=target_lock(self._target.name))
+        except pg.DriverError as error:
+            if pg.failure(error)[0] != "55P03":  # lock_not_available
+                raise
+            what = f"{self._target.name} is locked by a job, or by another query at this moment"
+            raise Busy(what, "a target has one writer: `slotkeeper locks` names the other", where="sink") from None
+        self._run(cursor, "limit_wait", limit=SETTINGS["lock_timeout"])
+
+    def _fenced(self, cursor: pg.Cursor, batch: QueryBatch, rows: int) -> bool:
+        """Whether the batch is ours to write; False where it is there, Refused where it may not be."""
+        values = {"target": self._target.name, "query": batch.query, "batch": batch.number, "rows": rows}
+        who = {"host": socket.gethostname(), "os_user": getpass.getuser(), "pid": os.getpid()}
+        more = {"successor_of": self._target.successor_of or None}
+        if self._run(cursor, "fence", **values, **who, **more).rowcount == 1:
+            return True
+        found = self._run(cursor, "last", target=self._target.name).fetchone()
+        if found is None:
+            raise Busy(f"{self._target.name}: its row in {_STREAMS} was removed just now", where="sink")
+        if found[0] != batch.query:
+            raise self._of_another(*found)
+        if found[1] > batch.number:
+            what = f"{self._target.name} has batch {found[1]} of this query already, and this is batch {batch.number}"
+            hint = "its checkpoint is older than the table (restored, or of a driver that was replaced): begin anew"
+            raise Refused(what, f"{hint} with an empty target and a new checkpoint", where="sink")
+        return False
+
+    def _of_another(self, query: str, number: int, host: str, os_user: str) -> Refused:
+        what = f"{self._target.name} is written by query {query} (batch {number}, {safe(os_user, 40)}@{safe(host, 60)})"
+        hint = f'end that query for good, then set the option successor_of = "{query}" here'
+        return Refused(f"{what}; this checkpoint is of another", hint, where="sink")
+
+    def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:
+        """The batch's rows where a step's statements find them, counted and judged; how many are inserts."""
+        table, where = self._known, f"{self._target.name}, batch {batch.number}"
+        cursor.execute(staging.show(table, self.session.schema, tokens))
+        if compose.needs_net(table, self._target.options):
+            cursor.execute(compose.create_net(table))
+        cursor.execute(staging.counted(table))
+        found, keyless, inserts = cursor.fetchone() or (0, False, 0)
+        if found != rows:
+            what = f"{where}: {found} of {rows} staged rows are there"
+            hint = "the sink was restarted, or another run of this query cleared them: the next run stages them again"
+            raise Unreachable(what, hint, where="sink")
+        if keyless:
+            what = f"{where}: a row has no value in a column of the key ({', '.join(self._target.key)})"
+            raise Refused(what, "filter such rows out, or name another key", where="sink")
+        return int(inserts)
+
+    def _refuse_twice(self, cursor: pg.Cursor, batch: QueryBatch) -> None:
+        """Two rows of one key in one place; the checks of an optimistic step miss where there are such."""
+        cursor.execute(staging.twice(self._known))
+        if not cursor.fetchone():
+            return
+        where = f"{self._target.name}, batch {batch.number}"
+        if self._target.ordered:
+            what = f"{where}: one change of a key came as several rows, and which is the last cannot be told"
+            hint = "a join or explode has made several rows of one: aggregate them, or have the key tell them apart"
+        else:
+            what = f"{where}: a key came in several rows, and without the columns of a changelog none is the last"
+            hint = "have one row for each key in a batch: aggregate, or keep slotkeeper_change, _point and _sequence"
+        raise Refused(what, hint, where="sink")
+
+    # -- afterwards -------------------------------------------------------------------------------------------------
+
+    def discard(self) -> None:
+        """Cut off what is staged, where there is much of it and nobody is at it now."""
+        with suppress(SlotkeeperError):
+            name = staging.place(self._known)
+            found = self.session.fetched("size", {"schema": self.session.schema.string, "name": name}, _SQL)
+            if found and found[0][0] >= STALE_BYTES:
+                self._alone(*staging.clear(self.session.schema, name))
+
+    def _alone(self, *statements: pg.sql.Composable) -> None:
+        """Statements on a staging table that nobody else uses now; nothing where somebody does."""
+        with suppress(SlotkeeperError), self.session.transaction() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    @property
+    def _known(self) -> TargetTable:
+        if self._table is None:  # a process that only commits: whoever began the batch has admitted it
+            self._table = targets.seen(self.session, self._of(self._image()))
+        return self._table
+
+    def _run(self, cursor: pg.Cursor, statement: str, /, **values: object) -> pg.Cursor:
+        return self.session.run(cursor, statement, values, _SQL)

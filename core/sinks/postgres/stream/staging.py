@@ -1,0 +1,109 @@
+"""The table in which the tasks of a query stage their rows, and how a batch's are read from it, as SQL.
+
+It is an unlogged table of the target's columns, one for each target and shape. Each attempt of a task copies its rows
+under a token of its own; a batch's transaction reads those of the tokens that its query names. So the statements of a
+step serve as they are: what they know as the session's staging table is a view of these rows.
+Next door: `query_sink.py` runs this; `core.sinks.postgres.write.statements` has a step's statements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from core.drivers import pg
+from core.sinks.postgres.write import statements as compose
+from core.sinks.postgres.write.statements import TargetTable
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+Composable = pg.sql.Composable
+
+_OWN = ("token", "point", "sequence", "kind")
+
+
+def prefix(table: TargetTable) -> str:
+    """What the names of a target's staging tables begin with."""
+    return f"slotkeeper_staged_{_digest(table.name)}_"
+
+
+def place(table: TargetTable) -> str:
+    """The name of the staging table of a target in this shape."""
+    return prefix(table) + _digest(table.columns, table.key, table.types)
+
+
+def create(table: TargetTable, schema: Composable) -> Composable:
+    """Unlogged: what a crash empties is missed by the count of a batch's rows, and the batch is staged again.
+
+    PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. No column of it is
+    NOT NULL, because old images hold the key alone.
+    """
+    typed = [SQL("{} {}").format(Identifier(f"c{n}"), SQL(spelled)) for n, spelled in enumerate(table.types, 1)]
+    own = [SQL('token bigint, point bigint, sequence bigint, kind "char"')]
+    key = [Identifier(f"c{n}") for n in table.places]
+    return SQL("CREATE UNLOGGED TABLE {}.{} ({}){}{}").format(
+        schema,
+        Identifier(place(table)),
+        SQL(", ").join([*own, *typed]),
+        SQL(table.dialect.own_rows),
+        table.dialect.spread(key),
+    )
+
+
+def fill(schema: Composable, name: str, columns: int) -> Composable:
+    """COPY of CSV lines: a token, then what a step stages."""
+    own = SQL(", ").join(map(Identifier, _OWN))
+    return SQL("COPY {}.{} ({}, {}) FROM STDIN WITH (FORMAT csv)").format(
+        schema, Identifier(name), own, compose.staged(range(1, columns + 1))
+    )
+
+
+def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Composable:
+    """The rows of these tokens under the name of the session's staging table."""
+    own = SQL(", ").join(map(Identifier, _OWN[1:]))
+    return SQL("CREATE TEMP VIEW {} AS SELECT {}, {} FROM {}.{} WHERE token IN ({})").format(
+        Identifier(table.staging),
+        own,
+        compose.all_staged(table),
+        schema,
+        Identifier(place(table)),
+        SQL(", ").join(map(Literal, tokens)),
+    )
+
+
+def counted(table: TargetTable) -> Composable:
+    """(rows staged, one of them has no value in a column of the key, how many are inserts)."""
+    no_key = SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places)
+    return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
+        no_key, Identifier(table.staging)
+    )
+
+
+def twice(table: TargetTable) -> Composable:
+    """A row where two rows of one key have one place in the order."""
+    return SQL("SELECT 1 FROM {} GROUP BY {}, point, sequence HAVING count(*) > 1 LIMIT 1").format(
+        Identifier(table.staging), compose.staged(table.places)
+    )
+
+
+def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
+    """Cut off what is staged, where nobody writes or reads there now.
+
+    A transaction that has counted its rows keeps the table until it ends, so that nothing is cut off under it; one that
+    has not counted yet finds less than it was given.
+    """
+    named = SQL("{}.{}").format(schema, Identifier(name))
+    return (
+        SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named),
+        SQL("TRUNCATE {}").format(named),
+    )
+
+
+def drop(schema: Composable, name: str) -> tuple[Composable, Composable]:
+    """Drop the staging table of an earlier shape, where nobody uses it now."""
+    lock, _ = clear(schema, name)
+    return lock, SQL("DROP TABLE {}.{}").format(schema, Identifier(name))
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]

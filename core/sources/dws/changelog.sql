@@ -1,0 +1,13 @@
+-- What a reader of changelogs sends to a DWS; `queries.sql` has what jobs send, and says what the functions are.
+
+-- name: images
+-- A range of one DN's binlog, each image as the server gives it. Its end is an event, not a point: what shows at the
+-- newest point grows, and whoever reads the range again is to have the same rows.
+SELECT {point}, {sequence}, {type}, {columns}
+FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
+WHERE ({point} < {up_to} OR ({point} = {up_to} AND {sequence} <= {up_to_sequence}))
+  AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence})){only}
+
+-- name: last_event
+-- The last event that shows at one point; null where none does.
+SELECT max({sequence}) FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end}) WHERE {point} = {up_to}

@@ -1,0 +1,163 @@
+"""What a Hologres says of a table and its shards: identity, properties, the newest and the oldest record of a shard.
+
+Hologres, "Subscribe to Hologres binlogs": hg_get_binlog_cursor and its two sisters; the published client: table
+properties, shard count, and that a shard without a record answers LSN 0. Next door: `source.py` makes statuses of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.domain.slot import Column, Shard, TableIdentity
+from core.drivers import pg
+from core.errors import Refused, SlotkeeperError
+from core.sources.hologres.position import HoloPosition
+from core.sources.hologres.session import HoloSession
+
+DEFAULT_TTL = 2_592_000
+"""Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days where nothing is set."""
+SECOND = 1_000_000
+MARGIN_SECONDS = 60
+"""Kept clear of a TTL, at most a tenth of it: clocks of a cluster's nodes may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where one record lies; `us` is its time in microseconds since 1970, 0 where it is not told."""
+
+    lsn: int
+    us: int
+
+    @property
+    def applied(self) -> HoloPosition:
+        """The position of a lane that has applied it."""
+        return HoloPosition(self.lsn, self.us, self.us)
+
+    @property
+    def before(self) -> HoloPosition:
+        """The position from which it is read first: times of one shard grow with its LSNs, as Hologres says."""
+        return HoloPosition(self.lsn - 1, 0, max(0, self.us - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table at one moment of the server's clock (`now_us`, in microseconds since 1970)."""
+
+    identity: TableIdentity
+    properties: Mapping[str, str]
+    now_us: int
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of its table group: 0 to n - 1."""
+        text = self.properties.get("shard_count", "")
+        return [shard_of(number) for number in range(int(text) if text.isdigit() else 0)]
+
+    @property
+    def ttl(self) -> int:
+        """Seconds after which a record may be deleted, read or not."""
+        text = self.properties.get("binlog.ttl", "")
+        return int(text) if text.isdigit() and int(text) else DEFAULT_TTL
+
+    @property
+    def margin_us(self) -> int:
+        """What is kept clear of it."""
+        return min(MARGIN_SECONDS * SECOND, self.ttl * SECOND // 10)
+
+    @property
+    def expired(self) -> int:
+        """Records up to this time may be deleted by now."""
+        return max(0, self.now_us - self.ttl * SECOND + self.margin_us)
+
+    def seen(self, every_us: int) -> int:
+        """Up to when nothing else was there, where nothing is seen: in steps, so that an idle lane seldom moves."""
+        return max(1, (self.now_us - self.margin_us) // every_us * every_us)
+
+
+def gone(error: SlotkeeperError) -> bool:
+    """Whether an error says that there is no such table, or no such schema."""
+    return error.code in ("42P01", "3F000")
+
+
+def shard_of(number: int) -> Shard:
+    """A shard by its id; `Shard.node_id` counts from 1, because 0 is no DN's elsewhere."""
+    return Shard(f"shard_{number}", number + 1)
+
+
+def number_of(shard: Shard) -> int:
+    """The id of a shard."""
+    return shard.node_id - 1
+
+
+def parts(table: str) -> dict[str, str]:
+    """Schema and name of a table, as a catalog has them."""
+    schema, _, name = table.partition(".")
+    return {"schema": schema, "name": name}
+
+
+def read_table(session: HoloSession, table: str) -> TableState:
+    """A table as it is now; SCHEMA CHANGED where there is none, Refused where it has no key."""
+    rows = session.rows("table", {"table": table})
+    properties = {str(key): str(value) for key, value in session.rows("properties", parts(table))}
+    oid, database, now_us, spelled, types, required, numbers, constrained = rows[0]
+    columns = tuple(
+        Column(name, kind, bool(needed), number=number)
+        for name, kind, needed, number in zip(spelled, types, required, numbers, strict=True)
+    )
+    by_number = dict(zip(numbers, spelled, strict=True))
+    key = tuple(by_number[number] for number in constrained or ())
+    if not key:
+        raise Refused(f"{table} has no primary key", "make it again with one", where="source")
+    identity = TableIdentity(_own_id(properties, int(oid)), columns, key, f"db{database}")
+    return TableState(identity, properties, int(now_us))
+
+
+def _own_id(properties: Mapping[str, str], oid: int) -> int:
+    """table_id, which a rebuild, a rename or TRUNCATE changes; the catalog's number where there is none."""
+    text = properties.get("table_id", "")
+    if text.isdigit():
+        return int(text)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") if text else oid
+
+
+def newest(session: HoloSession, table: str, shard: Shard) -> Record | None:
+    """The newest record of a shard; None where it has none."""
+    return _cursor(session, "cursor", {"table": table, "which": "LATEST", "shard": number_of(shard)})
+
+
+def oldest(session: HoloSession, table: str, shard: Shard) -> Record | None:
+    """The oldest record that a shard still has; None where it has none."""
+    return _cursor(session, "cursor", {"table": table, "which": "OLDEST", "shard": number_of(shard)})
+
+
+def first_behind(session: HoloSession, table: str, shard: Shard, lsn: int) -> Record | None:
+    """The first record behind an LSN; None where there is none yet."""
+    asked = {"table": table, "lsn": lsn + 1, "shard": number_of(shard)}
+    return _there(session, table, shard, _cursor(session, "cursor_by_lsn", asked))
+
+
+def first_since(session: HoloSession, table: str, shard: Shard, at: str) -> Record | None:
+    """The first record at or after a time; None where there is none yet. Raises Refused for a future time."""
+    try:
+        found = _cursor(session, "cursor_by_time", {"table": table, "at": at, "shard": number_of(shard)})
+    except SlotkeeperError as error:
+        if "future time" not in error.message:
+            raise
+        raise Refused(
+            f"{at} lies in the future by the source's clock", "name an earlier time", where="source"
+        ) from error
+    return _there(session, table, shard, found)
+
+
+def _there(session: HoloSession, table: str, shard: Shard, found: Record | None) -> Record | None:
+    """Past the end a cursor names the LSN of the next write: what lies beyond the newest record is none."""
+    last = newest(session, table, shard) if found is not None else None
+    return found if found is not None and last is not None and found.lsn <= last.lsn else None
+
+
+def _cursor(session: HoloSession, name: str, parameters: Mapping[str, object]) -> Record | None:
+    rows = session.rows(name, parameters)
+    lsn = pg.number(rows[0][0]) if rows else None
+    return Record(lsn, pg.number(rows[0][1]) or 0) if lsn else None

@@ -1,0 +1,107 @@
+"""What `doctor` finds at a Hologres: login, version, clock, and the tables that jobs read. Nothing is made.
+
+Next door: `eligibility.py` has the rules, `catalog.py` asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.endpoint import Endpoint
+from core.domain.finding import Finding, Level, clock_finding
+from core.domain.tls import line_finding
+from core.errors import Refused, SlotkeeperError
+from core.ports.kinds import FollowedTable, SourceAsked
+from core.sources.hologres import catalog, eligibility
+from core.sources.hologres.session import HoloSession
+from core.sqltext import dotted, quoted
+
+_VERSION = re.compile(r"Hologres ([^ ]*)")
+SLOTLESS = (2, 1)
+"""Hologres: from 2.1 on SELECT is enough; before, the extension hg_binlog is made by hand (before 2.0)."""
+EXTENSION_BEFORE = (2, 0)
+
+
+def version_of(text: str) -> tuple[int, ...] | None:
+    """The version out of `hg_version()`.
+
+    >>> version_of("Hologres 2.1.27 (tag: r2.1)"), version_of("PostgreSQL 11.3")
+    ((2, 1, 27), None)
+    """
+    found = _VERSION.search(text)
+    numbers = re.match(r"\d+(?:\.\d+)*", found[1]) if found else None
+    return tuple(map(int, numbers[0].split("."))) if numbers else None
+
+
+def findings(session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+    """What is found, the server first."""
+    place = f"source {asked.name}"
+    before = utc().timestamp()
+    version, user, clock, superuser = session.rows("server")[0]
+    after = utc().timestamp()
+    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {user}: {str(version)[:100]}")
+    yield line_finding(place, asked.endpoint, session.line())
+    yield clock_finding(place, float(clock), before, after)
+    if superuser:
+        yield Finding(place, Level.WARN, f"{user} is a superuser; SELECT on the tables is enough")
+    yield _version_finding(place, str(version))
+    yield Finding(
+        place, Level.OK, "read by SQL: the server keeps no position, ours are in the progress rows of the sink"
+    )
+    for one in asked.tables:
+        yield from _table_findings(f"{place} {one.name}", one, session)
+
+
+def _version_finding(place: str, text: str) -> Finding:
+    found = version_of(text)
+    if found is None:
+        return Finding(place, Level.UNKNOWN, "hg_version() names no version of Hologres")
+    spelled = ".".join(map(str, found))
+    if found < EXTENSION_BEFORE:
+        what = f"Hologres {spelled} needs CREATE EXTENSION hg_binlog once in each database (built in from 2.0 on)"
+        return Finding(place, Level.WARN, what)
+    return Finding(place, Level.OK, f"Hologres {spelled}: its binlog is built in")
+
+
+def _table_findings(place: str, table: FollowedTable, session: HoloSession) -> Iterator[Finding]:
+    try:
+        gone = list(eligibility.absent(session, table.name))
+        state = None if gone else catalog.read_table(session, table.name)
+    except Refused as error:
+        yield Finding(place, Level.FAIL, f"{error.message}; cure: {error.hint}")
+        return
+    if state is None:
+        yield from (Finding(place, Level.FAIL, one.text) for one in gone)
+        return
+    if not table.followers:
+        yield Finding(place, Level.OK, "readable, primary key; no binlog is asked for")
+        return
+    found = list(eligibility.table_objections(table.name, state))
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    yield from (Finding(place, Level.WARN, one.text) for one in eligibility.warnings(table.name, state))
+    if not found:
+        yield _answers(place, table.name, session, state)
+
+
+def _answers(place: str, table: str, session: HoloSession, state: catalog.TableState) -> Finding:
+    """Whether the cursor functions answer for a shard."""
+    try:
+        record = catalog.newest(session, table, state.shards[0])
+    except SlotkeeperError as error:
+        return Finding(place, Level.FAIL, f"its binlog does not answer: {error}")
+    newest = f"LSN {record.lsn}" if record else "empty"
+    text = f"readable, primary key, {len(state.shards)} shards, {state.shards[0].name} of its binlog is {newest}"
+    return Finding(place, Level.OK, text)
+
+
+def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+    """The least rights that following and comparing these tables needs (Hologres 2.1 or newer), as statements."""
+    to = quoted(endpoint.user)
+    schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
+    return [
+        f"GRANT CONNECT ON DATABASE {quoted(endpoint.database)} TO {to};",
+        *(f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas),
+        *(f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables),
+    ]

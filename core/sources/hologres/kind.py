@@ -1,0 +1,142 @@
+"""Hologres as a kind of source, read by SQL: its sessions with their faces, and what it says about itself.
+
+Next door: `session.py` connects, `source.py` reads, `viewer.py` only looks, `doctor.py` finds faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.kept import Positions
+from core.domain.manual_sql import ManualSql
+from core.domain.objection import Objection
+from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.source_traits import SourceTraits
+from core.domain.spec import BinlogOptions, JobSpec
+from core.drivers import pg
+from core.drivers.pg_table.reader import PgTables
+from core.drivers.session import PING_LIMIT_MS
+from core.errors import Refused
+from core.ports.kinds import SourceAsked, SourceKind
+from core.sources.hologres import doctor, manual_sql
+from core.sources.hologres.peek import HoloPeek
+from core.sources.hologres.position import POSITIONS
+from core.sources.hologres.retention import HoloRetention
+from core.sources.hologres.session import HOLOGRES, HoloSession
+from core.sources.hologres.source import HoloSource
+from core.sources.hologres.viewer import HoloViewer
+
+
+class HoloConnection:
+    """One session at a Hologres; implements `core.ports.kinds.SourceSession`."""
+
+    def __init__(self, login: Login) -> None:
+        self.session = HoloSession(login.endpoint, login.password, login.name)
+
+    @property
+    def name(self) -> str:
+        """The session's own name at the server."""
+        return self.session.application_name
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> HoloSource:
+        """The channel of a job."""
+        return HoloSource(self.session, job.channel.source_table, job.binlog, job.channel)
+
+    def admin(self, job: JobSpec) -> HoloSource:
+        """The same: nothing is registered."""
+        return self.source(job)
+
+    def retention(self, job: JobSpec) -> HoloRetention:
+        """What a start without a copy and a reset ask."""
+        return HoloRetention(self.session, job.channel.source_table, job.binlog, job.channel)
+
+    def verbs(self, table: str, slot: str, options: BinlogOptions) -> HoloSource:
+        """What commands ask of a slot: there is none."""
+        return HoloSource(self.session, table, options, None)
+
+    def viewer(self) -> HoloViewer:
+        """What commands ask that only look."""
+        return HoloViewer(self.session)
+
+    def reader(self, options: BinlogOptions) -> HoloPeek:
+        """Reads records of a binlog for people."""
+        return HoloPeek(self.session)
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Nothing is known that hides rows: data masking shows in no catalog that is documented."""
+        return ()
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the tables that jobs read there."""
+        return doctor.findings(self.session, asked, utc)
+
+    def ping(self) -> None:
+        """Return once the server has answered something; raises an error of ours."""
+        self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+        self.session.sever()
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+
+class NoHoloProbe:
+    """Implements `core.ports.kinds.Probe`: there are no questions yet."""
+
+    asked = 0
+
+    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
+        """Refused."""
+        raise Refused("a hologres source has no probe yet", "see doctor without --probe", where="source")
+
+    def ask(
+        self,
+        login: Login,
+        plan: ProbePlan,
+        jobs: Sequence[JobSpec],
+        left: list[Left],
+        progress: Callable[[str], None],
+        ending: Callable[[], None],
+    ) -> list[Answer]:
+        """Refused."""
+        raise Refused("a hologres source has no probe yet", "see doctor without --probe", where="source")
+
+    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
+        """None."""
+        return {}
+
+
+class HoloKind:
+    """Hologres by SQL; implements `core.ports.kinds.SourceKind`."""
+
+    manual: ManualSql = manual_sql
+    positions: Positions = POSITIONS
+    probe = NoHoloProbe()
+    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=False, apart=True)
+    gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+
+    def connect(self, login: Login) -> HoloConnection:
+        """A session, opened at its first call."""
+        return HoloConnection(login)
+
+    def poller(self, login: Login) -> HoloViewer:
+        """A session that is asked for slots while they are shown."""
+        return HoloViewer(HoloSession(login.endpoint, login.password, login.name))
+
+    def tables(self, login: Login, limit_ms: int) -> PgTables:
+        """A session that reads whole tables for a comparison."""
+        return PgTables(login, HOLOGRES, limit_ms)
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """The least rights that following and comparing these tables needs."""
+        return doctor.grants(endpoint, tables)
+
+
+KIND: SourceKind = HoloKind()

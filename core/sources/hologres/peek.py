@@ -1,0 +1,124 @@
+"""Reads a few records of a Hologres binlog for people. Implements `core.ports.source.BinlogReader`.
+
+Next door: `pages.py` reads, `changes.py` has the event types' words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from core.domain.peek import ChangeRow, Filter, Range, Searched
+from core.domain.position import Position
+from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
+from core.errors import Refused, SlotkeeperError
+from core.sources.hologres import catalog
+from core.sources.hologres.changes import Change, Left
+from core.sources.hologres.pages import Pages, Stretch
+from core.sources.hologres.position import HoloPosition, ours
+from core.sources.hologres.retention import first_at, first_record
+from core.sources.hologres.session import HoloSession
+
+READ_LIMIT_MS = 3_000
+PAGE = 500
+ALL = Left()
+
+
+class HoloPeek:
+    """One session that reads records on demand."""
+
+    def __init__(self, session: HoloSession) -> None:
+        self.session = session
+
+    def identity(self, table: str) -> TableIdentity:
+        """The table's columns and key."""
+        try:
+            return catalog.read_table(self.session, table).identity
+        except SlotkeeperError as error:
+            if not catalog.gone(error):
+                raise
+            raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
+
+    def nodes(self, table: str) -> dict[str, int]:
+        """The shards: id by name."""
+        return {shard.name: shard.node_id for shard in catalog.read_table(self.session, table).shards}
+
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
+        """None: nothing is kept."""
+        return None
+
+    def newest(self, table: str, shard: Shard) -> Position | None:
+        """The newest record of a shard."""
+        found = catalog.newest(self.session, table, shard)
+        return found.applied if found else None
+
+    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
+        """The first record behind a place by shard; the oldest without one."""
+        shards = catalog.read_table(self.session, table).shards
+        return {shard.name: first_record(self.session, table, shard, place) for shard in shards}
+
+    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
+        """The place of a shard's first record at or after a time."""
+        return first_at(self.session, table, shard, moment)
+
+    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The first records behind a position."""
+        low, high = _lsn(what.after), _lsn(what.up_to)
+        found: list[ChangeRow] = []
+        reached = low
+        while low < high:
+            to = self._end(table, Stretch(shard, low, high))
+            if to is None:
+                break
+            for row in self._rows(identity, table, Stretch(shard, low, to), only):
+                if len(found) >= what.most:
+                    return Searched(tuple(found), found[-1].position, False)
+                found.append(row)
+            low = reached = to
+            if low < high and what.late():
+                return Searched(tuple(found), HoloPosition(reached), False, f"searched up to {reached}")
+        return Searched(tuple(found), what.up_to, True)
+
+    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The last records up to a place."""
+        low, high = _lsn(what.after), _lsn(what.up_to)
+        found: list[ChangeRow] = []
+        while low < high and len(found) < what.most:
+            page = self._pages(table).newest(Stretch(shard, low, high), (), PAGE)
+            if not page:
+                break
+            begin = page[0].lsn - 1 if len(page) == PAGE else low
+            found[:0] = list(self._rows(identity, table, Stretch(shard, begin, page[-1].lsn), only))
+            high = begin
+            if low < high and len(found) < what.most and what.late():
+                return Searched(tuple(found), what.up_to, False, f"searched back to {high + 1}")
+        return Searched(tuple(found[-what.most :]), what.up_to, len(found) <= what.most)
+
+    def _end(self, table: str, stretch: Stretch) -> int | None:
+        """The LSN of the last record of the next page, as a place that a person names may be none's."""
+        pages = self._pages(table)
+        found = pages.nth(stretch, PAGE)
+        if found is not None:
+            return found.lsn
+        last = pages.newest(stretch, (), 1)
+        return last[0].lsn if last else None
+
+    def _pages(self, table: str) -> Pages:
+        return Pages(self.session, table, PAGE, READ_LIMIT_MS)
+
+    def _rows(self, identity: TableIdentity, table: str, stretch: Stretch, only: Filter) -> Iterator[ChangeRow]:
+        names = [column.name for column in identity.columns]
+        for one in self._pages(table).changes(stretch, identity.columns, ALL):
+            values = dict(zip(names, one.values, strict=True))
+            if only.kinds and one.kind not in only.kinds:
+                continue
+            if all(values[name] == text for name, text in only.key.items()):
+                yield _row(one)
+
+
+def _row(change: Change) -> ChangeRow:
+    place = HoloPosition(change.point, change.us, change.us, image=change.sequence)
+    return ChangeRow(place, change.kind, change.us, change.values)
+
+
+def _lsn(position: Position | None) -> int:
+    return 0 if position is None else ours(position).lsn

@@ -1,0 +1,255 @@
+"""Positions of a Hologres binlog by shard, and what the server keeps for them on the SQL path: nothing.
+
+Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards say nothing
+of each other. A record goes once it is older than binlog.ttl, read or not, so that a position has to know how old it
+is. Next door: `catalog.py` reads the newest and the oldest record, `source.py` moves positions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from core.domain.kept import Kept
+from core.domain.position import Order, Position
+
+_TEXT = re.compile(r"(\d{1,19}|-)/(\d{1,17})/(\d{1,17})")
+_PLACE = re.compile(r"\d{1,19}|-")
+_NOTHING = "-"
+HIGHEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class HoloPosition(Position):
+    """Everything up to `lsn` has been applied, and so has everything that the server wrote up to `seen`.
+
+    Times are in microseconds since 1970 by the server's clock, 0 where they are not known. `at` is that of the record
+    with this LSN; `seen` is later where the shard was asked and had nothing newer. `empty` is what a shard without any
+    record answers for its newest: it names no LSN at all, and lies before or at others by `seen` alone.
+    """
+
+    lsn: int
+    at: int = 0
+    seen: int = 0
+    empty: bool = False
+    image: int = field(default=1, compare=False)
+    """0 is the row before an update, for people who look at it: its LSN in a batch is that of the row after it."""
+
+    @property
+    def text(self) -> str:
+        """`lsn/at/seen`.
+
+        >>> HoloPosition(10516, 1700000000000000, 1700000000000000).text, HoloPosition(0, empty=True).text
+        ('10516/1700000000000000/1700000000000000', '-/0/0')
+        """
+        return f"{self.shown}/{self.at}/{self.seen}"
+
+    @property
+    def shown(self) -> str:
+        """The LSN; "-" for a shard without a record."""
+        return _NOTHING if self.empty else str(self.lsn)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The LSN, and the second of the two places that an update's images have at it."""
+        return self.lsn, self.image
+
+    @property
+    def from_here(self) -> HoloPosition:
+        """The same, as a lane stands there: at a shard without a record, before the first that it will have.
+
+        A place that a person has typed has no time. Its lane has one of 1970, so that any newest is later.
+        """
+        return replace(self, empty=False, seen=self.seen or 1)
+
+    @property
+    def place(self) -> HoloPosition:
+        """Itself."""
+        return self
+
+    def order(self, other: Position) -> Order:
+        """By LSN; of one LSN by the time up to which nothing else was there, where both know one.
+
+        >>> HoloPosition(9, 5, 5) < HoloPosition(10), HoloPosition(10, 5, 5).order(HoloPosition(10)).name
+        (True, 'SAME')
+        >>> HoloPosition(10, 5, 5).order(HoloPosition(10, 5, 7)).name
+        'BEFORE'
+        """
+        if isinstance(other, Oldest):
+            return Order.BEFORE if other.order(self) is Order.AFTER else Order.SAME
+        there = ours(other)
+        if not (self.empty or there.empty) and self.lsn != there.lsn:
+            return Order.BEFORE if self.lsn < there.lsn else Order.AFTER
+        if not self.seen or not there.seen or self.seen == there.seen:
+            return Order.SAME
+        if self.empty != there.empty:  # the newest of a shard without a record is never behind a lane
+            lane, newest = (there, self) if self.empty else (self, there)
+            if lane.seen > newest.seen:
+                return Order.SAME
+        return Order.BEFORE if self.seen < there.seen else Order.AFTER
+
+    def ahead_of(self, other: Position) -> int:
+        """LSNs between the two: at least as many as records."""
+        there = ours(other)
+        return 0 if self.empty or there.empty else max(0, self.lsn - there.lsn)
+
+
+@dataclass(frozen=True, slots=True)
+class Oldest(HoloPosition):
+    """The oldest record that a shard still has (`empty`: none), and the time up to which records may be deleted.
+
+    It is beyond a lane's position where records that the lane has not applied may be gone, and at it otherwise. They
+    may where the oldest lies beyond what the lane will read next, and either the lane has not seen the shard since
+    `expired`, or the lane's own last record is gone though it is younger than that: then somebody cut the binlog short
+    (binlog.level off and on again, a binlog.ttl that was shorter meanwhile). An idle lane whose last record went by its
+    age has lost nothing: so `seen` moves on while nothing comes.
+    """
+
+    expired: int = 0
+
+    def order(self, other: Position) -> Order:
+        """AFTER where something is lost to a lane at the other place, SAME where nothing is.
+
+        >>> oldest, cut = Oldest(20, 900, 900, expired=700), HoloPosition(10, 800, 800)
+        >>> oldest > HoloPosition(10, 300, 600), oldest > HoloPosition(10, 300, 800), oldest > cut
+        (True, False, True)
+        >>> oldest > HoloPosition(20, 900, 900), oldest > HoloPosition(19)
+        (False, False)
+        """
+        if isinstance(other, Oldest):
+            return Order.SAME
+        lane = ours(other)
+        if lane.empty or (not self.empty and self.lsn <= lane.lsn + 1):
+            return Order.SAME
+        if lane.seen < self.expired or lane.at > self.expired:
+            return Order.AFTER
+        return Order.SAME
+
+
+@dataclass(frozen=True, slots=True)
+class NothingKept(Kept):
+    """What Hologres keeps of a reader by SQL. Positions are in our progress rows alone."""
+
+    @property
+    def text(self) -> str:
+        """As it is stored."""
+        return "nothing"
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return "nothing"
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def missing(self) -> bool:
+        """Nothing has to be there."""
+        return False
+
+    @property
+    def furthest(self) -> None:
+        """Nothing is confirmed."""
+        return None
+
+    @property
+    def oldest(self) -> None:
+        """Nothing is held back."""
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Nothing can be half done."""
+        return True
+
+    @property
+    def blank(self) -> NothingKept:
+        """The same."""
+        return self
+
+    @property
+    def known(self) -> NothingKept:
+        """The same."""
+        return self
+
+    def at(self, position: Position) -> NothingKept:
+        """The same."""
+        return self
+
+    def on_the_way(self, to: Kept) -> frozenset[Kept]:
+        """The same."""
+        return frozenset({to})
+
+    def behind(self, other: Kept) -> bool:
+        """Never."""
+        return False
+
+    def found(self, there: Kept) -> NothingKept:
+        """The same."""
+        return self
+
+    def no_newer(self, others: Iterable[Kept]) -> NothingKept:
+        """The same."""
+        return self
+
+    @property
+    def again(self) -> Position:
+        """Never asked for: nothing has to be kept alive."""
+        raise ValueError("nothing is kept here, so nothing is confirmed once more")
+
+
+NOTHING = NothingKept()
+
+
+class HoloPositions:
+    """Implements `core.domain.kept.Positions`."""
+
+    unit = "LSNs"
+    name = "LSN"
+    marks: tuple[str, ...] = ()
+
+    def position(self, text: str) -> HoloPosition:
+        """Read `lsn/at/seen`; raises ValueError for anything else.
+
+        >>> POSITIONS.position("10516/7/9")
+        HoloPosition(lsn=10516, at=7, seen=9, empty=False, image=1)
+        """
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"not lsn/time/time: {text!r}")
+        return _read(text, found[1], int(found[2]), int(found[3]))
+
+    def place(self, text: str) -> HoloPosition:
+        """Read the same, or an LSN alone, behind which is read; raises ValueError for anything else.
+
+        >>> POSITIONS.place("10516").lsn
+        10516
+        """
+        return _read(text, text, 0, 0) if _PLACE.fullmatch(text) else self.position(text)
+
+    def kept(self, text: str) -> Kept:
+        """Read what is stored for nothing; raises ValueError for anything else."""
+        if text != NOTHING.text:
+            raise ValueError(f"nothing is kept here, not {text!r}")
+        return NOTHING
+
+
+POSITIONS = HoloPositions()
+
+
+def _read(whole: str, lsn: str, at: int, seen: int) -> HoloPosition:
+    empty = lsn == _NOTHING
+    made = HoloPosition(0 if empty else int(lsn), at, seen, empty)
+    if whole not in (made.text, made.shown) or made.lsn > HIGHEST:
+        raise ValueError(f"not an LSN: {whole!r}")
+    return made
+
+
+def ours(position: Position) -> HoloPosition:
+    """A position that came from here; whatever else it were, its first use would fail."""
+    return cast("HoloPosition", position)

@@ -1,0 +1,87 @@
+-- Every statement that this dialect sends by SQL. Hologres speaks PostgreSQL 11; hg_* functions and hologres.* tables stand
+-- as the vendor documents them ("Subscribe to Hologres binlogs"), the joins as in its published client (ConnectionUtil).
+
+-- name: table
+-- Which table this is, by its catalogs: with its key, and the server's clock, by which records are deleted. Names are told
+-- in arrays, because a name may hold any character; the key by the numbers of its columns.
+SELECT a.attrelid::bigint,
+       (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())::bigint,
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+       array_agg(a.attname::text ORDER BY a.attnum),
+       array_agg(CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+                 THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum),
+       array_agg(a.attnotnull ORDER BY a.attnum),
+       array_agg(a.attnum::integer ORDER BY a.attnum),
+       (SELECT k.conkey::integer[] FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'p')
+FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
+WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+GROUP BY a.attrelid
+
+-- name: exists
+-- What a name stands for, and whether this login may read it; no row where there is nothing of this name.
+SELECT c.relkind::text, has_table_privilege(c.oid, 'SELECT'), has_schema_privilege(n.oid, 'USAGE'),
+       c.relkind = 'p'
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+
+-- name: properties
+-- What Hologres says of a table: table_id, schema_version, orientation, binlog.level, binlog.ttl, distribution_key, and
+-- the shard count of its table group.
+SELECT property_key::text, property_value::text FROM hologres.hg_table_properties
+WHERE table_namespace = %(schema)s AND table_name = %(name)s
+UNION ALL
+SELECT 'shard_count', g.property_value::text
+FROM hologres.hg_table_properties t, hologres.hg_table_group_properties g
+WHERE t.property_key = 'table_group' AND g.property_key = 'shard_count' AND t.property_value = g.tablegroup_name
+  AND t.table_namespace = %(schema)s AND t.table_name = %(name)s
+
+-- name: cursor
+-- The oldest or the newest record of a shard: LSN 0 (or no row) where it has none.
+SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM hg_get_binlog_cursor(%(table)s, %(which)s, %(shard)s)
+
+-- name: cursor_by_lsn
+-- The first record at or behind an LSN; where there is none, the time is now.
+SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM hg_get_binlog_cursor_by_lsn(%(table)s, %(lsn)s, %(shard)s)
+
+-- name: cursor_by_time
+-- The first record at or after a time; past the end the LSN is that of the next write. A future time is an error.
+SELECT hg_binlog_lsn, hg_binlog_timestamp_us
+FROM hg_get_binlog_cursor_by_timestamp(%(table)s, %(at)s::timestamptz, %(shard)s)
+
+-- name: page
+-- A page of one shard's binlog in its own order. Naming hg_binlog_lsn routes the query to the binlog, which is stored by
+-- it: conditions on other columns would read all of it.
+SELECT hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us{columns}
+FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
+ORDER BY hg_binlog_lsn LIMIT {most}
+
+-- name: back_page
+-- The last records up to an LSN, the newest first.
+SELECT hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us{columns}
+FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
+ORDER BY hg_binlog_lsn DESC LIMIT {most}
+
+-- name: nth
+-- The so manieth record behind an LSN.
+SELECT hg_binlog_lsn, hg_binlog_timestamp_us
+FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
+ORDER BY hg_binlog_lsn LIMIT 1 OFFSET {skipped}
+
+-- name: count
+-- The records of a range by type.
+SELECT hg_binlog_event_type, count(hg_binlog_lsn), min(hg_binlog_lsn), min(hg_binlog_timestamp_us)
+FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
+GROUP BY hg_binlog_event_type
+
+-- name: server
+-- Who answers.
+SELECT hg_version(), current_user::text, extract(epoch FROM clock_timestamp()),
+       (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user)
+
+-- name: clock
+-- The server's clock.
+SELECT extract(epoch FROM clock_timestamp())
+
+-- name: followed
+-- How many tables of this database have a binlog.
+SELECT count(*) FROM hologres.hg_table_properties WHERE property_key = 'binlog.level' AND property_value = 'replica'

@@ -1,0 +1,139 @@
+"""How far back the binlog of a Hologres table reaches, and what lies in a range: for starts without a copy and resets.
+
+Next door: `source.py` reads, `catalog.py` has the cursor functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from core.domain.kept import Kept
+from core.domain.position import Position
+from core.domain.reset import Count
+from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
+from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from core.drivers import pg
+from core.errors import SlotkeeperError
+from core.sources.hologres import catalog
+from core.sources.hologres.changes import LETTERS
+from core.sources.hologres.pages import Stretch, table_name
+from core.sources.hologres.position import NOTHING, POSITIONS, HoloPosition, NothingKept, ours
+from core.sources.hologres.session import HoloSession
+from core.sources.hologres.source import HoloSource
+from core.sources.hologres.words import WORDS
+
+COUNT_LIMIT_MS = 5_000
+"""Counting a range reads it; a plan is not worth more of a server's time than this per shard."""
+
+
+class HoloRetention(HoloSource):
+    """Implements `core.ports.source.Retention`; each shard's places are its own."""
+
+    words = WORDS
+
+    def points(self) -> Sequence[RegisteredPoint] | None:
+        """No slots are listed."""
+        return None
+
+    def place(self, text: str) -> HoloPosition:
+        """The LSN behind which a person wants to read, as Hologres's own start_lsn."""
+        return POSITIONS.place(text)
+
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
+        """Nothing."""
+        return NOTHING
+
+    def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
+        """The first record behind a place by shard, the oldest without one; as the place from which it is read."""
+        asked = [shard] if shard is not None else self.nodes()
+        return {one.name: first_record(self.session, self.table, one, place) for one in asked}
+
+    def at_time(self, at: str) -> dict[str, Position | None]:
+        """The place from which the first record at or after a time is read, by shard."""
+        return {one.name: first_at(self.session, self.table, one, at) for one in self.nodes()}
+
+    def since(self, at: str) -> dict[str, Position | None]:
+        """The same: times of a shard grow with its LSNs."""
+        return self.at_time(at)
+
+    def count(self, shard: Shard, low: Position, high: Position) -> Count:
+        """The records of (low, high] by kind; at least none where counting takes too long."""
+        try:
+            rows = self.pages.count(Stretch(shard, ours(low).lsn, ours(high).lsn), COUNT_LIMIT_MS)
+        except SlotkeeperError as error:
+            if error.code != "57014":
+                raise
+            return Count((("", 0),), whole=False)
+        found = [row for row in rows if row[0] in LETTERS]
+        kinds = tuple(sorted((LETTERS[kind], many) for kind, many, _, _ in found))
+        oldest = min((lsn for _, _, lsn, _ in found), default=None)
+        return Count(kinds, True, None if oldest is None else str(oldest), min((us for *_, us in found), default=None))
+
+    def count_rows(self) -> RowCount:
+        """The rows that a copy would find, within five seconds."""
+
+        def ask(most: int | None, limit_ms: int) -> int | None:
+            inner = pg.sql.SQL("SELECT 1 FROM {}").format(table_name(self.table))
+            if most is not None:
+                inner += pg.sql.SQL(" LIMIT {}").format(pg.sql.Literal(most))
+            statement = pg.sql.SQL("SELECT count(*) FROM ({}) counted").format(inner)
+            try:
+                return int(self.session.composed_rows(statement, None, limit_ms)[0][0])
+            except SlotkeeperError as error:
+                if error.code != "57014":
+                    raise
+                return None
+
+        try:
+            return count_within(ask)
+        except SlotkeeperError as error:
+            if error.code[:2] not in UNTOLD_CODES:
+                raise
+            return RowCount(None, why=error.message)
+
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
+        """Nothing."""
+        return NOTHING
+
+    def kept_at(
+        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
+    ) -> NothingKept:
+        """Nothing."""
+        return NOTHING
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
+        """Nothing is sent."""
+        return []
+
+    def seconds(self) -> float:
+        """The server's clock."""
+        return float(self.session.rows("clock")[0][0])
+
+    def ttl(self) -> int | None:
+        """binlog.ttl in seconds."""
+        return self._read().ttl
+
+    def record_ttl(self) -> int | None:
+        """None: each status tells by the server's own clock whether a record may be gone (`position.Oldest`)."""
+        return None
+
+
+def first_record(session: HoloSession, table: str, shard: Shard, place: Position | None) -> FirstRecord:
+    """The first record of a shard behind a place, the oldest without one."""
+    newest = catalog.newest(session, table, shard)
+    latest = newest.applied if newest else None
+    found = (
+        catalog.oldest(session, table, shard)
+        if place is None
+        else catalog.first_behind(session, table, shard, ours(place).lsn)
+    )
+    return FirstRecord(latest, found.before, found.us) if found else FirstRecord(latest, None)
+
+
+def first_at(session: HoloSession, table: str, shard: Shard, at: str) -> Position | None:
+    """The place from which a shard's first record at or after a time is read; None where there is none."""
+    found = catalog.first_since(session, table, shard, at)
+    return found.before if found else None

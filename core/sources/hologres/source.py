@@ -1,0 +1,266 @@
+"""Reads one Hologres table and its binlog by SQL: statuses by shard, ranges of changes, chunks of the table.
+
+Nothing is registered: positions are in our progress rows alone, and the server holds nothing back for them. Next door:
+`catalog.py` and `pages.py` ask the server, `retention.py` has what a start without a copy and a reset ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import BinaryIO
+
+from core.domain.kept import Kept
+from core.domain.objection import refuse
+from core.domain.position import Position
+from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
+from core.domain.spec import BinlogOptions, ChannelSpec
+from core.domain.watch import trouble
+from core.drivers.row_pipe import put, texts
+from core.errors import Refused, SlotkeeperError, TroubleName
+from core.ports.sink import Top
+from core.ports.source import Chunk, Confirmation
+from core.sources.hologres import catalog, chunks, eligibility
+from core.sources.hologres.catalog import SECOND, TableState
+from core.sources.hologres.changes import Left
+from core.sources.hologres.pages import Pages, Stretch
+from core.sources.hologres.position import NOTHING, HoloPosition, NothingKept, Oldest, ours
+from core.sources.hologres.session import HoloSession
+
+OLD_IMAGES = ("B", "d")
+STEPS_OF_TTL = 8
+"""An idle lane's position says so many times in a TTL that nothing else was there."""
+
+
+class HoloSource:
+    """One table; implements `core.ports.source.Source`, and as nothing is registered, `SlotAdmin` and `SlotVerbs`."""
+
+    shown_as = ""
+    cleared_for = 1
+
+    def __init__(self, session: HoloSession, table: str, options: BinlogOptions, channel: ChannelSpec | None) -> None:
+        self.session = session
+        self.table = table
+        self.options = options
+        self._names = tuple(source for source, _ in channel.columns) if channel else ()
+        self._where = channel.where if channel else ""
+        self._state: TableState | None = None
+        self.left = Left(options.binlog_ignore_delete, options.binlog_ignore_before_update)
+        self.pages = Pages(session, table, options.binlog_read_batch_size, options.binlog_read_timeout)
+
+    # -- the table --------------------------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Refuse by name a table that cannot be followed (or copied, where that is all)."""
+        eligibility.refuse_absent(self.session, self.table)
+        state = self._read()
+        if self.options.binlog:
+            refuse(list(eligibility.table_objections(self.table, state)), "source")
+        self.selects(state.identity)
+
+    def identify(self) -> TableIdentity:
+        """Which table this is now."""
+        identity = self._read().identity
+        self.selects(identity)
+        return identity
+
+    def selects(self, identity: TableIdentity) -> None:
+        """Refuse by name a mapping that this table cannot serve, and any row filter."""
+        if self._where:
+            what = "a row filter (where) is not read from a hologres source"
+            raise Refused(what, "leave where out, and filter at the target", where="source")
+        self.columns(identity)
+
+    def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
+        """The columns to read; Refused where one is not there or a key column is left out."""
+        if not self._names:
+            return identity.columns
+        there = {column.name: column for column in identity.columns}
+        absent = [name for name in self._names if name not in there]
+        if absent:
+            what = f"columns names {absent[0]!r}, which the source table has not"
+            raise Refused(what, f"it has {', '.join(there)}", where="source")
+        left = [name for name in identity.key if name not in self._names]
+        if left:
+            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
+            raise Refused(what, "map every column of the primary key", where="source")
+        return tuple(there[name] for name in self._names)
+
+    def _read(self) -> TableState:
+        self._state = catalog.read_table(self.session, self.table)
+        return self._state
+
+    @property
+    def state(self) -> TableState:
+        """The table as last asked for; asks once where it was not."""
+        return self._state or self._read()
+
+    def nodes(self) -> list[Shard]:
+        """The shards of the table's group."""
+        return self._read().shards
+
+    # -- where the binlog stands --------------------------------------------------------------------------------------
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        """The status of one shard, or of all; SLOT LOST where the table records no binlog any more."""
+        state = self._recorded()
+        if shard is not None and shard not in state.shards:
+            what = f"{shard.name} is no shard of {self.table} any more, it has {len(state.shards)}"
+            raise trouble(TroubleName.TOPOLOGY_CHANGED, what)
+        try:
+            return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
+        except SlotkeeperError:
+            self._recorded()  # what failed may be DDL: then what it made of the table says more than the error
+            raise
+
+    def _recorded(self) -> TableState:
+        state = self._read()
+        if self.options.binlog and not eligibility.records(state):
+            level = state.properties.get("binlog.level", "not set")
+            what = f"{self.table}: binlog.level is {level}: nothing is recorded"
+            raise trouble(TroubleName.SLOT_LOST, what)
+        return state
+
+    def _status(self, state: TableState, shard: Shard) -> SlotStatus:
+        first = catalog.oldest(self.session, self.table, shard)
+        newest, seen = self.newest(state, shard), state.seen(self._every_us(state))
+        latest = HoloPosition(0, 0, seen, empty=True)
+        if newest is not None:
+            latest = replace(newest, seen=max(newest.at, seen))
+        oldest = Oldest(0, empty=True, expired=state.expired)
+        if first is not None:
+            oldest = Oldest(first.lsn, first.us, first.us, expired=state.expired)
+        return SlotStatus(shard, NOTHING, latest, state.identity.text, oldest)
+
+    def newest(self, state: TableState, shard: Shard) -> HoloPosition | None:
+        """The newest record that may be read: with a visibility lag, the last one that is older than it."""
+        found, lag = catalog.newest(self.session, self.table, shard), self.options.binlog_visibility_lag
+        if found is None:
+            return None
+        bound = state.now_us - lag * 1_000
+        if not lag or found.us < bound:
+            return found.applied
+        whole = Stretch(shard, 0, found.lsn)
+        older = self.pages.last_before(whole, bound)
+        return older.applied if older else None
+
+    def _every_us(self, state: TableState) -> int:
+        given = self.options.binlog_heart_beat_interval_ms
+        return given * 1_000 if given > 0 else max(SECOND, state.ttl * SECOND // STEPS_OF_TTL)
+
+    # -- ranges -------------------------------------------------------------------------------------------------------
+
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
+        """Whether the shard holds one record of a change beyond `after` and at most at `up_to`."""
+        low, high = ours(after).lsn, ours(up_to).lsn
+        return low < high and self.pages.any(Stretch(shard, low, high), self.left)
+
+    def next_range(self, after: Position, status: SlotStatus, width: int) -> HoloPosition:
+        """The end of the next range: the `width`th record from here, or the newest one. Always a record's LSN."""
+        low, newest = ours(after), ours(status.latest)
+        if low.lsn >= newest.lsn:
+            return newest
+        found = self.pages.nth(Stretch(status.shard, low.lsn, newest.lsn), width)
+        return found.applied if found and found.lsn < newest.lsn else newest
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
+        """Write what (after, up_to] of one shard does to rows; returns the rows written."""
+        low, high, identity = ours(after).lsn, ours(up_to).lsn, self.state.identity
+        columns, count = self.columns(identity), 0
+        if low >= high:
+            return 0
+        keys = [column.name in identity.key for column in columns]
+        for one in self.pages.changes(Stretch(shard, low, high), columns, self.left):
+            values: Sequence[str | None] = one.values
+            if one.kind in OLD_IMAGES:
+                values = [value if key else None for value, key in zip(values, keys, strict=True)]
+            put(out, texts((one.point, one.sequence, one.kind, *values)))
+            count += 1
+        return count
+
+    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
+        """The range's end; a shard that has no record any more names no LSN."""
+        return self.standing(after, replace(status, latest=up_to)) if ours(up_to).empty else up_to
+
+    def standing(self, after: Position, status: SlotStatus) -> HoloPosition:
+        """At the newest record; where it stands there already, with the time at which nothing else was there."""
+        here, newest = ours(after), ours(status.latest)
+        return replace(here, seen=max(here.seen, newest.seen)) if newest.empty else newest
+
+    # -- the table as a whole -----------------------------------------------------------------------------------------
+
+    def open_now(self) -> NoneOpen:
+        """Nobody is waited for."""
+        return NoneOpen()
+
+    def plan_chunks(self, rows: int) -> list[Chunk]:
+        """Chunks of about `rows` rows, shard by shard, in the source's own key order."""
+        state, found = self._read(), list[Chunk]()
+        for shard in state.shards:
+            statement = chunks.plan_statement(self.table, state.identity, shard, rows)
+            bounds = self.session.composed_rows(statement, None, self.options.full_sync_binlog_read_timeout)
+            found += chunks.of_shard(shard, [tuple(map(str, one)) for one in bounds], len(found))
+        return found
+
+    def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
+        """Write one chunk's rows; returns how many."""
+        identity, options = self.state.identity, self.options
+        statement = chunks.read_statement(self.table, identity, chunk, self.columns(identity))
+        limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
+        return self.session.cursor_out(statement, lambda row: put(out, texts(row)), limit_ms, batch)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    # -- registering, of which there is nothing -----------------------------------------------------------------------
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
+        """Nothing is told."""
+        asked.check()
+        return NOTHING
+
+    def create_slot(self) -> list[SlotStatus]:
+        """The statuses: a binlog is there for whoever reads it."""
+        return self.read_status(None)
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def full_sync(self) -> str:
+        """Nothing is moved."""
+        return "nothing: the server keeps no position for a reader by SQL"
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Nothing can land late."""
+        return nullcontext()
+
+    def end_rivals(self) -> bool:
+        """Nobody registers, so that nothing of an earlier one can land late."""
+        return True
+
+    def end_sessions(self, pattern: str) -> bool:
+        """The same."""
+        return True
+
+    def clear(self) -> int:
+        """There is no slot to drop."""
+        raise Refused("there is no slot to drop: the server keeps none for a reader by SQL", where="source")
+
+
+class NoneOpen:
+    """Nobody is waited for; implements `core.ports.source.OpenTransactions`.
+
+    A table's binlog has recorded since it was turned on, and a row and its record show at once (Hologres, "Technical
+    Principle of Hologres Binlog": changes of both occur simultaneously): what is not in a copy lies behind the newest
+    records that were noted before it.
+    """
+
+    def left(self) -> str:
+        """Nobody."""
+        return ""
+
+    def advice(self, job: str) -> str:
+        """None is needed."""
+        return ""

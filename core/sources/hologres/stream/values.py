@@ -1,0 +1,344 @@
+"""One field's bytes as the text that PostgreSQL writes for it, by the column's type. Pure.
+
+Sources: holo-client, HoloBinlogDecoder.convertBinaryRowToRecord (how each type is read) and
+RecordBinaryRowOutputStream.convertToBinaryRow (how it is written); the set of types is that of "Consume Binlog via
+JDBC". Texts are those of a session in UTC with DateStyle ISO. Next door: `binary_row.py` finds the bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from core.domain.slot import Column
+from core.errors import Refused, Unclassified
+
+_DAY_US = 86_400_000_000
+_FIRST_DAY = -2_440_588
+"""PostgreSQL's first date, 4714-11-24 BC, in days since 1970-01-01."""
+_END_DAY = 2_145_042_906
+"""The day behind its last one, 5874897-12-31."""
+_END_SECONDS = 9_224_318_016_000
+"""The second behind its last timestamp, 294276-12-31, since 1970-01-01."""
+_SIZE = re.compile(r"\((\d+)(?:,(\d+))?\)")
+Text = Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamField:
+    """How a column is read: `code` is its slot for `struct`, eight bytes; "Q" leads to bytes where `variable`."""
+
+    code: str
+    text: Text
+    variable: bool = False
+
+
+def garbled(what: str) -> Unclassified:
+    """The error of bytes that are not what the format says: a new connection may bring the right ones."""
+    return Unclassified(f"the binlog stream sent {what}", "if it comes again, read by SQL, and report it", "", "source")
+
+
+# -- dates and times ------------------------------------------------------------------------------------------------
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a day since 1970-01-01 in the Gregorian calendar, the year 0 being 1 BC."""
+    era, day = divmod(days + 719_468, 146_097)
+    years = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * years + years // 4 - years // 100
+    place = (5 * day + 2) // 153
+    month = place + 3 if place < 10 else place - 9
+    return years + era * 400 + (month <= 2), month, day - (153 * place + 2) // 5 + 1
+
+
+def _day(days: int) -> tuple[str, str]:
+    year, month, day = _civil(days)
+    shown, era = (year, "") if year > 0 else (1 - year, " BC")
+    return f"{shown:04d}-{month:02d}-{day:02d}", era
+
+
+def date(days: int) -> str:
+    """A DATE of so many days since 1970-01-01.
+
+    >>> date(0), date(-719529), date(19782)
+    ('1970-01-01', '0002-12-31 BC', '2024-02-29')
+    """
+    if not _FIRST_DAY <= days < _END_DAY:
+        raise garbled("a date that PostgreSQL has not")
+    return "".join(_day(days))
+
+
+def time(us: int) -> str:
+    """A TIME of so many microseconds of a day.
+
+    >>> time(0), time(45296000001), time(86400000000), time(1500000)
+    ('00:00:00', '12:34:56.000001', '24:00:00', '00:00:01.5')
+    """
+    if not 0 <= us <= _DAY_US:
+        raise garbled("a time that PostgreSQL has not")
+    seconds, part = divmod(us, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{text}.{part:06d}".rstrip("0") if part else text
+
+
+def timetz(raw: bytes) -> str:
+    """A TIMETZ: microseconds of the day there, then seconds by which that place is west of UTC, as PostgreSQL counts.
+
+    That time and zone add up to UTC is how the connector reads it.
+
+    >>> timetz(struct.pack("<qi4x", 1, -19800)), timetz(struct.pack("<qi", 0, 3601))
+    ('00:00:00.000001+05:30', '00:00:00-01:00:01')
+    """
+    if len(raw) < 12:
+        raise garbled(f"a timetz of {len(raw)} bytes")
+    us, west = struct.unpack_from("<qi", raw)
+    if abs(west) >= 16 * 3600:
+        raise garbled("a time zone that PostgreSQL has not")
+    away = abs(west)
+    zone = f"{away // 3600:02d}"
+    if away % 3600:
+        zone += f":{away // 60 % 60:02d}"
+    if away % 60:
+        zone += f":{away % 60:02d}"
+    return f"{time(us)}{'-' if west > 0 else '+'}{zone}"
+
+
+def timestamp(us: int, zone: str = "") -> str:
+    """A TIMESTAMP of so many microseconds since 1970-01-01.
+
+    >>> timestamp(1_500_000), timestamp(-1), timestamp(-62198755200000000, "+00")
+    ('1970-01-01 00:00:01.5', '1969-12-31 23:59:59.999999', '0002-01-01 00:00:00+00 BC')
+    """
+    days, rest = divmod(us, _DAY_US)
+    if days < _FIRST_DAY or us >= _END_SECONDS * 1_000_000:
+        raise garbled("a timestamp that PostgreSQL has not")
+    day, era = _day(days)
+    return f"{day} {time(rest)}{zone}{era}"
+
+
+def timestamptz(ms: int) -> str:
+    """A TIMESTAMPTZ of so many milliseconds since 1970-01-01 UTC; Hologres keeps no more ("Data types").
+
+    >>> timestamptz(1_583_020_800_250)
+    '2020-03-01 00:00:00.25+00'
+    """
+    return timestamp(ms * 1000, "+00")
+
+
+# -- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _shortest(value: float, digits: str, most: int) -> str:
+    """Scientific digits as PostgreSQL writes them since its version 12: without an exponent from -4 to below `most`."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    mantissa, _, power = digits.partition("e")
+    exponent = int(power)
+    sign = "-" if mantissa.startswith("-") else ""
+    figures = mantissa.lstrip("-").replace(".", "").rstrip("0") or "0"
+    if not -4 <= exponent < most:
+        rest = f".{figures[1:]}" if len(figures) > 1 else ""
+        return f"{sign}{figures[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{figures}"
+    whole, part = figures[: exponent + 1].ljust(exponent + 1, "0"), figures[exponent + 1 :]
+    return f"{sign}{whole}.{part}" if part else sign + whole
+
+
+def double(value: float) -> str:
+    """A DOUBLE PRECISION by the fewest digits that are it.
+
+    >>> double(0.1), double(1e15), double(100000.0), double(-0.0), double(5e-324), double(float("-inf"))
+    ('0.1', '1e+15', '100000', '-0', '5e-324', '-Infinity')
+    """
+    digits = f"{Decimal(repr(value)):e}" if value and math.isfinite(value) else f"{value:e}"
+    return _shortest(value, digits, 15)
+
+
+def real(value: float) -> str:
+    """A REAL by the fewest digits that are it.
+
+    >>> real(struct.unpack("<f", struct.pack("<f", 0.1))[0]), real(1e6), real(123456.0), real(float("nan"))
+    ('0.1', '1e+06', '123456', 'NaN')
+    """
+    if not math.isfinite(value):
+        return _shortest(value, "", 6)
+    for count in range(9):
+        digits = f"{value:.{count}e}"
+        try:
+            if struct.unpack("<f", struct.pack("<f", float(digits)))[0] == value:
+                break
+        except OverflowError:  # rounded up beyond the greatest one
+            continue
+    return _shortest(value, digits, 6)
+
+
+def numeric(scale: int) -> Text:
+    """Reads a NUMERIC of that scale: its digits without the point, in two's complement, the lowest byte first.
+
+    >>> numeric(2)((-5).to_bytes(16, "little", signed=True)), numeric(0)(bytes([0, 1]))
+    ('-0.05', '256')
+    """
+
+    def text(raw: bytes) -> str:
+        if not raw:
+            raise garbled("a numeric of no bytes")
+        number = int.from_bytes(raw, "little", signed=True)
+        digits = str(abs(number)).rjust(scale + 1, "0")
+        shown = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+        return f"-{shown}" if number < 0 else shown
+
+    return text
+
+
+# -- texts and bytes ------------------------------------------------------------------------------------------------
+
+
+def utf8(raw: bytes) -> str:
+    """A text."""
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError:
+        raise garbled("a text that is no UTF-8") from None
+
+
+def padded(length: int) -> Text:
+    """Reads a CHAR of that length, whose blanks at its end are not sent."""
+    return lambda raw: utf8(raw).ljust(length)
+
+
+def hexed(raw: bytes) -> str:
+    """A BYTEA.
+
+    >>> hexed(bytes([0, 255]))
+    '\\\\x00ff'
+    """
+    return "\\x" + bytes(raw).hex()
+
+
+def boolean(value: bool) -> str:
+    """A BOOLEAN."""
+    return "t" if value else "f"
+
+
+def oid(value: int) -> str:
+    """An OID, which is sent as a long."""
+    if not 0 <= value < 1 << 32:
+        raise garbled("an oid that PostgreSQL has not")
+    return str(value)
+
+
+# -- arrays ---------------------------------------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[^\s{}\",\\]+")
+
+
+def element(text: str) -> str:
+    """A text as an element of an array.
+
+    >>> element("a"), element("a b"), element("null"), element('"'), element("")
+    ('a', '"a b"', '"null"', '"\\\\""', '""')
+    """
+    if _PLAIN.fullmatch(text) and text.upper() != "NULL":
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def piece(raw: bytes, slot: int) -> bytes:
+    """The bytes of a variable field: up to seven in the slot itself, else where the slot says, from `raw` on.
+
+    Flink, BinaryRowData: "if length is less than 8, values will be stored directly in the fixed-length part".
+    """
+    if slot >> 63:
+        length = slot >> 56 & 0x7F
+        if length > 7:
+            raise garbled(f"{length} bytes in a slot of seven")
+        return slot.to_bytes(8, "little")[:length]
+    at, length = slot >> 32, slot & 0xFFFF_FFFF
+    if at + length > len(raw):
+        raise garbled("a field that ends behind its row")
+    return raw[at : at + length]
+
+
+def array(code: str, text: Text) -> Text:
+    """Reads an array of elements: a count, a bit for each NULL, then the elements without gaps.
+
+    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes lie before the first element. "Q" leads to bytes.
+    """
+    size = struct.calcsize(f"<{code}")
+
+    def texts(raw: bytes) -> str:
+        if len(raw) < 4:
+            raise garbled(f"an array of {len(raw)} bytes")
+        (count,) = struct.unpack_from("<i", raw)
+        first = 4 + (count + 31) // 32 * 4
+        if count < 0 or first + count * size > len(raw):
+            raise garbled("an array that ends behind its field")
+        gone = int.from_bytes(raw[4:first], "little")
+        values = struct.unpack_from(f"<{count}{code}", raw, first)
+        if code == "Q":
+            values = tuple(b"" if gone >> place & 1 else piece(raw, slot) for place, slot in enumerate(values))
+        shown = ["NULL" if gone >> place & 1 else text(value) for place, value in enumerate(values)]
+        return "{" + ",".join(shown) + "}"
+
+    return texts
+
+
+# -- by type --------------------------------------------------------------------------------------------------------
+
+FIXED = {
+    "smallint": StreamField("h6x", str),
+    "integer": StreamField("i4x", str),
+    "bigint": StreamField("q", str),
+    "oid": StreamField("q", oid),
+    "real": StreamField("f4x", real),
+    "double precision": StreamField("d", double),
+    "boolean": StreamField("?7x", boolean),
+    "date": StreamField("i4x", date),
+    "time without time zone": StreamField("q", time),
+    "timestamp without time zone": StreamField("q", timestamp),
+    "timestamp with time zone": StreamField("q", timestamptz),
+}
+VARIABLE: dict[str, Text] = {
+    "text": utf8,
+    "character varying": utf8,
+    "json": utf8,
+    "jsonb": utf8,
+    "bytea": hexed,
+    "roaringbitmap": hexed,
+    "time with time zone": timetz,
+    "integer[]": array("i", str),
+    "bigint[]": array("q", str),
+    "real[]": array("f", real),
+    "double precision[]": array("d", double),
+    "boolean[]": array("?", boolean),
+    "text[]": array("Q", lambda raw: element(utf8(raw))),
+    "character varying[]": array("Q", lambda raw: element(utf8(raw))),
+}
+
+
+def field_of(column: Column) -> StreamField:
+    """How a column is read, by its type as `format_type` spells it; Refused by name where the stream has none such.
+
+    >>> field_of(Column("a", "numeric(12,2)")).text(bytes([100])), field_of(Column("a", "integer")).code
+    ('1.00', 'i4x')
+    """
+    size, plain = _SIZE.search(column.type), _SIZE.sub("", column.type).rpartition(".")[2]
+    if plain in FIXED:
+        return FIXED[plain]
+    if plain in VARIABLE:
+        return StreamField("Q", VARIABLE[plain], variable=True)
+    if plain == "numeric" and size:
+        return StreamField("Q", numeric(int(size[2] or 0)), variable=True)
+    if plain == "character":
+        return StreamField("Q", padded(int(size[1]) if size else 1), variable=True)
+    what = f"column {column.name!r} is {column.type}, which the binlog stream of a Hologres cannot send"
+    raise Refused(what, "read the binlog by SQL, which has every type", where="source")

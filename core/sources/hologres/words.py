@@ -1,0 +1,16 @@
+"""What a Hologres read by SQL says where a slot would be. Text only; next door: `viewer.py`, `retention.py`."""
+
+from __future__ import annotations
+
+from core.ports.source import SlotWords
+
+WORDS = SlotWords(
+    no_list="a reader by SQL has no slot: shown is where our own progress rows stand",
+    no_count="the server counts no unread records",
+    no_drop="there is no slot to drop: a reader by SQL has none",
+    own_times="times of a position are those of its record, by the server's clock",
+    ages="records go once they are older than binlog.ttl, read or not",
+    head="records are deleted after {ttl}, read or not",
+    ttl="binlog.ttl",
+    identity="table_id, columns and key",
+)

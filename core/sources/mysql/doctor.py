@@ -1,0 +1,78 @@
+"""What `doctor` finds at a MySQL or MariaDB server: login, settings, clock, rights, and the tables that jobs read.
+
+Nothing is made. Next door: `requirements.py` has the rules, `retention.py` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.endpoint import Endpoint
+from core.domain.finding import Finding, Level, clock_finding
+from core.domain.spec import BinlogOptions
+from core.errors import SlotkeeperError
+from core.ports.kinds import SourceAsked
+from core.sources.mysql import requirements
+from core.sources.mysql.requirements import objections
+from core.sources.mysql.retention import MysqlRetention
+from core.sources.mysql.session import MysqlSession
+
+_DAY = 86_400
+
+
+def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+    """What is found, the server first."""
+    place = f"source {asked.name}"
+    before = utc().timestamp()
+    clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    after = utc().timestamp()
+    facts = session.facts
+    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {facts.variables.get('version', 'unknown')}")
+    yield clock_finding(place, clock, before, after)
+    found = [Finding(place, Level.FAIL, f"{what}; cure: {cure}") for what, cure in objections(facts)]
+    yield from found
+    if not found:
+        yield Finding(place, Level.OK, "the binlog is on, with rows whole and uncompressed")
+    if not facts.names_columns:
+        text = "binlog_row_metadata is not FULL: names and signs come from information_schema while it fits"
+        yield Finding(place, Level.WARN, f"{text}; cure: SET GLOBAL binlog_row_metadata = 'FULL'")
+    yield _expiry(place, facts.variables.get("binlog_expire_logs_seconds", ""))
+    yield _rights(place, session)
+    for one in asked.tables:
+        yield _table(f"{place} {one.name}", session, one.name, bool(one.followers))
+
+
+def _expiry(place: str, seconds: str) -> Finding:
+    """For how long a stopped job can be brought back."""
+    kept = int(seconds) if seconds.isdigit() else 0
+    if not kept:
+        return Finding(place, Level.OK, "binlog files are purged by hand only (binlog_expire_logs_seconds is 0)")
+    level = Level.WARN if kept < _DAY else Level.OK
+    return Finding(place, level, f"binlog files are purged after {kept} s, whoever still needs them")
+
+
+def _rights(place: str, session: MysqlSession) -> Finding:
+    try:
+        session.asking(lambda line: requirements.admit(line, session.place, session.user))
+    except SlotkeeperError as error:
+        return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+    return Finding(place, Level.OK, "this login may read where the binlog ends")
+
+
+def _table(place: str, session: MysqlSession, table: str, followed: bool) -> Finding:
+    try:
+        MysqlRetention(session, table, "doctor", BinlogOptions(binlog=followed)).identify()
+    except SlotkeeperError as error:
+        return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+    return Finding(place, Level.OK, "readable, primary key; all tables share one binlog")
+
+
+def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+    """The least rights that following and comparing these tables needs, as statements."""
+    to = f"'{endpoint.user}'@'%'"
+    return [
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to};",
+        *(f"GRANT SELECT ON {'.'.join(f'`{part}`' for part in name.split('.', 1))} TO {to};" for name in tables),
+        f"GRANT PROCESS ON *.* TO {to}; -- of MySQL only: a copy waits for open transactions",
+    ]

@@ -1,0 +1,243 @@
+"""A channel's row filter asked of rows here: a stream has no server that could be asked about an image.
+
+Of what `core.row_filter` reads this much is answered: comparisons of a column with a value or another column, IN,
+BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is refused by name.
+Texts are compared by their characters, whatever collation the source has, and numbers as numbers. Rows of a copy are
+asked in the same way, so that both agree. Next door: `selection.py` carries the filter, `source.py` asks it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from core.errors import Refused
+from core.sources.mysql.image import Image
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+Value = Callable[[Sequence[Any]], Any]
+"""A part of a filter of a row: its value, None for NULL or unknown."""
+Accepts = Callable[[Sequence[Any]], bool]
+NUMBER, TEXT, TIME = "number", "text", "time"
+_GROUPS = {"integer": NUMBER, "numeric": NUMBER, "float": NUMBER, "text": TEXT, "uuid": TEXT}
+_GROUPS |= {"timestamp": TIME, "date": TIME}
+_KNOWN_PARTS = frozenset({"this", "expression", "expressions", "low", "high", "negate", "is_string"})
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")
+
+
+def compiled(where: str, images: Sequence[Image]) -> Accepts:
+    """Whether a row is accepted; `images` are the columns of the rows that it is asked of, in their order.
+
+    Raises Refused for what cannot be answered here.
+    """
+    import sqlglot  # only a channel with a filter needs it
+
+    condition = _Compiler(images).condition(sqlglot.parse_one(where, read="postgres"))
+    return lambda row: condition(row) is True
+
+
+class _Compiler:
+    """Makes functions of the parts of a filter."""
+
+    def __init__(self, images: Sequence[Image]) -> None:
+        self._places = {image.name: place for place, image in enumerate(images)}
+        self._images = images
+
+    def condition(self, part: Expr) -> Value:
+        """A part that is true, false or unknown."""
+        if {name for name, value in part.args.items() if value} - _KNOWN_PARTS:
+            raise _unanswered(part)  # such as an ESCAPE
+        found = self._positive(part)
+        return _negated(found) if part.args.get("negate") else found
+
+    def _positive(self, part: Expr) -> Value:
+        from sqlglot import exp
+
+        if isinstance(part, exp.Paren):
+            return self.condition(part.this)
+        if isinstance(part, exp.And | exp.Or):
+            one, other = self.condition(part.this), self.condition(part.expression)
+            return _both(one, other) if isinstance(part, exp.And) else _either(one, other)
+        if isinstance(part, exp.Not):
+            return _negated(self.condition(part.this))
+        if isinstance(part, exp.Is):
+            return self._is(part)
+        if isinstance(part, exp.In) and part.expressions:
+            return self._any(part.this, part.expressions)
+        if isinstance(part, exp.Between):
+            low = self._compared(part.this, part.args["low"], lambda a, b: a >= b)
+            return _both(low, self._compared(part.this, part.args["high"], lambda a, b: a <= b))
+        if isinstance(part, exp.Like):
+            return self._like(part)
+        if isinstance(part, exp.NullSafeEQ | exp.NullSafeNEQ):
+            one, other = self._pair(part.this, part.expression)
+            same = isinstance(part, exp.NullSafeEQ)
+            return lambda row: (one(row) == other(row)) is same
+        signs: dict[type[Any], Callable[[Any, Any], bool]] = {
+            exp.EQ: lambda a, b: a == b,
+            exp.NEQ: lambda a, b: a != b,
+            exp.LT: lambda a, b: a < b,
+            exp.LTE: lambda a, b: a <= b,
+            exp.GT: lambda a, b: a > b,
+            exp.GTE: lambda a, b: a >= b,
+        }
+        if type(part) in signs:
+            return self._compared(part.this, part.expression, signs[type(part)])
+        raise _unanswered(part)
+
+    def _is(self, part: Expr) -> Value:
+        from sqlglot import exp
+
+        if isinstance(part.expression, exp.Null) and isinstance(part.this, exp.Column):
+            place = self._place(part.this)
+            return lambda row: row[place] is None
+        raise _unanswered(part)
+
+    def _any(self, tested: Expr, wanted: Sequence[Expr]) -> Value:
+        found = self._compared(tested, wanted[0], lambda a, b: a == b)
+        for one in wanted[1:]:
+            found = _either(found, self._compared(tested, one, lambda a, b: a == b))
+        return found
+
+    def _like(self, part: Expr) -> Value:
+        from sqlglot import exp
+
+        if not isinstance(part.expression, exp.Literal) or self._group(part.this) != TEXT:
+            raise _unanswered(part)
+        pattern, value = re.compile(_pattern(str(part.expression.this)), re.DOTALL), self._column(part.this)
+
+        def like(row: Sequence[Any]) -> bool | None:
+            text = value(row)
+            return None if text is None else pattern.fullmatch(text) is not None
+
+        return like
+
+    def _compared(self, one: Expr, other: Expr, true: Callable[[Any, Any], bool]) -> Value:
+        left, right = self._pair(one, other)
+
+        def compare(row: Sequence[Any]) -> bool | None:
+            a, b = left(row), right(row)
+            return None if a is None or b is None else true(a, b)
+
+        return compare
+
+    def _pair(self, one: Expr, other: Expr) -> tuple[Value, Value]:
+        """Both sides as values that can be compared."""
+        groups = {group for group in (self._group(one), self._group(other)) if group}
+        if len(groups) != 1:
+            raise _unanswered(one.parent or one)
+        (group,) = groups
+        return self._side(one, group), self._side(other, group)
+
+    def _group(self, part: Expr) -> str:
+        """How a column's values compare; "" for a value, which is read as what it is compared with."""
+        from sqlglot import exp
+
+        if not isinstance(part, exp.Column):
+            return ""
+        image = self._images[self._place(part)]
+        if image.family not in _GROUPS:
+            raise Refused(f"where compares column {image.name!r}, whose type {image.type} is not compared here")
+        return _GROUPS[image.family]
+
+    def _side(self, part: Expr, group: str) -> Value:
+        from sqlglot import exp
+
+        if isinstance(part, exp.Column):
+            return self._column(part)
+        constant = _constant(part, group)
+        return lambda row: constant
+
+    def _column(self, part: Expr) -> Value:
+        place = self._place(part)
+        image = self._images[place]
+        group, spell = _GROUPS.get(image.family, ""), image.text
+
+        def value(row: Sequence[Any]) -> Any:
+            text = spell(row[place])
+            return None if text is None else _read(text, group)
+
+        return value
+
+    def _place(self, part: Expr) -> int:
+        name = str(part.this.this)
+        if name not in self._places:
+            known = ", ".join(self._places)
+            raise Refused(f"where names column {name!r}, which the source table has not", f"it has {known}")
+        return self._places[name]
+
+
+def _constant(part: Expr, group: str) -> Any:
+    from sqlglot import exp
+
+    if isinstance(part, exp.Neg) and isinstance(part.this, exp.Literal) and group == NUMBER:
+        return -_read(str(part.this.this), NUMBER)
+    if isinstance(part, exp.Literal) and (part.is_string or group == NUMBER):
+        try:
+            return _read(str(part.this), group)
+        except (InvalidOperation, ValueError):
+            pass
+    raise _unanswered(part.parent or part)
+
+
+def _read(text: str, group: str) -> Any:
+    """A value as it is compared; a time as a text of one length, whatever of it is zero."""
+    if group == NUMBER:
+        return Decimal(text)
+    if group != TIME:
+        return text
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        raise ValueError("no time")
+    return f"{found[1]} {found[2] or '00:00:00'}.{(found[3] or '').ljust(6, '0')}"
+
+
+def _pattern(like: str) -> str:
+    r"""A pattern of LIKE as a regular expression; a backslash takes the next character as it is.
+
+    >>> _pattern("a%_.\\%")
+    'a.*.\\.%'
+    """
+    found = []
+    parts = iter(like)
+    for character in parts:
+        if character == "\\":
+            found.append(re.escape(next(parts, "\\")))
+        else:
+            found.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+    return "".join(found)
+
+
+def _both(one: Value, other: Value) -> Value:
+    def both(row: Sequence[Any]) -> bool | None:
+        a, b = one(row), other(row)
+        return False if a is False or b is False else None if a is None or b is None else True
+
+    return both
+
+
+def _either(one: Value, other: Value) -> Value:
+    def either(row: Sequence[Any]) -> bool | None:
+        a, b = one(row), other(row)
+        return True if a is True or b is True else None if a is None or b is None else False
+
+    return either
+
+
+def _negated(one: Value) -> Value:
+    def negated(row: Sequence[Any]) -> bool | None:
+        a = one(row)
+        return None if a is None else not a
+
+    return negated
+
+
+def _unanswered(part: Expr) -> Refused:
+    what = f"where has {part.sql(dialect='postgres')[:80]!r}, which is not answered for a stream"
+    return Refused(
+        what, "compare a column with a value: =, <, IN, BETWEEN, LIKE, IS NULL; AND, OR, NOT", where="source"
+    )

@@ -1,0 +1,174 @@
+"""MySQL and MariaDB as a kind of source: its sessions with their faces, and what it says about itself.
+
+Next door: `source.py` follows a table, `viewer.py` only looks, `doctor.py` finds faults; docs/mysql.md for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.kept import Positions
+from core.domain.manual_sql import ManualSql
+from core.domain.objection import Objection
+from core.domain.position import Position
+from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.source_traits import SourceTraits
+from core.domain.spec import BinlogOptions, JobSpec
+from core.errors import Refused
+from core.ports.kinds import SourceAsked, SourceKind
+from core.sources.mysql import doctor
+from core.sources.mysql.compared import MysqlTables
+from core.sources.mysql.kept import POSITIONS
+from core.sources.mysql.retention import MysqlRetention
+from core.sources.mysql.selection import Selection
+from core.sources.mysql.session import MysqlSession
+from core.sources.mysql.source import MysqlSource
+from core.sources.mysql.viewer import MysqlReader, MysqlViewer
+
+PING_SECONDS = 5.0
+
+
+class MysqlConnection:
+    """One session at a server; implements `core.ports.kinds.SourceSession`."""
+
+    def __init__(self, login: Login) -> None:
+        self.session = MysqlSession(login)
+        self._sources: list[MysqlSource] = []
+
+    @property
+    def name(self) -> str:
+        """The session's own name."""
+        return self.session.name
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> MysqlSource:
+        """The channel of a job."""
+        channel, most = job.channel, job.sync.min_bytes_sync_commit
+        selection = Selection.of(channel)
+        return self._kept(MysqlSource(self.session, channel.source_table, job.slot, job.binlog, selection, most))
+
+    def admin(self, job: JobSpec) -> MysqlSource:
+        """The same: nothing is registered."""
+        return self.source(job)
+
+    def retention(self, job: JobSpec) -> MysqlRetention:
+        """What a start without a copy and a reset ask."""
+        channel = job.channel
+        made = MysqlRetention(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        self._sources.append(made)
+        return made
+
+    def verbs(self, table: str, slot: str, options: BinlogOptions) -> MysqlSource:
+        """What commands ask that make or move a slot, of which there is none."""
+        return self._kept(MysqlSource(self.session, table, slot, options))
+
+    def _kept(self, source: MysqlSource) -> MysqlSource:
+        self._sources.append(source)
+        return source
+
+    def viewer(self) -> MysqlViewer:
+        """What commands ask that only look."""
+        return MysqlViewer(self.session)
+
+    def reader(self, options: BinlogOptions) -> MysqlReader:
+        """Reads rows of the binlog for people."""
+        return MysqlReader(self.session)
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Nothing: a MySQL hides no rows of a table that may be read."""
+        return ()
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server and the tables that jobs read there."""
+        return doctor.findings(self.session, asked, utc)
+
+    def ping(self) -> None:
+        """Return once the server has answered something."""
+        self.session.rows("SELECT 1", (), PING_SECONDS)
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+        self.session.sever()
+
+    def close(self) -> None:
+        """End the session and its streams; safe to call twice."""
+        for source in self._sources:
+            source.close()
+        self.session.close()
+
+
+class NothingByHand:
+    """Implements `core.domain.manual_sql.ManualSql`: nothing is kept at the server."""
+
+    def status(self, table: str) -> str:
+        """Where the binlog ends."""
+        return "SHOW MASTER STATUS; -- the server keeps no position of ours: `slotkeeper slots show` has it"
+
+    def register(
+        self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
+    ) -> str:
+        """Nothing."""
+        return "-- nothing is registered at a MySQL server: there is nothing to type"
+
+
+class NothingToProbe:
+    """Implements `core.ports.kinds.Probe`: what is not documented is refused by name where it is met."""
+
+    asked = 0
+
+    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
+        """Raises Refused."""
+        raise _no_probe()
+
+    def ask(
+        self,
+        login: Login,
+        plan: ProbePlan,
+        jobs: Sequence[JobSpec],
+        left: list[Left],
+        progress: Callable[[str], None],
+        ending: Callable[[], None],
+    ) -> list[Answer]:
+        """Raises Refused."""
+        raise _no_probe()
+
+    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
+        """None."""
+        return {}
+
+
+def _no_probe() -> Refused:
+    what = "a MySQL source has no probe: its binlog is documented"
+    return Refused(what, "`slotkeeper doctor` looks at it", where="source")
+
+
+class MysqlKind:
+    """MySQL and MariaDB; implements `core.ports.kinds.SourceKind`."""
+
+    manual: ManualSql = NothingByHand()
+    positions: Positions = POSITIONS
+    probe = NothingToProbe()
+    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True)
+    gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+
+    def connect(self, login: Login) -> MysqlConnection:
+        """A session, opened at its first call."""
+        return MysqlConnection(login)
+
+    def poller(self, login: Login) -> MysqlViewer:
+        """A quiet session that is asked for places while they are shown."""
+        return MysqlViewer(MysqlSession(login))
+
+    def tables(self, login: Login, limit_ms: int) -> MysqlTables:
+        """A session that reads whole tables for a comparison."""
+        return MysqlTables(login, limit_ms)
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """The least rights that following and comparing these tables needs."""
+        return doctor.grants(endpoint, tables)
+
+
+KIND: SourceKind = MysqlKind()

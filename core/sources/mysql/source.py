@@ -1,0 +1,418 @@
+"""Reads one table out of the one stream of a MySQL or MariaDB server; nothing is registered anywhere.
+
+A range ends at a transaction's end and can be read again until its file is purged: then SLOT LOST. What changed rows
+without row events, or changed columns, stops the lane at its very place: everything before it has been applied then.
+Next door: `follow.py` reads ranges, `tables.py` the table, `chunks.py` its copy, `retention.py` how far back all goes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, BinaryIO
+
+from core.domain.kept import Kept
+from core.domain.position import Position
+from core.domain.slot import Shard, SlotStatus, TableIdentity
+from core.domain.spec import BinlogOptions
+from core.drivers.row_pipe import put
+from core.errors import Refused, Trouble, TroubleName
+from core.ports.sink import Top
+from core.ports.source import Chunk, Confirmation, OpenTransactions
+from core.sources.mysql import chunks, faults, filters, requirements, starts
+from core.sources.mysql.columns import columns_of
+from core.sources.mysql.errors import BinlogError
+from core.sources.mysql.events import Action
+from core.sources.mysql.follow import MOST_BYTES, Follower, Spool, same, there
+from core.sources.mysql.image import Image, speller
+from core.sources.mysql.kept import KEPT_BY_US, KeptByUs
+from core.sources.mysql.open_transactions import open_now
+from core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
+from core.sources.mysql.rows import Decoder
+from core.sources.mysql.schema import read_charsets
+from core.sources.mysql.selection import Selection
+from core.sources.mysql.session import MysqlSession
+from core.sources.mysql.statements import Effect, Statement
+from core.sources.mysql.stream import Reading, Stream
+from core.sources.mysql.table_map import TableMap
+from core.sources.mysql.tables import TableSeen, read_table
+from core.sources.mysql.transactions import TableRows
+from core.sources.mysql.words import WORDS
+
+SHARD = Shard("binlog", 1)
+"""The one stream."""
+FILES_SECONDS = 10.0
+"""How old a list of the server's files may be."""
+
+
+class MysqlSource:
+    """One table; implements `core.ports.source.Source` and, as nothing is registered, `SlotAdmin` and `SlotVerbs`."""
+
+    shown_as = ""
+    cleared_for = 1
+    words = WORDS
+
+    def __init__(
+        self,
+        session: MysqlSession,
+        table: str,
+        slot: str,
+        options: BinlogOptions,
+        selection: Selection | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.session = session
+        self.table = table
+        self.slot = slot
+        self.options = options
+        self.selection = selection or Selection()
+        self._most_bytes = most_bytes
+        self._seen: TableSeen | None = None
+        self._accepts: filters.Accepts | None = None
+        self._asked_of: tuple[Image, ...] = ()
+        self._charsets: dict[int, str] = {}
+        self._writers: dict[bytes, _Writer] = {}
+        self._follower = Follower(lambda place: self._stream(place, "reader"))
+        self._scanner = Follower(lambda place: self._stream(place, "scanner"))
+        self._spool: Spool | None = None
+        self._passed: MysqlPosition | None = None
+        """The newest place up to which nothing was found, with what was done there."""
+        self._oldest: tuple[float, MysqlPosition] | None = None
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Refuse by name a server or a table that cannot be followed."""
+        if self.options.binlog:
+            self.session.asking(lambda line: requirements.admit(line, self.session.place, self.session.user))
+            self.open_now()  # refused where a start could not tell whom it has to wait for
+        self.identify()
+
+    def identify(self) -> TableIdentity:
+        """Which table this is now; raises Refused where it does not exist or has no usable key."""
+        seen = self._seen = read_table(self.session, self.table)
+        self.selects(seen.identity)
+        return seen.identity
+
+    def selects(self, identity: TableIdentity) -> None:
+        """Refuse by name a mapping or a row filter that this table cannot serve."""
+        self.selection.serves(identity)
+        if self.selection.where and self._asked_of != self.seen.images:
+            self._accepts, self._asked_of = filters.compiled(self.selection.where, self.seen.images), self.seen.images
+
+    @property
+    def seen(self) -> TableSeen:
+        """The table as it was asked for last."""
+        if self._seen is None:
+            self.identify()
+        assert self._seen is not None
+        return self._seen
+
+    def nodes(self) -> list[Shard]:
+        """The stream."""
+        return [SHARD]
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        """Where the binlog ends now, and which table this is; the place is asked first, so that it is no newer."""
+        latest = self.newest()
+        fingerprint = self.identify().text
+        return [SlotStatus(SHARD, KEPT_BY_US, latest, fingerprint, self._first(latest))]
+
+    def newest(self) -> MysqlPosition:
+        """Where the binlog ends now."""
+        file, offset = self.session.asking(requirements.newest)
+        if not file:
+            what = f"source {self.session.place}: it writes no binlog (log_bin is off)"
+            raise Refused(what, "set log_bin and restart the server", where="source")
+        return MysqlPosition(file, offset)
+
+    def _first(self, latest: MysqlPosition) -> MysqlPosition | None:
+        """The oldest place that is still there; asked every few seconds, for a server asks its disk for every file."""
+        now = time.monotonic()
+        if self._oldest is None or now - self._oldest[0] >= FILES_SECONDS:
+            files = self.session.asking(starts.binlog_files)
+            self._oldest = (now, MysqlPosition(files[0].name, FIRST_OFFSET))
+        first = self._oldest[1]
+        return first if there(latest, first) else None
+
+    # -- ranges -------------------------------------------------------------------------------------------------------
+
+    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
+        """Whether the table has a row, or a statement of consequence, in (after, up_to]."""
+        low, high = ours(after), ours(up_to)
+        if self._spool is not None and same(self._spool.after, low) and same(self._spool.end, high):
+            return self._spool.any
+        if there(low, high):
+            return False
+        for item in self._scanner.read(low, high):
+            if isinstance(item, TableRows | Statement):
+                self._scanner.close()
+                return True
+        self._passed = self._scanner.here
+        return False
+
+    def next_range(self, after: Position, status: SlotStatus, width: int) -> MysqlPosition:
+        """The end of the `width`th transaction behind `after`, or of the one with which there is enough to be read.
+
+        A range ends before a statement of consequence; raises Trouble where one comes first.
+        """
+        low, high, known = ours(after), ours(status.latest), self._spool
+        fits = known is not None and same(known.after, low) and known.width == width and there(high, known.end)
+        if known is not None and fits and not same(known.end, low):
+            return known.end
+        self._forget()
+        spool = self._spool = Spool(low, width)
+        return self._fill(spool, high, max(1, width))
+
+    def _fill(self, spool: Spool, up_to: MysqlPosition, width: int) -> MysqlPosition:
+        ends, follower = 0, self._follower
+        for item in follower.read(spool.after, up_to):
+            if isinstance(item, Statement):
+                if same(spool.end, spool.after):
+                    raise self._stopped(item)
+                return spool.end  # the stream has gone past it: the next range begins another one here
+            if isinstance(item, TableRows):
+                spool.add(item)
+                continue
+            ends += 1
+            spool.ended(follower.stop(), item.time)
+            if ends >= width or spool.bytes >= self._most_bytes:
+                return spool.end
+        if follower.here is not None:
+            spool.ended(follower.here)
+        return spool.end
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
+        """Write the rows of (after, up_to], old images with their key alone; returns how many.
+
+        Raises Trouble where rows were changed without row events, or columns were: `next_range` ends before that.
+        """
+        spool = self._spooled(ours(after), ours(up_to))
+        if spool.statement is not None:
+            raise self._stopped(spool.statement)
+        count = 0
+        try:
+            for item in spool.rows():
+                count += self._writer(item.table).write(item, out)
+        except BinlogError as error:
+            raise faults.of_binlog(error, self.session.place, spool.after.text) from error
+        return count
+
+    def _spooled(self, after: MysqlPosition, up_to: MysqlPosition) -> Spool:
+        """The rows of exactly this range: those that wait, or read once more."""
+        known = self._spool
+        if known is not None and same(known.after, after) and same(known.end, up_to):
+            return known
+        self._forget()
+        spool = self._spool = Spool(after)
+        self._read_whole(spool, up_to)
+        if not same(spool.end, up_to):
+            what = f"source {self.session.place}: {up_to.text} is not the end of a transaction"
+            raise Refused(what, "positions are stored at ends only: this one is of another server", "", "source")
+        return spool
+
+    def _read_whole(self, spool: Spool, up_to: MysqlPosition) -> None:
+        for item in self._follower.read(spool.after, up_to):
+            if isinstance(item, TableRows):
+                spool.add(item)
+            elif isinstance(item, Statement):
+                spool.statement = spool.statement or item
+        if self._follower.here is not None:
+            spool.ended(self._follower.here)
+
+    def _writer(self, table: TableMap) -> _Writer:
+        writer = self._writers.get(table.layout)
+        if writer is None:
+            skips = self.options.binlog_ignore_update_before
+            writer = _Writer(self._decoder(table), self.seen, self.selection, self._accepts, skips)
+            self._writers[table.layout] = writer
+        return writer
+
+    def _decoder(self, table: TableMap) -> Decoder:
+        """The decoder of one layout; SCHEMA CHANGED where it has other columns than the table has now."""
+        seen = self.seen
+        self._charsets = self._charsets or self.session.asking(read_charsets)
+        columns = columns_of(table, seen.described, self._charsets)
+        now, then = [one.name for one in seen.images], [one.name for one in columns]
+        if now != then:
+            what = (
+                f"{self.table} had columns {', '.join(then)} where these rows were written, it has {', '.join(now)} now"
+            )
+            raise Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
+        return Decoder(columns)
+
+    def _stopped(self, statement: Statement) -> Trouble:
+        text = " ".join(statement.text.split())[:200]
+        where = f"source {self.session.place}, binlog behind {statement.position.shown}: {text!r}"
+        if statement.effect is Effect.RESHAPES:
+            what = f"{where} {statement.effect.value}; it has {self._shape()} now"
+            return Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
+        return Trouble(f"{where} {statement.effect.value}", self._snapshot, where="source", name=TroubleName.SLOT_LOST)
+
+    def _shape(self) -> str:
+        return ", ".join(f"{one.name} {one.full_type}" for one in self.seen.described)
+
+    @property
+    def _snapshot(self) -> str:
+        return "everything before it is applied; take a new snapshot of the table"
+
+    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
+        """The end of the range."""
+        return up_to
+
+    def standing(self, after: Position, status: SlotStatus) -> Position:
+        """The newest place, with what was done there where it was read up to it."""
+        latest = ours(status.latest)
+        found = self._passed if self._passed is not None and same(self._passed, latest) else latest
+        return replace(found, time=ours(after).time)
+
+    # -- the copy -----------------------------------------------------------------------------------------------------
+
+    def open_now(self) -> OpenTransactions:
+        """The transactions whose place is known and whose rows may not be seen yet."""
+        return open_now(self.session)
+
+    def plan_chunks(self, rows: int) -> list[Chunk]:
+        """Cut the table into chunks of about `rows` rows."""
+        limit = self._copy_seconds
+        return chunks.plan(self.seen, rows, lambda statement, values: self.session.rows(statement, values, limit))
+
+    @property
+    def _copy_seconds(self) -> float:
+        """The time of each part of a chunk's answer."""
+        return self.options.full_sync_binlog_read_timeout / 1000 or 3600.0
+
+    def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
+        """Write the rows of one chunk; returns the count."""
+        seen, accepts = self.seen, self._accepts
+        statement, values = chunks.read_statement(seen, seen.images, chunk)
+        spell, count = speller(seen.images, self.selection.places(seen.identity)), 0
+        for rows in self.session.read(statement, values, self._copy_seconds):
+            for row in rows:
+                if accepts is None or accepts(row):
+                    put(out, spell(row))
+                    count += 1
+        return count
+
+    def images_of(self, item: TableRows) -> Iterator[tuple[str, Sequence[Any]]]:
+        """The images of an event's rows by kind, whole, as they are decoded."""
+        changes = self._decoder(item.table).changes(item.rows)
+        if changes.action is not Action.UPDATE:
+            kind = "I" if changes.action is Action.INSERT else "d"
+            return ((kind, row) for row in (changes.after or changes.before))
+        pairs = zip(changes.before, changes.after, strict=True)
+        return (one for old, new in pairs for one in (("B", old), ("U", new)))
+
+    def close(self) -> None:
+        """End the session and its streams; safe to call twice."""
+        self._forget()
+        self._follower.close()
+        self._scanner.close()
+        self.session.close()
+
+    def _forget(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
+
+    def _stream(self, place: MysqlPosition, reader: str) -> Stream:
+        seen = self.seen
+        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
+        reading = Reading(replica, [(seen.schema, seen.name)])
+        return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
+
+    def resolved(self, place: MysqlPosition) -> MysqlPosition:
+        """The same place with its file's whole name, where it was typed as it is shown."""
+        if not place.file.startswith("."):
+            return place
+        base = self.newest().file.rpartition(".")[0]
+        return MysqlPosition(f"{base}{place.file}", place.offset, place.gtids)
+
+    # -- registering, of which there is nothing -----------------------------------------------------------------------
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> KeptByUs:
+        """Nothing is told to the server."""
+        asked.check()
+        return KEPT_BY_US
+
+    def create_slot(self) -> list[SlotStatus]:
+        """Where a lane begins: behind everything that is seen by whoever reads the table from now on."""
+        fingerprint = self.identify().text
+        facts = self.session.facts
+        latest = self.session.asking(lambda line: starts.begin_here(line, facts))
+        return [SlotStatus(SHARD, KEPT_BY_US, latest, fingerprint, self._first(latest))]
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def full_sync(self) -> str:
+        """Nothing is told."""
+        return "nothing: the server keeps no position"
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Nothing has to be held."""
+        return nullcontext()
+
+    def end_rivals(self) -> bool:
+        """Nobody registers, so that nothing of an earlier one can land late."""
+        return True
+
+    def end_sessions(self, pattern: str) -> bool:
+        """The same."""
+        return True
+
+    def clear(self) -> int:
+        """Raises Refused: there is none."""
+        raise Refused("there is no slot to drop: the server keeps no position", where="source")
+
+
+class _Writer:
+    """Writes the rows of one layout of the table as a sink reads them; old images have their key alone."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        seen: TableSeen,
+        selection: Selection,
+        accepts: filters.Accepts | None,
+        skips_before: bool,
+    ) -> None:
+        self._decoder, self._accepts, self._skips_before = decoder, accepts, skips_before
+        places = selection.places(seen.identity)
+        self._whole = speller(seen.images, places)
+        self._key = speller(seen.images, places, [image.name in seen.identity.key for image in seen.images])
+
+    def write(self, item: TableRows, out: BinaryIO) -> int:
+        """The rows of one event; returns how many were written."""
+        changes = self._decoder.changes(item.rows)
+        first = str(item.number << OFFSET_BITS | item.at)
+        count = 0
+        for kind, values in self._kinds(changes.action, changes.before, changes.after):
+            put(out, (first, str(count), kind, *values))
+            count += 1
+        return count
+
+    def _kinds(
+        self, action: Action, before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        if action is Action.DELETE:
+            return (("d", self._key(row)) for row in before)
+        if action is Action.INSERT:
+            return (self._image("I", row) for row in after)
+        return self._updated(before, after)
+
+    def _updated(
+        self, before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        for old, new in zip(before, after, strict=True):
+            if not self._skips_before:
+                yield "B", self._key(old)
+            yield self._image("U", new)
+
+    def _image(self, kind: str, row: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+        """A row as it is after a change; one that the filter does not accept is an x, which ends its key's row."""
+        if self._accepts is None or self._accepts(row):
+            return kind, self._whole(row)
+        return "x", self._key(row)

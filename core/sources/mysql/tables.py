@@ -1,0 +1,120 @@
+"""One table as the server describes it now: its columns, its key, and what a sink calls it.
+
+Next door: `schema.py` asks information_schema, `image.py` says what a column is to a sink, `source.py` follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.domain.objection import Objection
+from core.domain.slot import Column, TableIdentity
+from core.errors import Refused
+from core.sources.mysql.columns import Described
+from core.sources.mysql.errors import Unsupported
+from core.sources.mysql.image import Image, image_of
+from core.sources.mysql.requirements import ServerFacts
+from core.sources.mysql.schema import read_described
+from core.sources.mysql.session import MysqlSession
+
+_KEY = """
+SELECT column_name, sub_part FROM information_schema.statistics
+ WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index
+"""
+_TABLE = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """A table: `schema` and `name` as the server stores them, which is how the binlog names it."""
+
+    schema: str
+    name: str
+    described: Described
+    images: tuple[Image, ...]
+    identity: TableIdentity
+
+    @property
+    def quoted(self) -> str:
+        """The table for a statement."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    @property
+    def key(self) -> tuple[Image, ...]:
+        """The columns of the key, in its order."""
+        by_name = {one.name: one for one in self.images}
+        return tuple(by_name[name] for name in self.identity.key)
+
+
+def quoted(name: str) -> str:
+    """A name for a statement that goes through pymysql.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def read_table(session: MysqlSession, table: str) -> TableSeen:
+    """The table `schema.name` as it is now; Refused where it is not there or has no usable key."""
+    schema, name = stored_names(session, table)
+    found = session.asking(lambda line: read_described(line, schema, name))
+    if found is None:
+        raise _absent(session, table)
+    described: Described = found
+    key = session.rows(_KEY, (schema, name))
+    for objection in key_objections(table, [(str(column), part) for column, part in key]):
+        raise Refused(objection.text, objection.cure, where="source")
+    try:
+        images = tuple(map(image_of, described))
+    except Unsupported as error:
+        raise Refused(f"{table}: {error.message}", error.cure, where="source") from None
+    columns = tuple(
+        Column(image.name, image.type, not one.nullable, number=place)
+        for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
+    )
+    identity = TableIdentity(0, columns, tuple(str(column) for column, _ in key), server_of(session.facts))
+    return TableSeen(schema, name, described, images, identity)
+
+
+def stored_names(session: MysqlSession, table: str) -> tuple[str, str]:
+    """Schema and name of a table as the server stores them; where it does not tell cases apart, neither do we.
+
+    MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 names are stored in lower case, with 2 as they
+    were written. Raises Refused where there is no such table, or none that this login may see.
+    """
+    schema, _, name = table.partition(".")
+    if session.facts.of("lower_case_table_names") in ("", "0"):
+        rows = session.rows(f"{_TABLE} WHERE table_schema = %s AND table_name = %s", (schema, name))
+        rows = [row for row in rows if (str(row[0]), str(row[1])) == (schema, name)]
+    else:
+        where = "WHERE lower(table_schema) = lower(%s) AND lower(table_name) = lower(%s)"
+        rows = session.rows(f"{_TABLE} {where}", (schema, name))
+    if not rows:
+        raise _absent(session, table)
+    if "TABLE" not in str(rows[0][2]).upper() and "VERSIONED" not in str(rows[0][2]).upper():
+        raise Refused(f"{table} is no table: {str(rows[0][2]).lower()}", "name a base table", where="source")
+    return str(rows[0][0]), str(rows[0][1])
+
+
+def key_objections(table: str, key: list[tuple[str, object]]) -> Iterator[Objection]:
+    """What stands against a key of (column, length of its prefix or None)."""
+    if not key:
+        yield Objection(f"{table} has no primary key", f"ALTER TABLE {table} ADD PRIMARY KEY (...)")
+    for column, part in key:
+        if part is not None:
+            what = (
+                f"{table} has a primary key over the beginning of {column}: two rows may share what we would call one"
+            )
+            yield Objection(what, "make the key of whole columns")
+
+
+def server_of(facts: ServerFacts) -> str:
+    """What tells this server from others, as far as it tells: MariaDB has no UUID, so its id is taken."""
+    return facts.variables.get("server_uuid", "") or f"server-{facts.variables.get('server_id', '')}"
+
+
+def _absent(session: MysqlSession, table: str) -> Refused:
+    cure = f"check its name; or GRANT SELECT ON {table} TO {session.user}"
+    return Refused(f"{table} is not there, or may not be seen by this login", cure, where="source")

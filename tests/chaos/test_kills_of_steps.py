@@ -1,0 +1,101 @@
+"""Kills while steps go the optimistic way, and with that way turned off: nothing is lost, and both ways are counted.
+
+The driver has threads where Spark would be, and a threshold of two inserts, so that most steps of the writers are tried
+the optimistic way, and some miss: writers change keys and use them again. Bursts of inserts make the steps in which a
+kill is likely to fall long. Next door: `test_kills.py` has every kind of kill on Spark.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Literal, get_args
+
+import pytest
+
+from core.domain.job import JobState
+from core.sinks.postgres.write.optimistic import Taken
+from core.wiring.worker import session_name
+from tests.support import step_paths
+from tests.support.local_driver import LOCAL
+from tests.support.mirrored import Kind, Mirrored
+from tests.support.product import Product
+from tests.support.report import Page
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1_200)]
+Way = Literal["optimistic", "general"]
+LEAST = 2
+BURST = 20_000
+RATE = 300.0
+PROCESSES: tuple[Kind, ...] = ("driver", "sink", "supervisor", "source", "driver")
+"""In an order at random; more ends of drivers within minutes would only show the supervisor's wait."""
+BURSTS = 2
+"""Before each of the above: in each the job's sessions at the sink are ended, at a share of it drawn at random."""
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(
+        "kills_of_steps",
+        "Kills of steps that go either way",
+        f"Threads where Spark would be. {len(PROCESSES)} kills of processes and servers, before each {BURSTS} of the"
+        f" job's sessions at the sink; under writers and bursts of {BURST:,} inserts; no command. Steps by the workers'"
+        " account; a missed one is a general one, too.",
+        ("way", "seed", "optimistic steps", "general steps", "missed", "tables equal"),
+    )
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the drivers of this test count their steps."""
+    monkeypatch.setenv(step_paths.LEAST, str(LEAST))
+    monkeypatch.setenv(step_paths.FILE, str(tmp_path / "steps"))
+    return tmp_path / "steps"
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_steps_of_both_ways_survive_kills(product: Product, seed: int, page: Page, steps: Path, way: Way) -> None:
+    print(f"{way}, seed {seed}", flush=True)
+    draw = random.Random(f"{seed} {way}")
+    job = product.job(f"steps_{way}", {"optimistic_step": way == "optimistic"})
+    job.launch = LOCAL
+    row: list[object] = [way, seed, "", "", "", False]
+    try:
+        job.start()
+        job.wait_state(JobState.RUNNING)
+        product.write(RATE, seed=draw.randrange(1_000_000))
+        for kind in draw.sample(PROCESSES, len(PROCESSES)):
+            for _ in range(BURSTS):
+                _kill_sessions(product, job, draw)
+            seconds = job.recover_from(kind)
+            print(f"{kind}: {seconds:.1f} s, {step_paths.counts(steps)}", flush=True)
+        product.quiet()
+        job.wait_equal()
+        row[5] = True
+        _both_ways(way, step_paths.counts(steps))
+    finally:
+        taken = step_paths.counts(steps)
+        row[2:5] = taken.optimistic, taken.general, taken.missed
+        product.quiet()
+        page.add(*row)
+        job.end()
+        job.drop_slot()
+
+
+def _both_ways(way: Way, taken: Taken) -> None:
+    assert taken.general > 0, taken
+    if way == "optimistic":
+        assert taken.optimistic > 50, taken
+        assert taken.missed > 0, taken
+    else:
+        assert taken.optimistic == taken.missed == 0, taken
+
+
+def _kill_sessions(product: Product, job: Mirrored, draw: random.Random) -> None:
+    """A burst, and once a part of it has arrived the end of all sessions that the job has at the sink."""
+    wanted = sum(job.applied().values()) + draw.randrange(1, BURST)
+    product.burst(BURST)
+    until(lambda: sum(job.applied().values()) >= wanted, 60, "a part of a burst to arrive")
+    pattern = session_name(job.name, "%").replace("_", r"\_")
+    product.at_sink("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", (pattern,))

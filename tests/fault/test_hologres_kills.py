@@ -1,0 +1,50 @@
+"""Workers that read a Hologres by SQL and are killed: nothing is lost, nothing is applied twice."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.support.hologres import TABLE, HoloPair
+from tests.support.sqlite_pair.kills import Kills
+from tests.support.waiting import until
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(50, marks=pytest.mark.chaos)])
+def test_killed_workers_lose_nothing_and_double_nothing(holo_pair: HoloPair, count: int, seed: int) -> None:
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    kills = Kills(chance)
+    mirror, hologres = holo_pair.mirror, holo_pair.hologres
+    mirror.job = replace(
+        mirror.job, binlog=replace(mirror.job.binlog, binlog_parallel_num=1, full_sync_binlog_batch_read_size=9)
+    )
+    holo_pair.write(*((key, key) for key in range(1, 61)))
+    before = len(hologres.log(TABLE))
+    mirror.make_runner = lambda: kills.runner(mirror.capacity)
+    # a worker may die at any point of a step, those included at which nothing is prepared yet
+    mirror.start(lambda point: kills.here(f"at {point}")).wait_running()
+
+    def hit() -> bool:
+        if mirror.error is not None:
+            raise mirror.error
+        if not kills.hit.is_set():
+            some = chance.sample(range(1, 90), chance.randint(1, 12))
+            holo_pair.write(*((key, None if chance.random() < 0.3 else chance.randrange(1_000)) for key in some))
+        return kills.hit.wait(0.05)
+
+    for turn in range(count):
+        if turn % 7 == 3:
+            hologres.updates_as("2+5" if turn % 2 else "3+7")
+        kills.arm()
+        until(hit, 60, "a worker to be killed")
+    kills.disarm()
+    records = len(hologres.log(TABLE)) - before
+    until(lambda: sum(mirror.changes().values()) >= records, 90, f"{records} records to be applied")
+    mirror.stop()
+    kills.wait_for_all()
+    print(f"{sum(kills.at.values())} kills, {kills.lived_on} lived on, {records} records: {dict(kills.at)}")
+    assert sum(mirror.changes().values()) == records, "0 missing, 0 doubled"
+    assert mirror.difference() == (0, 0)

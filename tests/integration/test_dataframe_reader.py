@@ -1,0 +1,429 @@
+"""A changelog as batches, without Spark: equal to the ledger, registered behind the commit log, refused by name.
+
+`tests.support.frames.Program` asks as Spark does, which `tests/spark/test_source_calls.py` pins.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.__main__ import main
+from core.dataframe.reader.faults import ReadFailed
+from core.dataframe.reader.read import read
+from core.domain.position import Position
+from core.domain.slot import Shard, SlotStatus
+from core.embedded.switches import Switches
+from core.embedded.warehouse import Warehouse
+from core.engine.driver import lease as engine_lease
+from core.engine.driver import start as engine_start
+from core.engine.worker.step import nothing
+from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from core.sources.dws.changelog import DwsChangelog
+from core.sources.dws.position import DwsPosition
+from core.sources.dws.source import ALL
+from tests.support.flow import orders, written
+from tests.support.frames import Program, configured, slot_places
+from tests.support.mirror import MakeMirror, Mirror
+from tests.support.printed import bare
+from tests.support.standin import MakeWarehouse
+
+TABLE = "ods.t"
+
+
+@pytest.fixture
+def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+    """A table `(id, v)` with ten rows, read by nobody."""
+    warehouse.create_table(TABLE, "id bigint, v text", ("id",), ("id",))
+    made = make_mirror(warehouse, TABLE)
+    made.source(f"INSERT INTO {TABLE} SELECT n, 'old ' || n FROM generate_series(1, 10) n")
+    return made
+
+
+@pytest.fixture
+def path(mirror: Mirror, tmp_path: Path) -> Path:
+    return configured(mirror, tmp_path)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that waits for nobody's lease."""
+    monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
+    monkeypatch.setattr("core.dataframe.reader.beginning.LEASE_WAIT", 0.2)
+    monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)
+
+
+def write(mirror: Mirror, *ids: int, value: str = "new") -> None:
+    """A transaction per key."""
+    for one in ids:
+        mirror.source(f"INSERT INTO {TABLE} VALUES ({one}, '{value}') ON CONFLICT (id) DO UPDATE SET v = excluded.v")
+
+
+def points(offset: dict[str, Any]) -> dict[str, set[int]]:
+    """What both points of a slot are where it stands at an offset."""
+    return {name: {int(text.split("/")[0])} for name, text in offset["positions"].items()}
+
+
+# -- the ledger ---------------------------------------------------------------------------------------------------
+
+
+def follow(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, folder: Path, seed: int, inclusive: bool
+) -> tuple[Program, Mirror]:
+    """A program that reads in small batches while writers write, and to the end behind them; compared with the ledger
+    by whoever asks."""
+    mirror = orders(make_mirror, make_warehouse(switches=Switches(latest_inclusive=inclusive)), seed)
+    program = Program(configured(mirror, folder), start="initial", poll_interval="0ms")
+    try:
+        program.query.initial()
+        with written(mirror, seed, changes=250) as work:
+            while work.changes < 250 and not work.failed:
+                program.batch(width=37)
+        program.until_idle()
+        program.until_idle()
+    finally:
+        program.query.close()
+    return program, mirror
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_incremental_batches_equal_the_ledger(
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path, seed: int, inclusive: bool
+) -> None:
+    program, mirror = follow(make_warehouse, make_mirror, tmp_path, seed, inclusive)
+    assert program.booked() == mirror.booked()
+    assert program.doubled() == 0
+    statement = f"SELECT cust, order_no, status, amount, note, created, paid, attrs::text FROM {mirror.table}"
+    there = {row[:2]: row for row in mirror.query(mirror.warehouse.connect, statement)}
+    assert {key: tuple(row.values()) for key, row in program.table().items()} == there
+
+
+@pytest.mark.chaos
+def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
+    make_warehouse: MakeWarehouse,
+    make_mirror: MakeMirror,
+    tmp_path: Path,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mutant, where `latest` is the first point that is not yet safe: short of the ledger in some round."""
+    honest = DwsChangelog.end_of
+
+    def lossy(self: DwsChangelog, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
+        return replace(honest(self, shard, after, up_to, status), sequence=ALL)
+
+    monkeypatch.setattr(DwsChangelog, "end_of", lossy)
+    for number in range(20):
+        program, mirror = follow(make_warehouse, make_mirror, tmp_path / str(number), seed + number, False)
+        if sum(program.booked().values()) < sum(mirror.booked().values()):
+            return
+    raise AssertionError("20 rounds, and the lossy reader lost nothing")
+
+
+# -- what is registered -------------------------------------------------------------------------------------------
+
+
+def test_the_slot_follows_the_commit_log_and_is_at_its_end_when_idle(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    first = program.query.initial()
+    assert slot_places(mirror) == points(first.json)
+    for n in range(3):
+        write(mirror, *range(20, 26), value=str(n))
+        before = slot_places(mirror)
+        start = program.commits or first.json
+        end = program.query.latest(program.offset(start), 100)
+        assert end.json != start
+        program.got(program.query.parts(program.offset(start), end))
+        assert slot_places(mirror) == points(start)
+        assert n == 0 or slot_places(mirror) != before
+        program.offsets = program.commits = end.json
+    assert program.batch() == -1
+    assert slot_places(mirror) == points(program.commits or {})
+    program.query.close()
+
+
+def test_a_batch_that_was_not_committed_is_read_again_with_the_same_rows(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    write(mirror, 1)
+    first = program.query.initial()
+    write(mirror, 2, 3, 4)
+    end = program.query.latest(first, 100)
+    before = program.got(program.query.parts(first, end))
+    write(mirror, 2, 3, 4, 5, value="later")
+    program.crash()
+    again = program.query.initial()
+    assert again == first
+    after = program.got(program.query.parts(again, program.offset(end.json)))
+    program.query.close()
+    ordered = [sorted(map(str, rows)) for rows in (before, after)]
+    assert ordered[0] == ordered[1]
+    assert {row["id"] for row in before} == {2, 3, 4}
+
+
+@pytest.mark.parametrize("point", ["before_false", "after_false", "before_true", "after_true"])
+def test_a_driver_killed_while_it_registers_goes_on(mirror: Mirror, path: Path, point: str) -> None:
+    class Killed(BaseException):
+        """Ends the driver wherever it is."""
+
+    def kill(at: str) -> None:
+        if at == point and armed:
+            raise Killed
+
+    armed = False
+    program = Program(path, probe=kill, start="latest", poll_interval="0ms")
+    program.query.initial()
+    write(mirror, 1, 2, 3)
+    program.batch()
+    armed = True
+    with pytest.raises(Killed):
+        program.batch()
+    armed = False
+    program.crash()
+    write(mirror, 4)
+    program.until_idle()
+    program.query.close()
+    assert sorted(row["id"] for row in program.events if row["slotkeeper_change"] in "IU") == [1, 2, 3, 4]
+    assert slot_places(mirror) == points(program.commits or {})
+
+
+def test_an_idle_query_keeps_its_slot_alive(mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.dataframe.reader.lease.KEEPALIVE", 0.0)
+    program = Program(path, start="latest", poll_interval="0ms")
+    program.query.initial()
+    program.query._lease._keepalive = 0.0  # type: ignore[union-attr]
+    asked = "SELECT min(sync_timestamp) FROM dws.slot"
+    ((before,),) = mirror.query(mirror.warehouse.connect, asked)
+    assert program.batch() == -1
+    ((after,),) = mirror.query(mirror.warehouse.connect, asked)
+    program.query.close()
+    assert after > before
+
+
+# -- starts -------------------------------------------------------------------------------------------------------
+
+
+def ids(program: Program, kinds: str = "SIU") -> list[int]:
+    return sorted(row["id"] for row in program.rows if row["slotkeeper_change"] in kinds)
+
+
+def test_initial_copies_the_table_as_s_and_goes_on_with_its_changes(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="initial", poll_interval="0ms", partition_rows="4")
+    assert program.batch() == 10
+    write(mirror, 11, 12)
+    program.until_idle()
+    program.query.close()
+    assert ids(program, "S") == list(range(1, 11))
+    assert ids(program, "I") == [11, 12]
+
+
+def test_a_query_begins_where_a_slot_stands(mirror: Mirror, path: Path) -> None:
+    mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')")
+    write(mirror, 11, 12)
+    program = Program(path, start="slot", poll_interval="0ms")
+    program.until_idle()
+    program.query.close()
+    assert ids(program) == [11, 12]
+
+
+def test_a_slot_that_is_not_there_is_not_made_by_asking(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="slot")
+    with pytest.raises(Refused, match="is not there"):
+        program.query.initial()
+    program.query.close()
+    assert slot_places(mirror) == {}
+
+
+def test_earliest_begins_with_the_oldest_change_that_any_slot_retains(mirror: Mirror, path: Path) -> None:
+    mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'other')")
+    write(mirror, 11, 12)
+    program = Program(path, start="earliest", poll_interval="0ms")
+    program.until_idle()
+    program.query.close()
+    assert ids(program) == [11, 12]
+
+
+def test_points_begin_there(mirror: Mirror, path: Path) -> None:
+    mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'other')")
+    write(mirror, 11)
+    statement = "SELECT DISTINCT sync_point FROM dws.slot"
+    ((retained,),) = mirror.query(mirror.warehouse.connect, statement)
+    start = ", ".join(f"{name}={retained}" for name, _ in mirror.warehouse.nodes())
+    program = Program(path, start=start, poll_interval="0ms")
+    program.until_idle()
+    program.query.close()
+    assert ids(program) == [11]
+
+
+def test_available_now_reads_to_what_was_newest_and_ends(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    program.query.initial()
+    write(mirror, 11, 12)
+    program.query.stop_at_newest()
+    write(mirror, 13)
+    program.until_idle(width=1)
+    assert ids(program) == [11, 12]
+    program.crash()
+    program.until_idle()
+    program.query.close()
+    assert ids(program) == [11, 12, 13]
+
+
+def test_a_query_that_registers_nothing_leaves_the_slot_where_it_stands(mirror: Mirror, path: Path) -> None:
+    mirror.query(mirror.warehouse.connect, f"SELECT * FROM pgxc_register_full_sync_point('{TABLE}', 'frames_slot')")
+    before = slot_places(mirror)
+    write(mirror, 11, 12)
+    program = Program(path, register="never", poll_interval="0ms")
+    program.until_idle()
+    program.query.close()
+    assert ids(program) == [11, 12]
+    assert slot_places(mirror) == before
+
+
+# -- refused ------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_checkpoint_is_refused_by_name(mirror: Mirror, path: Path) -> None:
+    first = Program(path, start="latest", poll_interval="0ms")
+    first.query.initial()
+    write(mirror, 11)
+    first.until_idle()
+    first.query.close()
+    second = Program(path, start="latest")
+    with pytest.raises(Refused, match=r"frames_slot of ods\.t is read by a query of another checkpoint"):
+        second.query.initial()
+    second.query.close()
+    first.crash()
+    write(mirror, 12)
+    first.until_idle()
+    first.query.close()
+    assert ids(first) == [11, 12]
+
+
+def test_a_checkpoint_that_fell_back_is_refused(mirror: Mirror, path: Path) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    old = program.query.initial()
+    write(mirror, 11)
+    program.until_idle()
+    program.crash()
+    with pytest.raises(Trouble) as raised:
+        program.query.latest(old, 10)
+    program.query.close()
+    assert raised.value.name is TroubleName.SLOT_MOVED
+
+
+def test_two_queries_at_once_are_refused(mirror: Mirror, path: Path, impatient: None) -> None:
+    first = Program(path, start="latest")
+    first.query.initial()
+    second = Program(path, start="latest")
+    with pytest.raises(Refused, match="frames_slot"):
+        second.query.initial()
+    second.query.close()
+    first.query.close()
+
+
+def test_the_slot_of_a_job_is_refused(mirror: Mirror, tmp_path: Path) -> None:
+    mirror.start().wait_running()
+    mirror.stop()
+    program = Program(configured(mirror, tmp_path, mirror.job.slot), start="latest")
+    with pytest.raises(Refused, match="belongs to a job, which mirrors it into"):
+        program.query.initial()
+    program.query.close()
+
+
+def test_a_job_does_not_take_the_slot_of_a_query(mirror: Mirror, tmp_path: Path) -> None:
+    program = Program(configured(mirror, tmp_path, mirror.job.slot), start="latest")
+    program.query.initial()
+    program.query.close()
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused), error
+    assert "is not the one that the progress rows were made for" in error.message
+
+
+@pytest.mark.parametrize(
+    ("ddl", "name"),
+    [(f"TRUNCATE {TABLE}", "SLOT LOST"), (f"ALTER TABLE {TABLE} ADD COLUMN more text", "S")],
+    ids=["truncate", "add column"],
+)
+def test_ddl_during_a_read_is_named_and_its_batch_fails(mirror: Mirror, path: Path, ddl: str, name: str) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    first = program.query.initial()
+    write(mirror, *range(11, 40))
+    end = program.query.latest(first, 100)
+    parts = program.query.parts(first, end)
+    batches = read(parts[0])
+    next(batches)
+    mirror.source(ddl)
+    with pytest.raises(ReadFailed, match=rf"^{name}.*; to do: ") as raised:
+        list(batches)
+    print(raised.value)
+    with pytest.raises(Trouble):
+        program.query.latest(first, 100)
+    program.query.close()
+
+
+def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impatient: None) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    program.query.initial()
+    write(mirror, 11)
+    program.batch()
+    mirror.at_sink("UPDATE slotkeeper_progress SET epoch = epoch + 1")
+    with pytest.raises(Superseded):
+        program.batch()
+    program.query.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tabel": "ods.t"}, "did you mean table"),
+        ({"job": "other"}, "it has frames"),
+        ({"table": "ods.other"}, "ods.t"),
+        ({"start": "yesterday"}, "earliest"),
+        ({"register": "maybe"}, "one of auto, never"),
+        ({"poll_interval": "5"}, "200ms"),
+        ({"points_per_trigger": "0"}, "from 1 on"),
+        ({"columns": "id,nix"}, "it has id, v"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_clear_line(path: Path, options: dict[str, str], said: str) -> None:
+    with pytest.raises((ConfigError, Refused)) as raised:
+        Program(path, nothing, **options)
+    assert said in f"{raised.value.message} {raised.value.hint}"
+    assert isinstance(raised.value, SlotkeeperError)
+
+
+# -- from the console's side --------------------------------------------------------------------------------------
+
+
+def test_slots_list_names_the_query_and_a_reset_is_refused_while_it_lives(
+    mirror: Mirror, path: Path, capfd: pytest.CaptureFixture[str], impatient: None
+) -> None:
+    program = Program(path, start="latest", poll_interval="0ms")
+    program.query.initial()
+    write(mirror, 11)
+    program.until_idle()
+    place = [TABLE, "frames_slot"]
+
+    def typed(*words: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main([*words, "--config", str(path)])
+        said = capfd.readouterr()
+        return code, bare(said.out), bare(said.err)
+
+    code, out, err = typed("slots", "list", "--json")
+    assert code == 0, err
+    print(out)
+    code, out, err = typed("slots", "reset", *place, "--to", "latest", "--json")
+    assert code in (0, 3), err
+    plan = json.loads(out)["id"]
+    before = slot_places(mirror)
+    consent = ["--reason", "a test", "--confirm", "frames_slot", "--rows", "0"]
+    code, out, err = typed("slots", "reset", *place, "--execute", "--plan", plan, *consent)
+    print(code, out, err)
+    assert code != 0
+    assert slot_places(mirror) == before
+    program.query.close()

@@ -1,0 +1,159 @@
+"""A shard's stream over a socket, from recorded bytes: what is asked for, what is read again, what moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+import pytest
+
+from core.domain.endpoint import Login
+from core.domain.slot import Column
+from core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
+from core.sinks.hologres.faults import classify
+from core.sources.hologres.stream.binary_row import LoggedRow
+from core.sources.hologres.stream.ranges import ShardRanges
+from core.sources.hologres.stream.session import ShardReader, StreamAsked
+from core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
+from tests.support.hologres_bytes import message, row
+from tests.support.hologres_stream import CUT, StreamServer, keepalive, logged, streaming
+from tests.support.waiting import until
+
+COLUMNS = (Column("id", "bigint"),)
+DELETE, BEFORE, INSERT, AFTER, HEARTBEAT = LoggedEvent
+FOREIGN = 999_999_999
+
+
+def rows(*lsns: int, event: int = INSERT) -> bytes:
+    return logged(message([row(lsn, event, 1, ["bigint"], [lsn]) for lsn in lsns]))
+
+
+def reader(server: StreamServer, after: int = START, compressed: bool = False) -> ShardReader:
+    login = Login(server.endpoint(), "geheim-8", "slotkeeper/test")
+    stream = ShardStream(2, lambda: (1, COLUMNS), after, compressed=compressed)
+    return ShardReader(login, classify, StreamAsked("ods.t", 100, compressed), stream)
+
+
+def read(shard: ShardReader, lsns: Sequence[int], again: bool = False) -> list[SlotkeeperError]:
+    """Read until these rows have come, each once; the errors on the way."""
+    came: list[int] = []
+    errors: list[SlotkeeperError] = []
+
+    def all_there() -> bool:
+        try:
+            delivered = shard.read(0.2)
+        except SlotkeeperError as error:
+            errors.append(error)
+            return False
+        came.extend(one.lsn for one in delivered.rows) if delivered else None
+        return len(came) >= len(lsns)
+
+    until(all_there, 20, "all rows to come")
+    assert came == list(lsns)
+    return errors
+
+
+def test_a_stream_is_asked_for_by_table_and_lsn_without_a_slot() -> None:
+    with streaming([[rows(18)], [rows(1)]]) as server:
+        for after, place in ((17, "\"start_lsn\" '17'"), (START, "\"start_time\" '1970-01-01 08:00:00+08:00'")):
+            with closing(reader(server, after)) as shard:
+                read(shard, [18 if after > 0 else 1])
+            options = f"(\"parallel_index\" '2', \"batch_size\" '100', \"table_name\" 'ods.t', {place})"
+            assert server.commands[-1] == f"START_REPLICATION SLOT null LOGICAL 0/0 {options}"
+        assert server.startups[0]["replication"] == "database"
+
+
+def test_a_line_that_breaks_in_mid_batch_begins_behind_the_last_whole_row() -> None:
+    half = rows(4, event=BEFORE)
+    scripts = [[rows(1, 2, 3), half, CUT], [half, rows(5, event=AFTER), rows(3, 6)]]
+    with streaming(scripts) as server, closing(reader(server, after=0)) as shard:
+        errors = read(shard, [1, 2, 3, 4, 5, 6])
+    assert [type(one) for one in errors] == [Unreachable]
+    assert "\"start_lsn\" '3'" in server.commands[1]
+
+
+def test_a_keepalive_with_a_foreign_lsn_moves_nothing_here_and_names_no_slot() -> None:
+    frames = [keepalive(FOREIGN), rows(1), keepalive(FOREIGN + 1), rows(2, 3), keepalive(FOREIGN + 2)]
+    with streaming([frames, [rows(4)]]) as server:
+        with closing(reader(server, after=0)) as shard:
+            read(shard, [1, 2, 3])
+            assert server.answered.wait(10)
+            shard.close()
+            read(shard, [4])
+        assert "\"start_lsn\" '3'" in server.commands[1]
+        assert all("SLOT null" in one for one in server.commands)
+
+
+def test_why_no_slot_is_named_the_driver_tells_a_keepalives_own_lsn_as_flushed() -> None:
+    with streaming([[keepalive(FOREIGN), rows(1)]]) as server, closing(reader(server, after=0)) as shard:
+        read(shard, [1])
+        assert server.answered.wait(10)
+    assert FOREIGN in server.flushed
+
+
+def test_a_compressed_stream_is_asked_for_and_read() -> None:
+    raw = [row(lsn, INSERT, 1, ["bigint"], [lsn]) for lsn in range(1, 60)]
+    with streaming([[logged(message(raw, compressed=True))]]) as server:
+        with closing(reader(server, after=0, compressed=True)) as shard:
+            read(shard, range(1, 60))
+        assert "\"enable_compression\" 'true'" in server.commands[0]
+
+
+def test_an_empty_message_says_that_there_is_no_more() -> None:
+    with streaming([[logged(message())]]) as server, closing(reader(server, after=9)) as shard:
+        delivered = until(lambda: shard.read(0.2), 10, "the message")
+        assert (delivered.rows, delivered.lsn, delivered.caught_up) == ((), 9, True)
+        assert shard.read(0.01) is None
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (b"SERROR\0C53300\0Mtoo many wal senders already\0\0", Busy),
+        (b"SERROR\0CXX000\0Mshard 2 of table ods.t: replay not finished yet\0\0", Busy),
+        (b"SERROR\0CXX000\0Mcould not open relation with OID 7\0\0", Busy),
+        (b"SERROR\0CXX000\0Msomething else\0\0", Unclassified),
+    ],
+)
+def test_a_stream_that_is_refused_is_tried_again_where_that_passes(refusal: bytes, kind: type[SlotkeeperError]) -> None:
+    with streaming([[rows(1)]], refusal) as server, closing(reader(server, after=0)) as shard:
+        with pytest.raises(kind):
+            shard.read(5)
+        read(shard, [1])
+
+
+def ranges(server: StreamServer, wait_seconds: float = 10.0) -> ShardRanges:
+    return ShardRanges(lambda after: reader(server, after), wait_seconds)
+
+
+def lsns(found: Iterable[LoggedRow]) -> list[int]:
+    return [one.lsn for one in found]
+
+
+def test_ranges_are_cut_out_of_one_stream_and_rows_behind_their_end_wait() -> None:
+    frames = [rows(1, 2), logged(message()), rows(5), rows(7, event=BEFORE), rows(8, event=AFTER), rows(9, 12)]
+    with streaming([frames]) as server, closing(ranges(server)) as shard:
+        assert lsns(shard.rows(0, 1)) == [1]
+        assert lsns(shard.rows(1, 2)) == [2]
+        with pytest.raises(Busy, match="no row behind LSN 2, and has one at 5"):
+            lsns(shard.rows(2, 5))
+        assert len(server.commands) == 1
+
+
+def test_a_range_that_begins_elsewhere_begins_a_new_stream_there() -> None:
+    second = [rows(7, event=BEFORE), rows(8, event=AFTER), rows(9, 12)]
+    with streaming([[rows(1, 2, 5)], second]) as server, closing(ranges(server)) as shard:
+        assert lsns(shard.rows(0, 5)) == [1, 2, 5]
+        assert lsns(shard.rows(5, 5)) == []
+        shard.close()
+        assert lsns(shard.rows(5, 7)) == [7], "the half of an update that a range ends with"
+        assert lsns(shard.rows(7, 12)) == [8, 9, 12]
+        assert lsns(shard.rows(12, 12)) == []
+        assert ["'5'" in one for one in server.commands] == [False, True]
+
+
+def test_a_range_whose_rows_do_not_come_is_given_up_in_time() -> None:
+    with streaming([[rows(1)], [rows(1, 2)]]) as server, closing(ranges(server, 0.3)) as shard:
+        with pytest.raises(Unreachable, match="sends nothing within"):
+            lsns(shard.rows(0, 2))
+        assert lsns(shard.rows(0, 2)) == [1, 2], "the whole range again, over a new line"

@@ -1,0 +1,54 @@
+"""A query's writer puts each batch in once wherever anything is killed; and each rule of it switched off is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from .query_writer import (
+    ALL_WRITING_RULES,
+    ALONE,
+    BESIDE,
+    LATER,
+    LOST,
+    MIXED,
+    TWICE,
+    WRITING,
+    WritingBounds,
+    WritingSetup,
+    is_goal,
+    run,
+    story,
+)
+from .space import cannot_reach
+
+
+@pytest.mark.parametrize("bounds", WRITING, ids=lambda bounds: bounds.name)
+def test_each_batch_is_there_once_wherever_anything_is_killed(bounds: WritingBounds) -> None:
+    space, setup = run(bounds, ALL_WRITING_RULES), WritingSetup(bounds, ALL_WRITING_RULES)
+    print(f"\n{space.summary()}")
+
+    assert space.broken is None, story(space, setup, space.broken)
+    assert cannot_reach(space, lambda state: is_goal(setup, state)) == []
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rule", "harm", "moves"),
+    [
+        (ALONE, "fence", TWICE, 11),
+        (ALONE, "one_transaction", LOST, 6),
+        (ALONE, "tokens", TWICE, 7),
+        (ALONE, "count", LOST, 7),
+        (ALONE, "clear_waits", LOST, 7),
+        (ALONE, "abort_keeps", LOST, 7),
+        (LATER, "abort_keeps_fence", TWICE, 12),
+        (BESIDE, "query_in_fence", MIXED, 10),
+    ],
+)
+def test_each_rule_of_the_writer_switched_off_is_found(bounds: WritingBounds, rule: str, harm: str, moves: int) -> None:
+    without = ALL_WRITING_RULES.without(rule)
+    space = run(bounds, without)
+
+    assert space.broken is not None, space.summary()
+    told = story(space, WritingSetup(bounds, without), space.broken)
+    print(f"\n{space.summary()}\n{told}")
+    assert (space.verdict, len(space.way_to(space.broken)) - 1) == (harm, moves)

@@ -1,0 +1,34 @@
+"""A driver program of a user's that is killed in every way: a stream into files, started again where it failed.
+
+Run as a program: `frame_driver.py CONFIG JOB CHECKPOINT OUT FOLDER`. Next door: `tests/chaos/test_frame_kills.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from core.dataframe import register, start
+from tests.support.frame_session import spark_session
+
+
+def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
+    """Stream until stdin ends; what a query fails with is said, and it is begun again."""
+    with spark_session(Path(folder)) as spark:
+        register(spark)
+        while True:
+            frame = spark.readStream.format("slotkeeper").options(
+                config=config, job=job, start="initial", points_per_trigger="20", poll_interval="20ms"
+            )
+            writer = frame.load().writeStream.format("json").option("path", out)
+            query = start(writer.option("checkpointLocation", checkpoint))
+            print("begun", flush=True)
+            try:
+                query.awaitTermination()
+            except Exception as error:
+                said = str(error)
+                print("failed", said.partition("ReadFailed")[2][:300] or said[:300].replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,65 @@
+"""A SparkSession as a user makes one, ended with its JVM.
+
+Next door: `core.spark.session` is the one that carries jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from core.spark.java import find_java, shim_home
+from core.spark.settings import LIGHT
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "700m",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+
+@contextmanager
+def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
+    """A session of its own; `settings` have underscores for their dots."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environ = {"JAVA_HOME": str(shim_home(find_java(), (folder,))), "PYSPARK_PYTHON": sys.executable}
+    with mock.patch.dict(os.environ, environ):
+        builder = SparkSession.builder.master(master).appName("frames")
+        own = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+        options = {"spark.driver.extraJavaOptions": " ".join(LIGHT), "spark.executor.extraJavaOptions": " ".join(LIGHT)}
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        for name, value in {**SETTINGS, **own, **options, **given}.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        try:
+            spark.sparkContext.setLogLevel("OFF")
+            yield spark
+        finally:
+            _end(spark)
+
+
+def _end(spark: Any) -> None:
+    """Stop it, and its JVM: another session in this process begins from nothing."""
+    for query in spark.streams.active:
+        query.stop()
+    spark.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+    SparkContext._gateway = SparkContext._jvm = None

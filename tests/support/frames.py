@@ -1,0 +1,123 @@
+"""What Spark does with a stream of changes, without Spark: offsets, a commit log, parts that are read one by one.
+
+Next door: `tests/integration/test_dataframe_reader.py` uses it; `tests/spark/test_source_calls.py` pins that Spark does
+the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from core.dataframe.reader.offsets import Offset
+from core.dataframe.reader.options import asked
+from core.dataframe.reader.parts import Part
+from core.dataframe.reader.query import Query
+from core.dataframe.reader.read import read
+from core.dataframe.reader.schema import layout
+from core.engine.worker.step import Probe, nothing
+from core.sources import registry
+from core.wiring.worker import changelog_session
+from tests.support.mirror import Mirror
+from tests.support.polling import config, job
+
+JOB = "frames"
+Row = dict[str, Any]
+
+
+def configured(mirror: Mirror, folder: Path, slot: str = "frames_slot", table: str = "") -> Path:
+    """A configuration with the job of a DataFrame over the mirror's source and sink."""
+    folder.mkdir(exist_ok=True)
+    table = table or mirror.table
+    return config(folder, mirror.job.source, mirror.job.sink, job(JOB, slot, table, "mart.unused"))
+
+
+class Program:
+    """One checkpoint and what a sink has got; a `Query` of its own per life, as after a crash of the driver."""
+
+    def __init__(self, path: Path, probe: Probe = nothing, **options: str) -> None:
+        self.options = {"config": str(path), "job": JOB, **options}
+        self.asked = asked(self.options)
+        with closing(changelog_session(self.asked.job, 0, "schema")) as session:
+            log = session.changelog(self.asked.job)
+            self.layout = layout(log, self.asked.columns, self.asked.as_text, led=self.asked.read != "rows")
+        self.probe = probe
+        self.offsets: dict[str, Any] | None = None
+        """The end of a batch that is in the offset log, and may not be in the commit log."""
+        self.commits: dict[str, Any] | None = None
+        """The end of the newest batch in the commit log."""
+        self.rows: list[Row] = []
+        self.query = self._new()
+
+    def _new(self) -> Query:
+        return Query(self.asked, self.layout, probe=self.probe)
+
+    def crash(self) -> None:
+        """A new driver, which knows its checkpoint alone."""
+        self.query.close()
+        self.query = self._new()
+
+    def offset(self, kept: Mapping[str, Any]) -> Offset:
+        return Offset.read(kept, registry.open(self.asked.job.source_kind).positions)
+
+    def batch(self, width: int | None = None) -> int:
+        """One trigger: as Spark constructs a batch, runs it and notes it; how many rows it had, -1 for no batch."""
+        start = self.offset(self.commits) if self.commits else self.query.initial()
+        if self.offsets == self.commits:
+            end = self.query.latest(start, width or self.asked.points_per_trigger)
+            if end.json == start.json:
+                return -1
+            self.offsets = end.json
+        assert self.offsets is not None
+        got = self.got(self.query.parts(start, self.offset(self.offsets)))
+        self.rows += got
+        self.commits = self.offsets
+        return len(got)
+
+    def got(self, parts: Sequence[Part]) -> list[Row]:
+        """The rows of parts."""
+        return [row for part in parts for batch in read(part) for row in batch.to_pylist()]
+
+    def until_idle(self, width: int | None = None) -> None:
+        """Trigger until nothing new is found, with an idle trigger behind it."""
+        while self.batch(width) >= 0:
+            pass
+
+    @property
+    def events(self) -> list[Row]:
+        """The rows that are changes."""
+        return [row for row in self.rows if row["slotkeeper_change"] != "S"]
+
+    def booked(self) -> dict[str, int]:
+        """How many changes came by DN."""
+        return dict(Counter(row["slotkeeper_dn"] for row in self.events))
+
+    def doubled(self) -> int:
+        """How many changes came more than once."""
+        places = [(row["slotkeeper_dn"], row["slotkeeper_point"], row["slotkeeper_sequence"]) for row in self.events]
+        return len(places) - len(set(places))
+
+    def table(self) -> dict[tuple[Any, ...], Row]:
+        """What the rows make of an empty table: copied ones first, then each change in its order."""
+        found: dict[tuple[Any, ...], Row] = {}
+        for row in sorted(self.rows, key=lambda one: (one["slotkeeper_point"], one["slotkeeper_sequence"])):
+            key = tuple(row[name] for name in self.layout.key)
+            if row["slotkeeper_change"] in ("B", "d"):
+                found.pop(key, None)
+            else:
+                found[key] = {name: value for name, value in row.items() if not name.startswith("slotkeeper_")}
+        return found
+
+
+def slot_places(mirror: Mirror, slot: str = "frames_slot") -> dict[str, set[int]]:
+    """What the source keeps for the slot, by DN: both points."""
+    statement = (
+        f"SELECT n.node_name, s.sync_point FROM dws.slot s JOIN dws.node n ON n.ord = s.dn WHERE s.slot_name = '{slot}'"
+    )
+    found: dict[str, set[int]] = {}
+    for name, point in mirror.query(mirror.warehouse.connect, statement):
+        found.setdefault(str(name), set()).add(int(point))
+    return found

@@ -1,0 +1,147 @@
+"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL.
+
+Next door: `core.embedded.hologres` is the stand-in, `tests.support.mirror` runs the jobs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import cast
+
+import pytest
+
+from core.config.secrets import login
+from core.domain.slot import Shard
+from core.domain.spec import BinlogOptions, RetryOptions
+from core.drivers import pg
+from core.embedded.hologres.instance import Hologres
+from core.embedded.postgres import Server
+from core.embedded.warehouse import Warehouse
+from core.sources.hologres.kind import KIND, HoloConnection
+from tests.support.mirror import FAST, MakeMirror, Mirror
+from tests.support.standin import drop_database, new_database
+
+TABLE, TARGET = "ods.t", "mart.t"
+TEMPLATE = "hologres_template"
+SHARDS = 4
+QUICK = replace(FAST, need_redistribution=False, binlog_max_retry_times=2, binlog_read_batch_size=64)
+_numbers = itertools.count(1)
+
+Change = tuple[int, int | None]
+"""A key and its new value; None deletes it."""
+MakeHologres = Callable[..., Hologres]
+
+
+@pytest.fixture(scope="session")
+def hologres_template(pg_server: Server) -> str:
+    """The name of a database with the stand-in, four shards and no table; nobody stays connected to it."""
+    Hologres.install(pg_server, SHARDS, TEMPLATE).close()
+    return TEMPLATE
+
+
+@pytest.fixture
+def make_hologres(pg_server: Server, hologres_template: str) -> Iterator[MakeHologres]:
+    """A maker of stand-ins, each in a database of its own that goes with the test."""
+    made: list[Hologres] = []
+
+    def make(shards: int = SHARDS) -> Hologres:
+        database = f"hologres_{next(_numbers)}"
+        if shards == SHARDS:
+            new_database(pg_server, database, template=hologres_template)
+            made.append(Hologres(pg_server, database))
+        else:
+            made.append(Hologres.install(pg_server, shards, database))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+        drop_database(pg_server, one.database)
+
+
+@pytest.fixture
+def hologres(make_hologres: MakeHologres) -> Hologres:
+    """A stand-in with four shards and no table."""
+    return make_hologres()
+
+
+def write(hologres: Hologres, *changes: Change, table: str = TABLE) -> None:
+    """One transaction over a table `(id, v)`."""
+    put = f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+    with closing(hologres.connect(False)) as connection, pg.transaction(connection) as cursor:
+        for key, value in changes:
+            if value is None:
+                cursor.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
+            else:
+                cursor.execute(put, (key, value))
+
+
+@dataclass
+class HoloPair:
+    """A job that has not been started, from a table `(id, v)` of the stand-in into a PostgreSQL."""
+
+    hologres: Hologres
+    mirror: Mirror
+
+    def write(self, *changes: Change) -> None:
+        """One transaction."""
+        write(self.hologres, *changes)
+
+    def options(self, **options: object) -> None:
+        """Set parameters of the job's binlog."""
+        self.mirror.job = replace(self.mirror.job, binlog=replace(self.mirror.job.binlog, **options))  # type: ignore[arg-type]
+
+    def connection(self) -> HoloConnection:
+        """A session of the product, as the ordinary login."""
+        return HoloConnection(login(self.mirror.job.source, "slotkeeper-test"))
+
+    def shard_of(self, key: int) -> Shard:
+        """Where a key lies, by the rows themselves."""
+        statement = f'SELECT hg_shard_id FROM hg_base."{TABLE}" WHERE id = %s'
+        number = int(self.hologres.rows(statement, (key,))[0][0])
+        return Shard(f"shard_{number}", number + 1)
+
+    def keys_on(self, shard: Shard, most: int = 1) -> list[int]:
+        """Keys that lie on a shard, whether there are such rows or not."""
+        statement = (
+            "SELECT k FROM generate_series(1, 2000) k WHERE hg_standin.shard_of(ARRAY[k::text], %s) = %s LIMIT %s"
+        )
+        shards = len(self.hologres.nodes())
+        return [int(row[0]) for row in self.hologres.rows(statement, (shards, shard.node_id - 1, most))]
+
+
+def job_over(
+    hologres: Hologres,
+    make_mirror: MakeMirror,
+    table: str = TABLE,
+    target: str = TARGET,
+    options: BinlogOptions = QUICK,
+) -> Mirror:
+    """A job from a table of the stand-in into a PostgreSQL."""
+    mirror = make_mirror(cast(Warehouse, hologres), table, target)
+    mirror.job = replace(
+        mirror.job,
+        source=replace(hologres.endpoint(), name="holo1"),
+        source_kind="hologres",
+        binlog=options,
+        retry=RetryOptions(wait_initial=50, wait_max=200, wait_jitter=10),
+    )
+    return mirror
+
+
+@pytest.fixture
+def holo_pair(hologres: Hologres, make_mirror: MakeMirror) -> HoloPair:
+    """A job over `ods.t (id bigint, v bigint)`, which is empty."""
+    hologres.create_table(TABLE, "id bigint, v bigint", ("id",))
+    return HoloPair(hologres, job_over(hologres, make_mirror))
+
+
+def kinds(rows: Sequence[tuple[int, int, int]]) -> list[int]:
+    """The types of records."""
+    return [kind for _, _, kind in rows]
+
+
+__all__ = ["KIND", "holo_pair", "hologres", "hologres_template", "make_hologres"]

@@ -1,0 +1,92 @@
+"""Messages of a Hologres binlog stream, made here by the published layouts: rows, batches, compression.
+
+Written apart from the decoder, whose own vectors are made by Flink's serializer (`tests/support/flink_rows`).
+Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import lz4.block
+
+SLOTS = {
+    "smallint": "<h6x",
+    "integer": "<i4x",
+    "bigint": "<q",
+    "oid": "<q",
+    "real": "<f4x",
+    "double precision": "<d",
+    "boolean": "<?7x",
+    "date": "<i4x",
+    "time without time zone": "<q",
+    "timestamp without time zone": "<q",
+    "timestamp with time zone": "<q",
+}
+"""What is in a slot itself, as the numbers that the format has."""
+
+
+class _Space:
+    """The variable part behind a fixed one; offsets count from the beginning of both."""
+
+    def __init__(self, begins: int) -> None:
+        self.bytes = bytearray()
+        self._begins = begins
+
+    def slot(self, value: bytes, inline: bool = True) -> bytes:
+        if inline and len(value) <= 7:
+            return value.ljust(7, b"\0") + bytes([0x80 | len(value)])
+        at = self._begins + len(self.bytes)
+        self.bytes += value + bytes(-len(value) % 8)
+        return struct.pack("<Q", at << 32 | len(value))
+
+
+def array(code: str, elements: Sequence[Any]) -> bytes:
+    """A BinaryArray: of `struct`'s code for one element, "Q" for bytes; None is NULL."""
+    head = bytearray(struct.pack("<i", len(elements)) + bytes((len(elements) + 31) // 32 * 4))
+    for place, value in enumerate(elements):
+        if value is None:
+            head[4 + place // 8] |= 1 << place % 8
+    size = struct.calcsize(f"<{code}")
+    space = _Space((len(head) + len(elements) * size + 7) // 8 * 8)
+    fixed = bytearray()
+    for value in elements:
+        if value is None:
+            fixed += bytes(size)
+        else:
+            fixed += space.slot(value) if code == "Q" else struct.pack(f"<{code}", value)
+    fixed += bytes(-(len(head) + len(fixed)) % 8)
+    return bytes(head + fixed + space.bytes)
+
+
+def row(lsn: int, event: int, at_us: int, types: Sequence[str] = (), values: Sequence[Any] = ()) -> bytes:
+    """A BinaryRow of the three own fields and these: numbers for what a slot takes, bytes for all else."""
+    fields = [("bigint", lsn), ("bigint", event), ("bigint", at_us), *zip(types, values, strict=True)]
+    bits = bytearray((len(fields) + 63 + 8) // 64 * 8)
+    space = _Space(len(bits) + 8 * len(fields))
+    slots = bytearray()
+    for place, (type_, value) in enumerate(fields, 8):
+        if value is None:
+            bits[place // 8] |= 1 << place % 8
+            slots += bytes(8)
+        elif type_ in SLOTS:
+            slots += struct.pack(SLOTS[type_], value)
+        else:
+            slots += space.slot(value, inline=not type_.endswith("[]"))
+    return bytes(bits + slots + space.bytes)
+
+
+def message(rows: Sequence[bytes] = (), version: int = 1, protocol: int = 0, compressed: bool = False) -> bytes:
+    """A message with these rows; one without a byte stands for a row that the server's filter left out."""
+    at = 8 + 4 * len(rows)
+    edges = []
+    for one in rows:
+        edges.append(at)
+        at += len(one)
+    raw = struct.pack(">qq", protocol, version) + struct.pack(f"<ii{len(rows)}i", 7, len(rows), *edges) + b"".join(rows)
+    if not compressed:
+        return raw
+    block: bytes = lz4.block.compress(raw, store_size=False)
+    return struct.pack(">i", len(raw)) + block

@@ -1,0 +1,67 @@
+"""A writer of Spark's that writes nothing and records how it is called: what ours rests on, seen where Spark runs.
+
+Next door: `tests/spark/test_dataframe_writer.py` says what is wanted; `core.dataframe.writer.source` rests on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from core.dataframe.writer.source import QUERY_ID
+
+
+@dataclass(frozen=True)
+class Answer(WriterCommitMessage):  # type: ignore[misc]
+    """What a task answers."""
+
+    rows: int
+
+
+class RecordingWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Each call is a line of the option `log`; the first commit of batch 1 fails behind its line."""
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+        self._say("made")
+
+    def _say(self, call: str, **what: Any) -> None:
+        with Path(self.log).open("a") as out:
+            out.write(json.dumps({"call": call, "process": os.getpid(), **what}) + "\n")
+
+    def write(self, iterator: Iterator[Any]) -> Answer:
+        rows = sum(batch.num_rows for batch in iterator)
+        self._say("write", rows=rows, query=TaskContext.get().getLocalProperty(QUERY_ID))
+        return Answer(rows)
+
+    def commit(self, messages: list[Answer | None], batchId: int) -> None:
+        first = batchId == 1 and '"batch": 1' not in Path(self.log).read_text("utf-8")
+        self._say("commit", batch=batchId, rows=sum(one.rows for one in messages if one))
+        if first:
+            raise RuntimeError("the answer of a COMMIT was lost")
+
+    def abort(self, messages: list[Answer | None], batchId: int) -> None:
+        self._say("abort", batch=batchId, rows=sum(one.rows for one in messages if one))
+
+
+class Recording(DataSource):  # type: ignore[misc]
+    """The format."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "recording"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> RecordingWriter:
+        return RecordingWriter(self.options["log"])
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    """What was recorded, in its order."""
+    return [json.loads(line) for line in log.read_text("utf-8").splitlines()]

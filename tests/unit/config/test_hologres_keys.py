@@ -1,0 +1,90 @@
+"""A hologres source has its own client's parameters; where a job starts is said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.config.keys_hologres import OWN
+from core.config.load import load
+from core.domain.spec import BinlogOptions, JobSpec
+from core.errors import ConfigError
+from tests.unit.config.samples import VALID
+
+
+def written(tmp_path: Path, binlog: str = "", job: str = "") -> Path:
+    text = VALID.replace('dialect = "dws"', 'dialect = "hologres"').replace("binlog = true", f"binlog = true\n{binlog}")
+    path = tmp_path / "config.toml"
+    path.write_text(text.replace('slot = "orders_slot"', f'slot = "orders_slot"\n{job}'))
+    return path
+
+
+def made(tmp_path: Path, binlog: str = "", job: str = "") -> JobSpec:
+    loaded = load(written(tmp_path, binlog, job), {})
+    for error in loaded.refused.values():
+        raise error
+    return loaded.jobs["orders_rt"]
+
+
+def test_defaults_are_those_of_its_own_client(tmp_path: Path) -> None:
+    options = made(tmp_path).binlog
+    assert (options.binlog_read_batch_size, options.binlog_heart_beat_interval_ms) == (1_024, -1)
+    assert not (options.binlog_ignore_delete or options.binlog_ignore_before_update or options.binlog_visibility_lag)
+    assert options.binlog_max_retry_times == 2, "retry_count counts the first try"
+    assert not options.need_redistribution
+
+
+def test_its_fields_have_the_defaults_of_its_keys() -> None:
+    options = BinlogOptions()
+    for name, key in OWN.items():
+        if hasattr(options, name):
+            assert getattr(options, name) == key.default, name
+
+
+@pytest.mark.parametrize(
+    ("binlog", "start"),
+    [
+        ("", "initial"),
+        ('binlog_start_up_mode = "initial"', "initial"),
+        ('binlog_start_up_mode = "earliest_offset"', "earliest"),
+        ('start_time = "2026-01-02 03:04:05"', "2026-01-02 03:04:05+00:00"),
+        ('binlog_start_up_mode = "timestamp"\nstart_time = "2026-01-02 03:04:05+08:00"', "2026-01-02 03:04:05+08:00"),
+        ("start_lsn = 0", "earliest"),
+        ("start_lsn = 10516", "all=10516"),
+        ('start_lsn = "10516"', "all=10516"),
+        ('start_lsn = "shard_0=7, shard_1=9"', "shard_0=7, shard_1=9"),
+    ],
+)
+def test_a_start_is_said_by_its_own_names(tmp_path: Path, binlog: str, start: str) -> None:
+    assert made(tmp_path, binlog).start == start
+
+
+@pytest.mark.parametrize(
+    ("binlog", "job", "says"),
+    [
+        ('start_time = "2026-01-02 03:04:05"\nstart_lsn = 7', "", "Hologres lets the LSN win"),
+        ("start_lsn = 7", 'start = "latest"', "two keys for one thing"),
+        ('binlog_start_up_mode = "timestamp"', "", "needs start_time"),
+        ('binlog_start_up_mode = "initial"\nstart_lsn = 7', "", "two places to start at"),
+        ('binlog_start_up_mode = "initial"\nstart_time = "2026-01-02 03:04:05"', "", "two places to start at"),
+        ('binlog_start_up_mode = "latest"', "", "must be"),
+        ("start_lsn = -1", "", "must be an LSN"),
+        ('start_lsn = "x"', "", "must be an LSN"),
+        ("cdc_mode = false", "", "must be true"),
+        ("retry_count = 0", "", "from 1 to"),
+        ("new_system_value = true", "", "unknown key new_system_value"),
+        ("binlogReadBatchSize = 7", "", "it is spelled binlog_read_batch_size"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_by_name(tmp_path: Path, binlog: str, job: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        made(tmp_path, binlog, job)
+
+
+def test_a_dws_does_not_start_at_its_earliest(tmp_path: Path) -> None:
+    path = written(tmp_path, "", 'start = "earliest"')
+    assert load(path, {}).jobs["orders_rt"].start == "earliest"
+    path.write_text(path.read_text().replace('"hologres"', '"dws"'))
+    with pytest.raises(ConfigError, match="is for sources whose binlog is there without a slot"):
+        load(path, {})

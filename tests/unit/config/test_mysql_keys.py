@@ -1,0 +1,98 @@
+"""A source of kind mysql in a configuration: its keys, the pace of its jobs, and canal's keys refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.config.load import load
+from core.config.model import Loaded
+from core.domain.spec import SyncOptions
+from core.errors import ConfigError
+
+SOURCE = """
+[sources.shop]
+dialect = "mysql"
+host = "127.0.0.1"
+user = "etl"
+"""
+REST = """
+[sinks.mart]
+kind = "postgres"
+host = "127.0.0.1"
+port = 5432
+database = "mart"
+user = "etl"
+
+[jobs.orders]
+source = "shop"
+sink = "mart"
+
+[[jobs.orders.channels]]
+from = "shop.orders"
+into = "mart.orders"
+
+[jobs.orders.binlog]
+binlog = true
+"""
+
+
+def loaded(folder: Path, text: str) -> Loaded:
+    path = folder / "slotkeeper.toml"
+    path.write_text(text, "utf-8")
+    return load(path, {})
+
+
+def refused(folder: Path, text: str) -> str:
+    try:
+        found = loaded(folder, text)
+    except ConfigError as error:
+        return str(error)
+    assert found.refused, "nothing was refused"
+    return str(next(iter(found.refused.values())))
+
+
+def test_a_mysql_needs_no_database_and_has_its_own_port(tmp_path: Path) -> None:
+    job = loaded(tmp_path, SOURCE + REST).jobs["orders"]
+    assert (job.source_kind, job.source.port, job.source.database) == ("mysql", 3306, "")
+    assert job.sync == SyncOptions(10, 10_000, 15 << 20, 64 << 20)
+    assert (job.sink_options.auto_flush_batch_size, job.sink_options.auto_flush_max_interval) == (10_000, 10_000)
+
+
+def test_a_pace_that_is_set_is_that_of_the_steps(tmp_path: Path) -> None:
+    pace = "\n[jobs.orders.sync]\nmin_sync_commit_size = 77\nsync_commit_interval_second = 3\n"
+    job = loaded(tmp_path, SOURCE + REST + pace).jobs["orders"]
+    assert (job.sink_options.auto_flush_batch_size, job.sink_options.auto_flush_max_interval) == (77, 3_000)
+
+
+def test_the_least_above_the_most_is_refused(tmp_path: Path) -> None:
+    said = refused(tmp_path, SOURCE + REST + "\n[jobs.orders.sync]\nmax_bytes_sync_commit = 1000\n")
+    assert "max_bytes_sync_commit is below min_bytes_sync_commit (15728640 bytes)" in said
+
+
+def test_one_thing_said_twice_is_refused(tmp_path: Path) -> None:
+    twice = "\n[jobs.orders.sync]\nmin_sync_commit_size = 77\n[jobs.orders.sink_options]\nauto_flush_batch_size = 7\n"
+    assert "two keys for one thing" in refused(tmp_path, SOURCE + REST + twice)
+
+
+def test_a_pace_has_no_effect_on_a_source_in_sync_points(tmp_path: Path) -> None:
+    dws = SOURCE.replace('"mysql"', '"dws"') + 'port = 8000\ndatabase = "gaussdb"\n'
+    assert "has no effect" in refused(tmp_path, dws + REST + "\n[jobs.orders.sync]\nmin_sync_commit_size = 7\n")
+
+
+@pytest.mark.parametrize(
+    "key", ["canal_server_ip", "canal_batch_size", "canal_destination", "canal_instance_memory_buffer_size"]
+)
+def test_canals_keys_are_refused_with_what_stands_in_their_place(tmp_path: Path, key: str) -> None:
+    said = refused(tmp_path, f'{SOURCE}"{key}" = "x"\n{REST}')
+    assert f"{key} has no meaning here" in said
+
+
+def test_a_key_as_canal_spells_it_is_named(tmp_path: Path) -> None:
+    assert "it is spelled canal_batch_size here" in refused(tmp_path, f'{SOURCE}"canal.batchSize" = 8192\n{REST}')
+
+
+def test_threads_are_sparks(tmp_path: Path) -> None:
+    said = refused(tmp_path, SOURCE + REST + "\n[jobs.orders.sync]\nmax_sync_task_threads_num = 3\n")
+    assert "max_sync_task_threads_num has no meaning here" in said

@@ -1,0 +1,66 @@
+"""What is staged: CSV lines that a server reads back as the values that they were.
+
+That a server does, is shown with one in `tests/integration/test_query_sink.py`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pyarrow as pa
+import pytest
+
+from core.dataframe.writer.encode import Lines, encoded
+from core.errors import Refused
+from tests.support.changes import batches_of
+from tests.support.oracle import Event
+
+IMAGE = {"h": 1, "k": 2, "a": None, "b": "", "tags": None, "j": None}
+
+
+def events() -> list[Event]:
+    return [Event(7, 1, "I", (1, 2), IMAGE), Event(-1, -1, "S", (1, 3), {**IMAGE, "k": 3, "b": 'a "b",\n'})]
+
+
+def test_a_line_has_token_place_kind_and_values_and_a_copied_row_is_an_insert() -> None:
+    (batch,) = batches_of(events(), 10)
+    lines = encoded(batch, 42, ("h", "k", "b", "a")).decode()
+    assert lines == '42,7,1,"I",1,2,"",\n42,-1,-1,"I",1,3,"a ""b"",\n",\n', "an empty text is quoted, NULL is nothing"
+
+
+def test_plain_rows_are_upserts_of_one_place() -> None:
+    batch = pa.RecordBatch.from_pylist([{"id": 1}, {"id": 2}])
+    assert encoded(batch, 1, ("id",)) == b'1,0,0,"U",1\n1,0,0,"U",2\n'
+
+
+@pytest.mark.parametrize("kind", ["x", "", None, "II"])
+def test_a_kind_of_change_that_there_is_not_is_refused(kind: str | None) -> None:
+    (batch,) = batches_of([Event(7, 1, "I", (1, 2), IMAGE)], 10)
+    place = batch.schema.get_field_index("slotkeeper_change")
+    odd = batch.set_column(place, batch.schema.field(place), pa.array([kind], pa.string()))
+    with pytest.raises(Refused, match="slotkeeper_change is"):
+        encoded(odd, 1, ("h",))
+
+
+def test_times_of_a_zone_are_written_in_utc_and_bytes_as_hex() -> None:
+    schema = pa.schema([("at", pa.timestamp("us", "Asia/Tokyo")), ("raw", pa.binary())])
+    values = [pa.array([1_000_001], pa.int64()).cast(schema[0].type), pa.array([b"\x00\xff"], pa.binary())]
+    batch = pa.RecordBatch.from_arrays(values, schema=schema)
+    (row,) = csv.reader(io.StringIO(encoded(batch, 1, ("at", "raw")).decode()))
+    assert row[4:] == ["1970-01-01 00:00:01.000001Z", "\\x00ff"]
+
+
+def test_a_file_of_lines_counts_them_and_keeps_what_broke() -> None:
+    class Broken(Exception):
+        pass
+
+    def batches() -> object:
+        yield from batches_of(events(), 1)
+        raise Broken
+
+    lines = Lines(batches(), 1, ("h",))  # type: ignore[arg-type]
+    assert lines.read() and lines.read()
+    with pytest.raises(Broken):
+        lines.read()
+    assert (lines.rows, type(lines.broken)) == (2, Broken)

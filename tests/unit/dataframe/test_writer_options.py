@@ -1,0 +1,134 @@
+"""The options of a query's writer: what is taken, and what is refused in one line that names it."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from core.dataframe import changelog
+from core.dataframe.writer import task
+from core.dataframe.writer.spec import Field, WriterSpec, spec_of
+from core.errors import ConfigError, Refused, SlotkeeperError
+
+CONFIG = """
+[sinks.mart]
+kind = "postgres"
+host = "127.0.0.1"
+port = 5432
+database = "mart"
+user = "etl"
+password_env = "MART_PASSWORD"
+
+[sinks.lake]
+kind = "doris"
+host = "127.0.0.1"
+user = "etl"
+progress_store = "mart"
+"""
+OURS = [Field(name, type_, {}) for name, type_ in changelog.COLUMNS]
+OWN = [Field("id", "int", {changelog.KEY_PLACE: 1}), Field("amount", "decimal(12,2)", {}), Field("note", "string", {})]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "slotkeeper.toml"
+    file.write_text(CONFIG, "utf-8")
+    file.chmod(0o600)
+    return str(file)
+
+
+def made(config: str, columns: list[Field] | None = None, **options: str) -> WriterSpec:
+    given = {"config": config, "sink": "mart", "table": "dwd.orders", **options}
+    return spec_of({k: v for k, v in given.items() if v}, [*OURS, *OWN] if columns is None else columns)
+
+
+def test_a_spec_has_the_columns_of_the_rows_and_the_key_that_the_reader_says(config: str) -> None:
+    spec = made(config, checkpointLocation="/somewhere", write_mode="copy_merge", ignore_delete="true")
+    assert spec.columns == ("id", "amount", "note")
+    assert [column.type for column in spec.target.columns] == ["integer", "numeric(12,2)", "text"]
+    assert (spec.target.key, spec.target.ordered) == (("id",), True)
+    assert (spec.target.options.write_mode, spec.target.options.ignore_delete) == ("copy_merge", True)
+
+
+def test_a_named_key_holds_over_the_readers(config: str) -> None:
+    assert made(config, key="note, id").target.key == ("note", "id")
+
+
+def test_rows_without_a_change_are_upserts(config: str) -> None:
+    assert made(config, OWN).target.ordered is False
+
+
+def test_what_travels_to_the_workers_has_no_secret(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MART_PASSWORD", "canary-in-the-mine")
+    spec = made(config)
+    assert b"canary" not in pickle.dumps(spec)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert "canary" not in repr(spec)
+
+
+REFUSED = [
+    ({"table": ""}, "lacks table"),
+    ({"sink": "nowhere"}, r"has no \[sinks.nowhere\]"),
+    ({"sink": "lake"}, "sinks.lake is of kind doris"),
+    ({"tabel": "a.b"}, "did you mean table"),
+    ({"key": "id,nothing"}, "there is no column nothing"),
+    ({"key": "id,id"}, "names a column twice"),
+    ({"write_mode": "sideways"}, "write_mode"),
+    ({"write_mode": "copy_upsert", "copy_write_batch_size": "10"}, "copy_write_batch_size has no effect"),
+    ({"write_mode": "update", "conflict_strategy": "ignore"}, "write nothing"),
+    ({"write_mode": "update", "create_target": "true"}, "a new one has none"),
+    ({"conflict_strategy": "replace", "ignore_null_when_update": "true"}, "ignore_null_when_update needs"),
+    ({"on_bad_row": "quarantine"}, "unknown key on_bad_row"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), REFUSED, ids=[said for _, said in REFUSED])
+def test_a_wrong_option_is_one_line_that_names_it(config: str, options: dict[str, str], said: str) -> None:
+    with pytest.raises(SlotkeeperError, match=said) as caught:
+        made(config, None, **options)
+    assert "\n" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_changes_without_their_order_are_refused(config: str) -> None:
+    columns = [one for one in OURS if one.name != changelog.POINT]
+    with pytest.raises(Refused, match="have no slotkeeper_point"):
+        made(config, [*columns, *OWN])
+
+
+def test_rows_without_a_key_are_refused(config: str) -> None:
+    with pytest.raises(ConfigError, match="option key: is missing"):
+        made(config, [*OURS, Field("id", "int", {})])
+
+
+@pytest.mark.parametrize(
+    ("type_", "cure"), [("array<int>", "to_json"), ("struct<a:int>", "to_json"), ("interval day to second", "cast")]
+)
+def test_a_type_that_no_column_has_is_refused_by_the_columns_name(config: str, type_: str, cure: str) -> None:
+    with pytest.raises(Refused, match="column tags is") as caught:
+        made(config, [*OURS, *OWN, Field("tags", type_, {})])
+    assert cure in caught.value.hint
+
+
+def test_two_columns_of_one_name_are_refused(config: str) -> None:
+    with pytest.raises(Refused, match="several columns note"):
+        made(config, [*OURS, *OWN, Field("note", "int", {})])
+
+
+def test_a_secret_that_a_worker_lacks_is_one_line_with_its_host(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MART_PASSWORD", raising=False)
+    batch = pa.RecordBatch.from_pydict({"id": [1]})
+    with (
+        pytest.raises(task.QueryError, match=f"on {socket.gethostname()}, as .*MART_PASSWORD") as caught,
+        task.spoken(),
+    ):
+        task.stage(made(config, OWN[:1]), "nowhere", "a query", [batch])
+    assert "\n" not in str(caught.value) and caught.value.__cause__ is None
+
+
+def test_a_column_of_ours_that_is_none_is_refused(config: str) -> None:
+    with pytest.raises(Refused, match="slotkeeper_mine"):
+        made(config, [*OURS, *OWN, Field("slotkeeper_mine", "int", {})])

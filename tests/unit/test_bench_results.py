@@ -1,0 +1,81 @@
+"""What the benchmark says of its own results: ratios, what fell since the kept one, and the picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from bench import chart, compare, report
+from bench.curves import Shape, shapes
+from bench.report import Ratio, Side, cheaper, faster
+
+
+def side(name: str, *seconds: float, sink: float = 1.0) -> Side:
+    made = Side(name, name)
+    for one in seconds:
+        made.add(1_000_000, one, {"source": 0.5, "sink": sink, "programs": 0.25})
+    return made
+
+
+def result(**ratios: float) -> dict[str, Any]:
+    made = [
+        Ratio(name, name, [ratio * 0.9, ratio, ratio * 1.1], 1.0, more=not name.startswith("cpu")).values()
+        for name, ratio in ratios.items()
+    ]
+    machine = {"cpus": 2, "postgresql": "18"}
+    return {"at": "then", "ratios": made, "machine": machine, "options": {"changes": 350_000, "repeat": 3}}
+
+
+def test_a_ratio_is_taken_within_its_round_and_its_median_is_what_is_shown() -> None:
+    ours, other = side("ours", 1.0, 2.0, 4.0), side("other", 2.0, 2.0, 2.0)
+    found = faster("x", "x", ours, other, wanted=1.25)
+    assert list(found.rounds) == [2.0, 1.0, 0.5]
+    assert (found.ratio, found.met) == (1.0, False)
+
+
+def test_cpu_is_counted_per_change_and_less_is_better() -> None:
+    ours, other = side("ours", 1.0, sink=1.5), side("other", 1.0, sink=3.5)
+    assert ours.per_row("source", "sink") == [2.0]
+    found = cheaper("cpu", "cpu", ours, other, ("source", "sink"), wanted=1.0)
+    assert (found.ratio, found.met) == (0.5, True)
+    assert found.values()["better"] == "less"
+
+
+def test_what_fell_by_more_than_a_fifth_is_named_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    old = result(stream=1.0, snapshot=1.0, cpu_of_sink=1.0, gone=1.0)
+    new = result(stream=0.79, snapshot=0.81, cpu_of_sink=1.3, come=1.0)
+    assert compare.said(new, old) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "in one of the two results only: come",
+        "in one of the two results only: gone",
+        "fell by more than a fifth: cpu_of_sink: 1.00 -> 1.30",
+        "fell by more than a fifth: stream: 1.00 -> 0.79",
+    ]
+    assert compare.said(old, old) == 0
+
+
+def test_the_kept_result_is_as_the_picture_in_the_readme_shows_it() -> None:
+    if not report.KEPT.exists():
+        pytest.skip("no result is kept")
+    assert chart.FILE.read_text(encoding="utf-8") == chart.drawn(json.loads(report.KEPT.read_text(encoding="utf-8")))
+    assert "speed.svg" in (Path(chart.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_picture_has_a_bar_for_each_ratio_in_which_more_is_better() -> None:
+    picture = ElementTree.fromstring(chart.drawn(result(stream=0.8, **{"a < b": 20.0}, cpu_of_sink=1.0)))
+    texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "a < b" in texts
+    assert "cpu_of_sink" not in texts
+    colours = [one.get("fill") for one in picture.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    assert colours == [chart.BEHIND, chart.BAR]
+
+
+@pytest.mark.parametrize("shape", list(shapes(10_000_000)), ids=lambda one: f"{one.curve} {one.at}")
+def test_a_curves_point_has_as_many_changes_as_it_says(shape: Shape) -> None:
+    assert sum(shape.counts()) * shape.channels == pytest.approx(shape.changes, rel=0.01)
+    assert min(shape.counts()) >= 0
