@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from console import demos
+from console import demo_sinks, demos
 from core.clock import SystemClock
 from core.config import handover
 from core.config.load import load
@@ -34,7 +34,7 @@ from core.embedded import ledger, orders, postgres, workload
 from core.embedded.incidents.record import Answer, World
 from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
-from core.embedded.markers import Latency, Marker, MarkerReader, SeenMarkers
+from core.embedded.markers import Latency, Marker, SeenMarkers
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
@@ -44,14 +44,12 @@ from core.launch import control
 from core.launch.control import Patience
 from core.launch.view import observe
 from core.state.sqlite import Store
-from core.verify.compare import compare
 from core.verify.comparison import Comparison
-from core.verify.pair import Opened, open_pair
+from core.verify.pair import Opened
 
 JOB = "orders_rt"
-TARGET = "mart.orders"
-SINK_DATABASE = "mart"
-SINK_USER = "mart"
+TARGET = demo_sinks.TARGET
+SINK_DATABASE, SINK_USER = demo_sinks.DATABASE, demo_sinks.USER
 WRITERS = 4
 ROWS = 120_000
 CATCH_UP_SECONDS = 120.0
@@ -71,18 +69,10 @@ environment = "DEMO"
 
 _CONFIG = """\
 {source}
-[sinks.mart]
-kind = "postgres"
-host = "{sink.host}"
-port = {sink.port}
-database = "{sink.database}"
-user = "{sink.user}"
-password_file = "{sink.password.ref}"
-sslmode = "disable"
-
+{sinks}
 [jobs.{job}]
 source = "{named}"
-sink = "mart"
+sink = "{sink}"
 start = "initial"
 
 [[jobs.{job}.channels]]
@@ -166,20 +156,24 @@ class DemoOptions:
     small_disk: bool = False
     source: str = "dws"
     """A name of `console.demo_sources.KINDS`."""
+    sink: str = "postgres"
+    """A name of `console.demo_sinks.KINDS`."""
 
 
 def configuration(
-    source: Endpoint | str, sink: Endpoint, state: Path, options: DemoOptions, named: str = "dws1"
+    source: Endpoint | str, sink: Endpoint | str, state: Path, options: DemoOptions, named: str = "dws1"
 ) -> str:
     """The text of the demo's configuration over these two servers.
 
-    `source` is where the stand-in is, or the table of another kind of source; `named` what it is called there.
+    `source` is where the stand-in is, or the table of another kind of source; `named` what it is called there. `sink`
+    is where a PostgreSQL is, or the tables of another kind of sink.
     """
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
         source=source if isinstance(source, str) else _STANDIN.format(source=source),
         named=named,
-        sink=sink,
+        sinks=sink if isinstance(sink, str) else demo_sinks.postgres_table(demo_sinks.SINK, sink),
+        sink=demo_sinks.SINK,
         job=JOB,
         table=TABLE,
         target=TARGET,
@@ -217,6 +211,8 @@ class Demo:
         self._writers: Writing | None = None
         self._janitor: _Janitor | None = None
         self.marker: Marking | None = None
+        self.target = demo_sinks.KINDS[options.sink]()
+        """What is mirrored into; `sink` is the server that has the progress rows, which may be the same."""
         self.warehouse: Standin | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
@@ -240,7 +236,10 @@ class Demo:
         if self.options.small_disk:
             self._opened.enter_context(small_disk(self.state_folder.parent))
         sink = self.sink.endpoint(SINK_DATABASE, SINK_USER, sink_password)
-        text = self.written_down(sink)
+        if not self.target.at_store:
+            self._say(f"starting the sink: {self.target.note}")
+        self.target.prepare(self.sink, self.folder)
+        text = self.written_down(self.target.tables(sink))
         self.config.write_text(text, encoding="utf-8")
         self.loaded = load(self.config, dict(os.environ))
         self.store = Store.open(self.loaded.state_dir)
@@ -253,7 +252,7 @@ class Demo:
         with closing(made.connect()) as connection:
             orders.load(connection, self.options.rows, self.options.seed)
 
-    def written_down(self, sink: Endpoint) -> str:
+    def written_down(self, sink: str) -> str:
         """The configuration's text."""
         assert self.warehouse is not None
         return configuration(self.warehouse.endpoint(), sink, self.state_folder, self.options)
@@ -337,9 +336,8 @@ class Demo:
         """Start measuring latency, once the job is RUNNING: a change made during the copy waits for the copy."""
         if self.marker is not None:
             return
-        sink = self._sink()
         marker = self.marker = self.marking()
-        reader = MarkerReader(lambda: sink.connect(SINK_DATABASE, autocommit=False), TARGET, marker)
+        reader = self.target.reader(marker)
         self._threads = [marker, reader]
         marker.start()
         reader.start()
@@ -441,8 +439,8 @@ class Demo:
 
     def verify(self) -> Comparison:
         """Compare the two tables row by row."""
-        with self.source_tables() as opened, closing(self._sink().connect(SINK_DATABASE, autocommit=False)) as target:
-            return compare(*open_pair(opened, TABLE, over(target), TARGET))
+        with self.source_tables() as opened:
+            return self.target.compare(opened, TABLE)
 
     @contextmanager
     def source_tables(self) -> Iterator[Opened]:
@@ -489,6 +487,7 @@ class Demo:
             except SlotkeeperError as error:
                 self._say(f"stopping the job: {error}")
             self.store.close()
+        self.target.close()
         self.end_source()
         self._opened.close()
         for server in self._servers:

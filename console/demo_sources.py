@@ -72,7 +72,7 @@ class HologresDemo(Demo):
             orders.load(connection, self.options.rows, self.options.seed)
         made.set_property(TABLE, "binlog.level", "replica")
 
-    def written_down(self, sink: Endpoint) -> str:
+    def written_down(self, sink: str) -> str:
         """The configuration's text."""
         assert self.warehouse is not None
         section = _HOLOGRES.format(source=self.warehouse.endpoint())
@@ -122,7 +122,7 @@ class MariaDemo(Demo):
     def _session(self) -> my.Session:
         return my.connect(self._endpoint(), "", "slotkeeper-demo", SECONDS)
 
-    def written_down(self, sink: Endpoint) -> str:
+    def written_down(self, sink: str) -> str:
         """The configuration's text."""
         here = self._endpoint()
         section = _SECTION.format(name=SOURCE, host=here.host, port=here.port, user=here.user)

@@ -25,7 +25,7 @@ from typing import Annotated
 
 import typer
 
-from console import demo_sources, demos
+from console import demo_sinks, demo_sources, demos
 from console.cli import completion, diagnostics, output, select
 from console.commands import demo_incident, demo_stop, watch
 from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
@@ -83,6 +83,12 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
+def _sink(text: str) -> str:
+    if text not in demo_sinks.KINDS:
+        raise typer.BadParameter(f"one of {', '.join(demo_sinks.KINDS)}")
+    return text
+
+
 def _source(text: str) -> str:
     if text not in demo_sources.KINDS:
         raise typer.BadParameter(f"one of {', '.join(demo_sources.KINDS)}")
@@ -124,6 +130,17 @@ WhichIncident = Annotated[
 ]
 
 
+WhichSink = Annotated[
+    str,
+    typer.Option(
+        parser=_sink,
+        metavar="KIND",
+        help="what to mirror into: postgres, or doris, which is a stand-in",
+        autocompletion=lambda: list(demo_sinks.KINDS),
+    ),
+]
+
+
 app.command()(demo_stop.stop)
 
 
@@ -146,6 +163,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
     source: WhichSource = "dws",
+    sink: WhichSink = "postgres",
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
 
@@ -158,14 +176,24 @@ def demo(
         return
     night = registry.named(incident) if incident else None
     _refuse_of_source(source, keep, night)
+    _refuse_of_sink(sink, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
     rows = rows or (demo_incident.ROWS if night else ROWS)
-    options = DemoOptions(rows, 1 if source == "mysql" else dns, rate, seconds, seed, spark, source=source)
+    lanes = 1 if source == "mysql" else dns
+    options = DemoOptions(rows, lanes, rate, seconds, seed, spark, source=source, sink=sink)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
+
+
+def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
+    """Options that do not go together with a sink."""
+    if sink != "postgres" and (keep or night):
+        option = "--keep" if keep else "--incident"
+        hint = "the stand-in ends with the demo's process" if keep else "the nights happen to a PostgreSQL"
+        raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
 
 
 def _refuse_of_source(source: str, keep: bool, night: Incident | None) -> None:
@@ -406,6 +434,8 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "spark": {**run.spark, "tasks_started": report.tasks_started if report else None},
         "seed": run.options.seed,
         "source": run.note,
+        "sink": run.target.note,
+        "sink_cannot_prove": list(run.target.cannot_prove),
     }
 
 

@@ -37,6 +37,8 @@ _WORDS = {
     "duration_s": ("the whole demo", "s"),
     "seed": ("seed of the workload", ""),
     "source": ("the source is a", ""),
+    "sink": ("the sink is", ""),
+    "sink_cannot_prove": ("which cannot prove", ""),
     "incident": ("what happened", ""),
     "t0": ("it began", ""),
     "shown_at": ("it was shown", ""),

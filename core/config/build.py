@@ -134,7 +134,8 @@ def _check_name(reading: Reading, path: Path, name: str) -> None:
 
 
 def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any], kind: KindKeys) -> Endpoint:
-    line = tls.settled(reading, path, given) if "sslrootcert" in kind.keys else {}
+    settled = tls.settled if "sslcert" in kind.keys else tls.verified
+    line = settled(reading, path, given) if "sslrootcert" in kind.keys else {}
     return Endpoint(name=name, password=secret_ref(reading, path, given), **line, **kind.endpoint(given))
 
 
@@ -224,9 +225,9 @@ def _refuse_pair(
     options: SinkOptions,
 ) -> None:
     """Refuse what this source and this sink cannot be together."""
-    if options.quarantines and sink.store:
+    if options.quarantines and sink.store and sink.kind not in keys.TRIES_ROWS:
         here: Path = (*path, "sink_options", "on_bad_row")
-        what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself'
+        what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself, or can try rows'
         raise reading.error(here, what, 'set on_bad_row = "stop"')
     for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
         if channel.source_table == channel.target:

@@ -89,6 +89,7 @@ _CHANNEL = "tests/integration/test_channels.py::"
 _RETRY = "tests/unit/test_retry.py"
 _TLS = "tests/integration/test_tls.py"
 _DORIS = "tests/unit/config/test_doris_keys.py"
+_DORIS_TLS = "tests/integration/test_doris_tls.py"
 _CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor"
 
 _SERVER = (
@@ -171,7 +172,7 @@ _CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
 
 
 def _doris(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("host", "port", "http_port", "user", "sslmode")
+    names = ("host", "port", "http_port", "user", "compression")
     where = f"{given['host']}:{given['http_port']}"
     more = {"database": where, "backends": given["backends"] or (), "connect_timeout_ms": given["connect_timeout"]}
     return {name: given[name] for name in names} | more
@@ -192,9 +193,23 @@ DORIS = KindKeys(
         ),
         Key(
             "sslmode",
-            "there is no TLS to a doris yet, the password among what travels; a job of PROD needs it written",
-            values.choice("disable"),
-            "disable",
+            "how far TLS is insisted on, for loads and queries alike: disable, require, verify-ca or verify-full",
+            values.choice("disable", "require", "verify-ca", SAFEST),
+            SAFEST,
+            tested=_DORIS_TLS,
+        ),
+        Key(
+            "sslrootcert",
+            "file with the certificate of the authority that those of FE and BE are of; not set: the system's"
+            " authorities; relative to this file's folder",
+            values.authority,
+            tested=_DORIS_TLS,
+        ),
+        Key(
+            "compression",
+            "how loads are packed: none, or gzip, which a BE takes for JSON from 3.0.5 on",
+            values.choice("none", "gzip"),
+            "none",
             tested=_DORIS,
         ),
         _CONNECT,
@@ -247,6 +262,8 @@ STORES = frozenset({"postgres"})
 """The kinds of sink that keep progress rows for sinks that name them."""
 OWN_STORES = STORES | {"dws"}
 """Those that keep their own."""
+TRIES_ROWS = frozenset({"doris"})
+"""Those that keep none, and can tell which rows they refuse before anything is planned: they may quarantine."""
 
 JOB = section(
     Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED),

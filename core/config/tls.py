@@ -45,6 +45,15 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
     return {"sslmode": mode, "sslpassword": password, **files}
 
 
+def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a kind whose lines Python opens: without a file, the system's authorities are asked."""
+    mode, root = given["sslmode"], given["sslrootcert"]
+    if root and mode not in VERIFYING:
+        what = f'{dotted(path)}.sslrootcert protects nothing with sslmode = "{mode}"'
+        raise reading.error((*path, "sslrootcert"), what, f'set sslmode = "{SAFEST}"')
+    return {"sslmode": mode, "sslrootcert": str(beside(reading.file, root)) if root else ""}
+
+
 def _refuse_without_effect(reading: Reading, path: Path, given: Mapping[str, Any], mode: str) -> None:
     """A certificate where the line may go on without TLS gives a safety that is none."""
     for name in _FILES:

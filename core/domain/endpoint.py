@@ -27,8 +27,8 @@ class Endpoint:
 
     `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit. `sslrootcert`, `sslcert` and
     `sslkey` are paths on the host that connects, empty where there is none; `sslpassword` opens an encrypted `sslkey`.
-    `http_port` and `backends` are of a Doris: the port of its FE for loads, and further hosts that may be sent the
-    password.
+    `http_port`, `backends` and `compression` are of a Doris: the port of its FE for loads, further hosts that may be
+    sent the password, and how the bodies of loads are packed.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Endpoint:
     socket_timeout_ms: int = 0
     http_port: int = 0
     backends: tuple[str, ...] = ()
+    compression: str = "none"
     key_password: str = field(default="", repr=False, compare=False)
     """What `sslpassword` stands for: resolved in the endpoint of a `Login` only, which never travels."""
 

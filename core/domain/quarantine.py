@@ -19,6 +19,10 @@ EVERYWHERE = "*"
 """The shard of a row whose DN is not known: a copy reads the table, not its DNs."""
 
 
+DAMAGED = "22021"
+"""SQLSTATE (character_not_in_repertoire) of a text that is kept with its bytes spelled out, and cannot be replayed."""
+
+
 class EntryState(Enum):
     """What became of an entry; only a held one can still be replayed or discarded."""
 
@@ -79,6 +83,48 @@ class QuarantineEntry:
     def where(self) -> str:
         """The column or constraint that the server named, or nothing."""
         return self.constraint or self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a server refuses a row, without its values; `column` where it names one."""
+
+    sqlstate: str
+    column: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowLeftOut:
+    """A row to be kept in quarantine: where and as what it was read, its key, and its texts as the source wrote them.
+
+    A copied row has kind COPIED; its point and sequence say nothing.
+    """
+
+    point: int
+    sequence: int
+    kind: str
+    key: tuple[str, ...]
+    texts: tuple[str | None, ...]
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a range or chunk does to the quarantine beside its target: rows that it leaves there, entries that it ends.
+
+    `columns` are the target's, in the order of the texts; `touched` are the keys that the range changes: entries of
+    these are superseded. `limit` is the most that a table may have.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[RowLeftOut, ...] = ()
+    touched: tuple[tuple[str, ...], ...] = ()
+    limit: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether it does anything."""
+        return bool(self.rows or self.touched)
 
 
 @dataclass(frozen=True, slots=True)

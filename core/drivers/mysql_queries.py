@@ -14,7 +14,7 @@ from pymysql.cursors import SSCursor
 
 from core.domain.endpoint import Login
 from core.domain.text import safe
-from core.drivers import deadline
+from core.drivers import deadline, tls_context
 from core.errors import AccessRefused, Refused, SlotkeeperError, Unclassified, Unreachable
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
@@ -52,7 +52,8 @@ class MysqlQueries:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> SlotkeeperError:
-        found = translated(error, self._where)
+        place = f"{self._login.endpoint.host}:{self._login.endpoint.port}"
+        found = tls_context.refused(error, place, self._where) or translated(error, self._where)
         if isinstance(found, Unreachable):
             self.close()
         return found
@@ -60,6 +61,7 @@ class MysqlQueries:
     def _opened(self) -> Any:
         if self._line is None:
             endpoint = self._login.endpoint
+            tls = tls_context.context(endpoint)
             self._line = pymysql.connect(
                 host=endpoint.host,
                 port=endpoint.port,
@@ -71,9 +73,17 @@ class MysqlQueries:
                 program_name=self._login.name,
                 local_infile=False,
                 autocommit=True,
+                ssl=tls,
+                ssl_disabled=tls is None,
             )
             self._line._read_timeout = None  # of the login; the deadline of each call is over all of its answer
         return self._line
+
+    def line(self) -> tuple[str, str]:
+        """Protocol and cipher of the session's TLS; both empty where it has none, or none is open."""
+        cipher = getattr(getattr(self._line, "_sock", None), "cipher", None)
+        found = cipher() if cipher else None
+        return (str(found[1]), str(found[0])) if found else ("", "")
 
     def sever(self) -> None:
         """Cut the session off without waiting."""

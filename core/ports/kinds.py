@@ -21,6 +21,7 @@ from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.probe import Answer, Left, ProbePlan
+from core.domain.progress import LaneKey
 from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
 from core.domain.source_traits import SourceTraits
@@ -28,7 +29,7 @@ from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.driver import Target
 from core.ports.locks import LockReader
 from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
-from core.ports.quarantine import Quarantine
+from core.ports.quarantine import Quarantine, ReplaysBeside
 from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.stream import QuerySink, QueryTarget
@@ -228,8 +229,11 @@ class StoreSession(SinkSession, Protocol):
     def resets(self, job: JobSpec, runner: Runner) -> ResetStore:
         """The same with the steps of a reset."""
 
-    def decisions(self) -> Decisions:
-        """What a worker asks for a sink beside this store."""
+    def decisions(self, quarantines: bool = False) -> Decisions:
+        """What a worker asks for a sink beside this store; `quarantines`: its job holds rows that are refused."""
+
+    def replays(self, key: LaneKey) -> ReplaysBeside:
+        """What a replay into a sink beside this store asks of a slot's table; the key's shard is not looked at."""
 
     def quarantine(self) -> Quarantine:
         """The rows that targets of this sink refused."""

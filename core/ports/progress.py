@@ -14,6 +14,7 @@ from core.domain.kept import Kept
 from core.domain.lock_owner import LockOwner
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.domain.quarantine import LeftOut
 from core.domain.reset import ResetEntry, Swap
 from core.domain.slot import Column
 from core.domain.turn import Turn
@@ -96,6 +97,9 @@ class Rows(Protocol):
         """End the session; safe to call twice."""
 
 
+NOTHING_OUT = LeftOut()
+
+
 class Decisions(Protocol):
     """What a worker needs of a store for a sink that shares no transaction with it.
 
@@ -109,8 +113,17 @@ class Decisions(Protocol):
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
         """Move a position over a range without rows."""
 
-    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
-        """Say which range the sink is to have next; where epoch and position are these and nothing is decided."""
+    def decide(
+        self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
+    ) -> bool:
+        """Say which range the sink is to have next; where epoch and position are these and nothing is decided.
+
+        In the same transaction rows of it that the sink refuses go into quarantine, and entries that it touches end, as
+        of the plan's label: `withdraw` takes both back, `settle` leaves them. QUARANTINE FULL where there are too many.
+        """
+
+    def quarantined_any(self, key: LaneKey) -> bool:
+        """Whether the lane's table has rows in quarantine."""
 
     def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """Count the rows of a decided range as repeats, before they are written again."""
@@ -130,8 +143,8 @@ class Decisions(Protocol):
     def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
         """Say that a planned chunk of so many rows is about to be written; counted where it may have been before."""
 
-    def end_chunk(self, key: LaneKey, epoch: int, number: int) -> bool:
-        """The sink has the chunk."""
+    def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
+        """The sink has the chunk, but for rows that go into quarantine in the same transaction."""
 
     def rest(self) -> None:
         """Between two tasks: roll back whatever is open."""

@@ -9,9 +9,32 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from core.domain.progress import LaneKey
-from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
+from core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+
+
+class ReplaysBeside(Protocol):
+    """Replays of a slot's table into a sink beside the store that has its entries (ADR 50).
+
+    A replay is a plan without width: its load is armed on every lane that the row may lie on, so that nothing else is
+    planned there until it is resolved, by whoever finds it.
+    """
+
+    def waiting(self) -> Sequence[tuple[str, str]]:
+        """(label, load) of replays that were armed and not resolved."""
+
+    def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
+        """Say that this (label, load) may be committed for an entry; False where a range is under way.
+
+        Refused where the entry is not quarantined any more, and during a copy.
+        """
+
+    def resolve(self, label: str, applied: bool) -> None:
+        """The replay is over: its entry is replayed, or stays."""
+
+    def still_bad(self, id: int, refusal: Refusal) -> None:
+        """It was refused once more, and why."""
 
 
 class Quarantine(Protocol):

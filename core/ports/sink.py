@@ -16,6 +16,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from core.domain.encoding import Encoding
 from core.domain.position import Position
 from core.domain.progress import LaneKey, ProgressRow
+from core.domain.quarantine import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,14 @@ class LabelSink(Protocol):
     A label is of letters, digits, `_`, `-` and `:`, at most 128 characters; a load's number has no blank.
     """
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns, in the order in which rows have them."""
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Places of the key among them."""
+
     def label(self, batch: Batch) -> str:
         """A label that no batch ever had, for a plan of this one; nothing is sent."""
 
@@ -131,8 +140,17 @@ class LabelSink(Protocol):
     def abort(self, load: str) -> None:
         """Give up a load that nobody may commit; fails in silence, for the server ends it in time."""
 
+    def clear(self, label: str) -> None:
+        """Give up whatever is pre-committed under a label of a plan that is withdrawn; fails in silence likewise."""
+
     def write_chunk(self, batch: Batch) -> None:
         """The rows of a chunk in one go, seen at once."""
+
+    def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
+        """How many of these rows, one of each key, the target refuses now; nothing of them is ever seen."""
+
+    def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
+        """Why the target refuses this row now; None where it does not. Nothing of it is ever seen."""
 
     def rest(self) -> None:
         """Between two tasks."""

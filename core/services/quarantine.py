@@ -18,6 +18,7 @@ from core.errors import Refused
 from core.ports.quarantine import Quarantine
 from core.redaction import masked
 from core.services.audit import CopiedAudit, Tell, audited, silent
+from core.services.replay_beside import Replay
 from core.services.sessions import open_store
 from core.slots.change import Done
 from core.state.audit import actor, intent
@@ -75,6 +76,9 @@ def replay(
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         name = channel.channel.source_table
         tables[name] = tables.get(name) or _identity(channel)
+        if channel.in_two_parts:
+            with closing(open_store(job)) as store:
+                return Replay(channel, store, tables[name], actor().text, masked(reason)).carry_out(id)
         return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, masked(reason))
 
     return _each(job, CopiedBy(folder, tell), "errors replay", ids, reason, one, on_each)

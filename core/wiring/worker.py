@@ -124,7 +124,7 @@ class _Pair:
             return source, self.store.step_sink(job, identity, copying)
         sink = self.beside.batch_sink(job, identity, copying)
         if isinstance(sink, LabelSink):
-            return source, PlannedSink(sink, self.store.decisions())
+            return source, PlannedSink(sink, self.store.decisions(job.sink_options.quarantines), job.sink_options)
         return source, TwoPartSink(sink, self.store.decisions())
 
     def close(self) -> None:

@@ -9,7 +9,19 @@ import pytest
 from tests.architecture.arrows import arrows, circle, upwards
 from tests.architecture.checkout import ROOT
 
-ROOMS = ("monitor", "views", "actions", "cli", "tui", "demos", "demo", "demo_sources", "commands", "__main__")
+ROOMS = (
+    "monitor",
+    "views",
+    "actions",
+    "cli",
+    "tui",
+    "demos",
+    "demo_sinks",
+    "demo",
+    "demo_sources",
+    "commands",
+    "__main__",
+)
 """Those of the console, from the lowest to the highest; `.importlinter` has the same order."""
 PROGRAMS = {"core.launch.launch": {"core.launch.supervisor", "core.spark.job"}}
 """Who starts a program by its name needs nothing of it: no arrow."""

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
+from core.domain.spec import ChannelSpec
 from core.embedded.doris.faults import Call, Fault
 from core.errors import Refused, RowRefused
-from tests.support.doris_pair import TARGET, DorisPair
+from core.sinks.doris.making import shadow_of
+from core.sinks.doris.sink import DorisSink
+from tests.support.doris_pair import TABLE, TARGET, DorisPair
 
+ADDED = (
+    *("d numeric(9,2)", "f double precision", "s real", "at timestamp(3)", "zoned timestamptz", "j jsonb"),
+    *("ok boolean", "note varchar(20)", "day date"),
+)
 LOST = [(call, fault) for call in (Call.LOAD, Call.TWO_PHASE) for fault in (Fault.LOST_BEFORE, Fault.LOST_AFTER)]
 
 
@@ -101,3 +109,99 @@ def test_a_sequence_column_takes_the_order_of_changes(doris_pair: DorisPair) -> 
     pair.write((1, -1), (2, None))
     pair.write((2, 3))
     pair.wait_equal()
+
+
+def test_a_target_is_made_with_the_sources_columns_and_key(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.doris.tables.drop("mart", "t")
+    with closing(pair.warehouse.connect(True)) as line, line.cursor() as cursor:
+        for added in ADDED:
+            cursor.execute(f"ALTER TABLE {TABLE} ADD COLUMN {added}")
+        values = "now()::timestamp(3), now(), '{\"a\": 1}', g % 2 = 0, 'tab\there', date '2020-02-29'"
+        cursor.execute(
+            f"INSERT INTO {TABLE} SELECT g, -g, g / 3.0, CASE g WHEN 7 THEN 'NaN' ELSE g / 3.0 * 10 ^ (g - 20) END,"
+            f" g / 7.0, {values} FROM generate_series(1, 40) g"
+        )
+    pair.mirror.job = replace(pair.mirror.job, channels=(ChannelSpec(TABLE, TARGET, create_target=True),))
+    pair.mirror.start().wait_running()
+    made = pair.doris.tables.find("mart", "t")
+    assert made is not None
+    assert (made.model, made.key, made.delete_sign, made.sequence) == ("UNIQUE", ("id",), True, "")
+    assert [one.type for one in made.columns] == [
+        *("BIGINT", "BIGINT", "DECIMAL(9,2)", "DOUBLE", "FLOAT", "DATETIME(3)"),
+        *("STRING", "STRING", "BOOLEAN", "STRING", "DATE"),
+    ]
+    pair.write((1, 1), (2, None))
+    pair.wait_equal()
+
+
+def test_a_copy_that_replaces_shows_the_old_rows_until_its_end(doris_pair: DorisPair) -> None:
+    pair, seen = doris_pair, []
+    pair.doris.tables.query("INSERT INTO mart.t VALUES (77, 77)")
+    pair.write((1, 1), (2, 2))
+    pair.mirror.start()
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Refused)
+    assert "mart.t is not empty" in error.message
+    pair.mirror.job = replace(pair.mirror.job, on_existing="replace")
+
+    def looked(point: str) -> None:
+        if point == "after_chunk_commit":
+            seen.append([row[0] for row in pair.doris.tables.query("SELECT id FROM mart.t")[1]])
+
+    pair.mirror.start(probe=looked).wait_running()
+    assert seen
+    assert seen == [[77]] * len(seen)
+    pair.wait_equal()
+    assert pair.doris.tables.names("mart") == ["t"]
+
+
+def test_a_replacing_copy_whose_table_is_gone_is_not_guessed_at(
+    doris_pair: DorisPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = doris_pair
+    failed: list[int] = []
+    pair.doris.tables.query("INSERT INTO mart.t VALUES (77, 77)")
+    pair.write((1, 1))
+    pair.mirror.job = replace(pair.mirror.job, on_existing="replace")
+    real = DorisSink.write_chunk
+
+    def once(*given: object) -> None:
+        real(*given)  # type: ignore[arg-type]
+        if not failed:
+            failed.append(1)
+            raise Refused("stopped here", where="sink")
+
+    monkeypatch.setattr(DorisSink, "write_chunk", once)
+    pair.mirror.start()
+    assert isinstance(pair.mirror.wait_error(), Refused)
+    database, _, name = shadow_of(TARGET).partition(".")
+    pair.doris.tables.drop(database, name)
+    pair.mirror.start()
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Refused)
+    assert "the table beside mart.t is gone" in error.message
+    assert [row[0] for row in pair.doris.tables.query("SELECT id FROM mart.t")[1]] == [77]
+
+
+def test_a_merge_into_rows_with_a_sequence_is_refused(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.doris.tables.drop("mart", "t")
+    pair.doris.create(TARGET, "id BIGINT NOT NULL, v BIGINT", ("id",), sequence="LARGEINT")
+    pair.doris.tables.query("INSERT INTO mart.t VALUES (77, 77, 5)")
+    pair.mirror.job = replace(pair.mirror.job, on_existing="merge")
+    pair.mirror.start()
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Refused)
+    assert "copied rows would not replace them" in error.message
+
+
+def test_a_database_that_is_dropped_while_it_runs_is_named(doris_pair: DorisPair) -> None:
+    pair = doris_pair
+    pair.write((1, 1))
+    pair.mirror.start().wait_running()
+    pair.doris.tables.drop_database("mart")
+    pair.write((1, 2))
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Refused)
+    assert "nknown database" in error.message

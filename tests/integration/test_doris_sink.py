@@ -110,6 +110,59 @@ def test_rejected_rows_are_told_without_their_values(sink: DorisSink) -> None:
     assert "geheim-wert" not in told.value.message
 
 
+def test_trials_count_rows_that_are_refused_and_leave_nothing(doris: DorisStandin, sink: DorisSink) -> None:
+    rows = [("1", "0", "I", "1", "10"), ("1", "1", "I", "2", "x"), ("1", "2", "I", "3", "y")]
+    for some, count in ((rows[:1], 0), (rows, 2), (rows[1:], 2)):
+        for older in (True, False):
+            doris.backend.fails_without_rows = older
+            assert sink.trial(some.__iter__, len(some), False) == count
+    assert sink.refusal(rows[0], False) is None
+    why = sink.refusal(rows[1], False)
+    assert why is not None
+    assert (why.column, why.sqlstate) == ("v", "22P02")
+    assert doris.transactions.running() == []
+    assert doris.tables.query("SELECT * FROM mart.t")[1] == []
+
+
+def test_what_a_withdrawn_plan_left_is_given_up_by_its_label(doris: DorisStandin, sink: DorisSink) -> None:
+    doris.faults.plan(Call.LOAD, Fault.LOST_AFTER)
+    with pytest.raises(Unreachable):
+        sink.send(BATCH, "a")
+    assert len(doris.transactions.running()) == 1
+    sink.clear("a")
+    sink.clear("nobody has it")
+    assert doris.transactions.running() == []
+
+
+@pytest.mark.parametrize("chunk", [False, True])
+def test_loads_may_be_packed(doris: DorisStandin, chunk: bool) -> None:
+    packed = replace(opened(doris), endpoint=replace(endpoint(doris), compression="gzip"))
+    session = DorisConnection(packed)
+    sink = session.batch_sink(job_of(doris), IDENTITY, "direct")
+    if chunk:
+        sink.write_chunk(Batch(KEY, "chunk 1", 1, lambda: iter([("7", "7")])))
+    else:
+        sink.commit("a", sink.send(BATCH, "a"))
+    assert len(doris.tables.query("SELECT * FROM mart.t")[1]) == (1 if chunk else 2)
+    doris.backend.packs_json = False
+    with pytest.raises(Refused, match="compress data of JSON format is not supported") as told:
+        sink.send(BATCH, "b")
+    assert 'compression = "none"' in told.value.hint
+    session.close()
+
+
+def test_an_fe_that_never_answers_is_cut_off(
+    doris: DorisStandin, sink: DorisSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loads, "LOAD_SECONDS", 0)
+    monkeypatch.setattr(loads, "GRACE_SECONDS", 0.5)
+    doris.faults.plan(Call.LOAD, Fault.SLOW_FRONTEND)
+    with pytest.raises(Unreachable, match=r"within 0.5 s"):
+        sink.send(BATCH, "a")
+    monkeypatch.undo()
+    assert sink.commit("a", sink.send(BATCH, "a")) is Outcome.COMMITTED
+
+
 def test_a_publish_timeout_counts_as_written(doris: DorisStandin, sink: DorisSink) -> None:
     doris.faults.plan(Call.LOAD, Fault.PUBLISH_TIMEOUT)
     sink.write_chunk(Batch(KEY, "chunk 1", 1, lambda: iter([("7", "7")])))

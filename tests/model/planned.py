@@ -3,8 +3,9 @@
 What is here: one lane with one event at each point; its row (position, the planned range, the load that may be
 committed, repeats counted); a server with loads under labels, which forgets labels, ends what waits too long, takes a
 load in part and answers whom it likes; a worker that may be killed between any two of its moves, a driver that starts
-again, and one worker that lives on from before. What is left out: a load that still runs (it is waited for), chunks of
-a copy, wipes and fallbacks of the store, resets. `two_parts.py` has a sink without labels.
+again, and one worker that lives on from before. An event may be refused until the target is cured, and then a plan
+leaves it out (ADR 50). What is not here: a load that still runs (it is waited for), chunks of a copy, wipes and
+fallbacks of the store, resets, replays. `two_parts.py` has a sink without labels.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class PlannedBounds:
     """A load may be taken in part; its answer says how many rows."""
     withdraws: bool = False
     """A worker may give up a plan, because the server refuses a row of it."""
+    isolates: bool = False
+    """The target refuses event BAD until it is cured; a worker finds that before it plans, and leaves it out."""
     events: int = 2
     epochs: int = 2
     copies: int = 1
@@ -74,6 +77,14 @@ class PlannedRules:
     gone_is_counted: bool = True
     # The position moves only where the row still has the load that was committed.
     settle_compares_load: bool = True
+    # What a plan leaves out goes into quarantine with the plan, not once it is settled.
+    entries_with_plan: bool = True
+    # A plan that may have left something out is withdrawn by whoever finds it, unless its load is committed.
+    left_out_is_withdrawn: bool = True
+    # Its label is its own: no later plan of the same range has it, so that who may arm one may not arm the other.
+    label_of_plan: bool = True
+    # It is withdrawn only where its load is certain never to be seen, or is counted.
+    withdrawn_when_certain: bool = True
     # The position moves only once the commit is known.
     commit_before_settle: bool = True
 
@@ -88,7 +99,12 @@ CUT = PlannedBounds("loads are cut", cuts=True, copies=0)
 REFUSED = PlannedBounds("rows are refused", withdraws=True, copies=0)
 OUTLASTED = PlannedBounds("labels run out", forgets=1, copies=0)
 REPEATED = PlannedBounds("labels run out, a task twice", forgets=1, epochs=1, kills=0)
-PLANNED = (KEPT, COPIED, CUT, REFUSED, OUTLASTED, REPEATED)
+ISOLATED = PlannedBounds("rows are left out", isolates=True, expires=1, copies=0)
+ISOLATED_TWICE = PlannedBounds("rows are left out, a task twice", isolates=True, epochs=1, kills=0)
+ISOLATED_OUTLASTED = PlannedBounds("rows are left out, labels run out", isolates=True, forgets=1, epochs=1, kills=0)
+BAD = 2
+"""The event that is refused."""
+PLANNED = (KEPT, COPIED, CUT, REFUSED, OUTLASTED, REPEATED, ISOLATED, ISOLATED_TWICE, ISOLATED_OUTLASTED)
 WIDE = (
     PlannedBounds("labels are kept, wide", expires=1),
     PlannedBounds("rows are refused, wide", withdraws=True, expires=1),
@@ -109,6 +125,8 @@ class Row(NamedTuple):
     label: Label = ()
     load: int = NONE
     counted: tuple[int, ...] = ()
+    out: int = 0
+    """The event whose entry was written with the plan (0: none)."""
 
 
 class Load(NamedTuple):
@@ -118,13 +136,17 @@ class Load(NamedTuple):
     after: int
     reaches: int
     at: Literal["prepared", "committed", "aborted", "gone"] = "prepared"
+    out: int = 0
 
 
 NOTHING = Load((), 0, 0, "gone")
 
 
 class Worker(NamedTuple):
-    """A task of an epoch with the range that it works on; `before` is the row's load while it sends again."""
+    """A task of an epoch with the range that it works on; `before` is the row's load while it sends again.
+
+    `out` is what it leaves out, as it found before it planned; `found`: it has not planned this range itself.
+    """
 
     epoch: int = 1
     at: At = "idle"
@@ -133,6 +155,8 @@ class Worker(NamedTuple):
     label: Label = ()
     load: int = NONE
     before: int = NONE
+    out: int = 0
+    found: bool = False
 
 
 class Planned(NamedTuple):
@@ -149,6 +173,9 @@ class Planned(NamedTuple):
     kills: int = 0
     expired: int = 0
     forgot: int = 0
+    cured: bool = False
+    quarantined: int = 0
+    """The event that is in quarantine, of a settled range (0: none)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +188,8 @@ class PlannedSetup:
         return Planned(zero, Row(counted=zero))
 
 
-def more(counts: tuple[int, ...], after: int, end: int) -> tuple[int, ...]:
-    return tuple(count + (after < number <= end) for number, count in enumerate(counts, start=1))
+def more(counts: tuple[int, ...], after: int, end: int, out: int = 0) -> tuple[int, ...]:
+    return tuple(count + (after < number <= end and number != out) for number, count in enumerate(counts, start=1))
 
 
 def put(state: Planned, role: Role, worker: Worker | None) -> Planned:
@@ -202,6 +229,13 @@ def label_of(setup: PlannedSetup, worker: Worker, after: int, end: int) -> Label
     return (after, end) if setup.rules.label_of_range else (after, end, worker.epoch)
 
 
+def drawn(state: Planned, label: Label) -> Label:
+    """A label that nobody has: of those numbers that are not in use, the lowest."""
+    used = {state.row.label, *(one.label for one in state.loads)}
+    used |= {one.label for one in (state.now, state.old) if one is not None}
+    return next(made for number in range(len(used) + 1) if (made := (*label, number)) not in used)
+
+
 def begin(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
     """Read the row; resolve what is planned, else read a range."""
     row, rules = state.row, setup.rules
@@ -210,10 +244,15 @@ def begin(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> It
     elif row.end and rules.resolve_first:
         end = row.end if rules.the_planned_range else state.committed
         label = row.label if rules.label_of_range else label_of(setup, worker, row.position, end)
-        onward = idle(worker)._replace(after=row.position, end=end, label=label, load=row.load)
+        onward = idle(worker)._replace(after=row.position, end=end, label=label, load=row.load, found=True)
+        if setup.bounds.isolates and rules.left_out_is_withdrawn and row.load == NONE:
+            yield from withdraw(setup, cleared(state, row.label), role, onward)
+            return
         yield "takes up the plan", put(state, role, onward._replace(at="planned" if row.load == NONE else "armed"))
     elif state.committed > row.position:
         onward = idle(worker)._replace(at="read", after=row.position, end=state.committed)
+        if setup.bounds.isolates and row.position < BAD <= state.committed and not state.cured:
+            onward = onward._replace(out=BAD)
         yield f"reads up to {state.committed}", put(state, role, onward)
 
 
@@ -221,6 +260,8 @@ def plan(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Ite
     """Compare-and-swap: epoch, position, nothing planned."""
     row, rules = state.row, setup.rules
     label = label_of(setup, worker, worker.after, worker.end)
+    if setup.bounds.isolates and rules.label_of_plan:
+        label = drawn(state, label)
     onward = worker._replace(at="planned", label=label)
     if not rules.plan_before_send:
         yield "plans nothing", put(state, role, onward)
@@ -229,13 +270,16 @@ def plan(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Ite
     if row.epoch != worker.epoch or row.position != worker.after or not free:
         yield "may not plan", put(state, role, idle(worker))
         return
-    planned = row._replace(end=worker.end, label=label, load=NONE)
+    planned = row._replace(end=worker.end, label=label, load=NONE, out=worker.out)
     yield f"plans up to {worker.end}", put(state._replace(row=planned), role, onward)
 
 
 def send(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
     """Send the range under its label, to be pre-committed; what stands there already decides otherwise."""
     bounds, rules = setup.bounds, setup.rules
+    if bounds.isolates and worker.after < BAD <= worker.end and not worker.out and not state.cured:
+        yield from withdraw(setup, state, role, worker)  # it is refused
+        return
     there = under(state, worker.label)
     if there != NONE and state.loads[there].at == "committed":
         # what the row has is not that load: nobody armed it whom we know of
@@ -245,7 +289,7 @@ def send(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Ite
     elif there != NONE:
         yield f"adopts load {there}", put(state, role, worker._replace(at="sent", load=there))
     else:
-        whole, number = made(state, Load(worker.label, worker.after, worker.end))
+        whole, number = made(state, Load(worker.label, worker.after, worker.end, out=worker.out))
         yield f"pre-commits load {number}", put(whole, role, worker._replace(at="sent", load=number))
         yield f"pre-commits load {number}, the answer is lost", put(whole, role, worker)
         if bounds.cuts:
@@ -267,9 +311,25 @@ def withdraw(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) ->
     """Compare-and-swap: the plan as it was, with no load that may be committed."""
     row = state.row
     ours = row.epoch == worker.epoch and row.position == worker.after and row.end == worker.end
-    if ours and (row.load == NONE or not setup.rules.plan_kept):
-        given_up = state._replace(row=row._replace(end=0, label=(), load=NONE))
+    ours = ours and (not setup.bounds.isolates or row.label == worker.label)
+    if ours and (row.load == NONE or certain(setup, state, worker) or not setup.rules.plan_kept):
+        given_up = state._replace(row=row._replace(end=0, label=(), load=NONE, out=0))
         yield "withdraws its plan", put(given_up, role, idle(worker))
+    elif setup.bounds.isolates:
+        yield "may not withdraw", put(state, role, idle(worker))
+
+
+def certain(setup: PlannedSetup, state: Planned, worker: Worker) -> bool:
+    """Whether the armed load is one that was left out of, and is certain never to be seen."""
+    if not setup.bounds.isolates or state.row.load != worker.load:
+        return False
+    return state.loads[worker.load].at == "aborted" or not setup.rules.withdrawn_when_certain
+
+
+def cleared(state: Planned, label: Label) -> Planned:
+    """What is pre-committed under a label is given up."""
+    there = under(state, label)
+    return with_load(state, there, "aborted") if there != NONE and state.loads[there].at == "prepared" else state
 
 
 def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
@@ -281,6 +341,7 @@ def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iter
         return
     if rules.plan_before_send:
         there = row.end == worker.end and (row.load == worker.before or not rules.arm_compares_load)
+        there = there and (not setup.bounds.isolates or row.label == worker.label)
     else:
         there = not row.end or (row.end == worker.end and row.load == worker.before)
     ours = row.epoch == worker.epoch or not rules.arm_compares_epoch
@@ -297,10 +358,12 @@ def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iter
 def commit(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
     """Commit the load, and tell by the answer what became of it."""
     load = state.loads[worker.load]
+    if worker.found and setup.bounds.isolates and not setup.rules.withdrawn_when_certain and load.at != "committed":
+        yield from withdraw(setup, state, role, worker)
     if not setup.rules.commit_before_settle and state.row.load == worker.load:
         yield "settles before it knows", put(state, role, worker._replace(at="written"))
     elif load.at == "prepared":
-        counts = more(state.counts, load.after, load.reaches)
+        counts = more(state.counts, load.after, load.reaches, load.out)
         done = with_load(state._replace(counts=counts, content=load.reaches), worker.load, "committed")
         yield "commits", put(done, role, worker._replace(at="written"))
         yield "commits, the answer is lost", put(done, role, worker)
@@ -308,6 +371,8 @@ def commit(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
             yield from withdraw(setup, done, role, worker)
     elif load.at == "committed":
         yield "finds it committed", put(state, role, worker._replace(at="written"))
+    elif load.at == "aborted" and worker.found and setup.bounds.isolates and setup.rules.left_out_is_withdrawn:
+        yield from withdraw(setup, state, role, worker)
     elif load.at == "aborted":
         again = worker._replace(at="again", before=worker.load, load=NONE)
         yield "finds it aborted, and sends again", put(state, role, again)
@@ -319,11 +384,15 @@ def sent_again(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) 
     """The server does not know the load any more: count it, and put the plan back to where nothing was sent."""
     row = state.row
     same = row.epoch == worker.epoch and row.position == worker.after and row.end == worker.end
+    same = same and row.label == worker.label
     if not same or row.load != worker.load:
         yield "may not send again", put(state, role, idle(worker))
         return
     counted = more(row.counted, row.position, row.end) if setup.rules.gone_is_counted else row.counted
     back = state._replace(row=row._replace(load=NONE, counted=counted))
+    if worker.found and setup.bounds.isolates and setup.rules.left_out_is_withdrawn:
+        yield "counts a repeat", put(back, role, idle(worker))  # a plan without a load, which the next one withdraws
+        return
     yield "counts a repeat", put(back, role, worker._replace(at="planned", load=NONE))
 
 
@@ -335,11 +404,16 @@ def settle(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
     rules = setup.rules
     if rules.settle_compares_load and rules.arm_before_commit:
         planned = planned and row.load == worker.load
+    planned = planned and (not setup.bounds.isolates or row.label == worker.label)
     if not same or not (planned or not rules.the_planned_range):
         yield "finds it settled", put(state, role, idle(worker))
         return
-    moved = row._replace(position=worker.end, end=0, label=(), load=NONE)
-    yield f"settles {worker.end}", put(state._replace(row=moved), role, idle(worker))
+    moved = row._replace(position=worker.end, end=0, label=(), load=NONE, out=0)
+    quarantined = row.out
+    if not rules.entries_with_plan:  # they are found once more, as the target is now
+        quarantined = BAD if setup.bounds.isolates and worker.after < BAD <= worker.end and not state.cured else 0
+    settled = state._replace(row=moved, quarantined=quarantined or state.quarantined)
+    yield f"settles {worker.end}", put(settled, role, idle(worker))
 
 
 MOVES: dict[At, Callable[[PlannedSetup, Planned, Role, Worker], Iterator[Move]]] = {
@@ -369,6 +443,8 @@ def world_moves(setup: PlannedSetup, state: Planned) -> Iterator[Move]:
     bounds, row = setup.bounds, state.row
     if state.committed < bounds.events:
         yield f"source: {state.committed + 1} commits", state._replace(committed=state.committed + 1)
+    if bounds.isolates and not state.cured:
+        yield "target: cured", state._replace(cured=True)
     for number, load in enumerate(state.loads):
         if state.expired < bounds.expires and load.at == "prepared":
             ended = with_load(state, number, "aborted")._replace(expired=state.expired + 1)
@@ -391,11 +467,15 @@ def world_moves(setup: PlannedSetup, state: Planned) -> Iterator[Move]:
 def judged(setup: PlannedSetup, state: Planned) -> str:
     """What is wrong with a state, if anything."""
     row, bounds = state.row, setup.bounds
-    if 0 in state.counts[: row.position]:
+    if any(
+        not count and number != state.quarantined for number, count in enumerate(state.counts[: row.position], start=1)
+    ):
         return LOST
+    if state.quarantined and state.counts[state.quarantined - 1] > row.counted[state.quarantined - 1]:
+        return TWICE
     if any(count - 1 > counted for count, counted in zip(state.counts, row.counted, strict=True)):
         return UNCOUNTED if bounds.forgets else TWICE
-    if not bounds.forgets and not bounds.withdraws and _orphans(state):
+    if not bounds.forgets and not bounds.withdraws and not bounds.isolates and _orphans(state):
         return ORPHAN
     if is_goal(setup, state) and state.content != bounds.events:
         return UNEQUAL

@@ -136,6 +136,8 @@ _VERDICT = thing(
         ),
         "seed": whole("the writers' seed", None),
         "source": text("what the source is"),
+        "sink": text("what the sink is"),
+        "sink_cannot_prove": listed("what a run over a stand-in for the sink says nothing about", text("in words")),
         "duration_s": number("in all, seconds"),
     },
 )

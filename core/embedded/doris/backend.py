@@ -17,6 +17,7 @@ from core.embedded.doris.tables import SEQUENCE, SIGN, Loaded, Table, Tables
 from core.embedded.doris.transactions import DECIDED, EXISTING, LabelTaken, Refused, Transaction, Transactions
 
 _FAILED = "Fail"
+_NO_ROW = "all partitions have no load data"
 
 
 @dataclass
@@ -29,6 +30,11 @@ class Backend:
     tables: Tables
     port: int = 0
     two_phase: bool = True
+    scheme: str = "http"
+    packs_json: bool = True
+    """Whether it takes packed JSON, as a BE does from 3.0.5 on."""
+    fails_without_rows: bool = True
+    """Whether a load of which no row fits fails whatever its ratio (apache/doris #8133), as older ones do."""
     pages: dict[str, str] = field(default_factory=dict)
     loads: int = 0
 
@@ -68,6 +74,8 @@ class Backend:
         two_phase = headers.get("two_phase_commit", "false") == "true"
         table = self.tables.find(database, name)
         wrong = "no valid Basic authorization" if request.user != self.user else refusal(headers, self.two_phase)
+        if not self.packs_json and headers.get("compress_type"):
+            wrong = wrong or "compress data of JSON format is not supported."
         if wrong or table is None:
             return _answer(label, two_phase, _FAILED, wrong or _no_table(self.tables, database, name))
         try:
@@ -106,6 +114,11 @@ class Backend:
             return _answer(
                 one.label, two_phase, _FAILED, "[DATA_QUALITY_ERROR]too many filtered rows", one.id, loaded, url
             )
+        if self.fails_without_rows and loaded.filtered == loaded.total:
+            self.tables.forget(loaded.staged)
+            self.transactions.fail(one, _NO_ROW)
+            url = self._page(loaded) if loaded.total else ""
+            return _answer(one.label, two_phase, _FAILED, _NO_ROW, one.id, loaded, url)
         one.apply = lambda: self.tables.apply(table, loaded.staged, names)
         if two_phase:
             self.transactions.precommit(one)
@@ -117,7 +130,7 @@ class Backend:
     def _page(self, loaded: Loaded) -> str:
         file = f"__shard_0/error_log_insert_stmt_{secrets.token_hex(8)}"
         self.pages[file] = "\n".join(loaded.errors) + "\n"
-        return f"http://{LOOPBACK}:{self.port}/api/_load_error_log?file={file}"
+        return f"{self.scheme}://{LOOPBACK}:{self.port}/api/_load_error_log?file={file}"
 
     # -- the second phase -------------------------------------------------------------------------------------------
 

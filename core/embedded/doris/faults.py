@@ -29,6 +29,8 @@ class Fault(Enum):
     PUBLISH_TIMEOUT = "committed, and not visible in time"
     CUT = "half of the rows are taken, and the answer says so"
     ELSEWHERE = "the FE names another host"
+    PLAIN_BACKEND = "the FE names a backend without TLS"
+    SLOW_FRONTEND = "the FE never answers a load, until the server ends"
 
 
 class Faults:

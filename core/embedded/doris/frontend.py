@@ -25,6 +25,7 @@ class Frontend:
     transactions: Transactions
     backend: Callable[[], int]
     elsewhere: str = "doris-be.invalid"
+    scheme: str = "http"
 
     def respond(self, request: Request) -> None:
         send = request.handler
@@ -49,7 +50,10 @@ class Frontend:
         if fault is Fault.NO_BACKEND:
             failed(request, "No backend load available, or there are no backends available")
             return
-        if fault not in (Fault.DEAD_BACKEND, Fault.ELSEWHERE, Fault.NONE):
+        if fault is Fault.SLOW_FRONTEND:
+            self.faults.ended.wait()
+            return
+        if fault not in (Fault.DEAD_BACKEND, Fault.ELSEWHERE, Fault.PLAIN_BACKEND, Fault.NONE):
             self.faults.give_back(Call.LOAD, fault)  # it is the BE's to carry out
         self._redirect(request, fault)
 
@@ -57,7 +61,8 @@ class Frontend:
         """307 with the user and the password in the URL, which ends with a question mark: as FE does it."""
         host = self.elsewhere if fault is Fault.ELSEWHERE else LOOPBACK
         port = DEAD_PORT if fault is Fault.DEAD_BACKEND else self.backend()
-        where = f"http://{self.user}@{host}:{port}/{'/'.join(request.parts)}?"
+        scheme = "http" if fault is Fault.PLAIN_BACKEND else self.scheme
+        where = f"{scheme}://{self.user}@{host}:{port}/{'/'.join(request.parts)}?"
         request.handler.send_text("", status=307, Location=where)
 
     def _state(self, request: Request, database: str) -> None:

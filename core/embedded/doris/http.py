@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -115,8 +116,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, respond: Callable[[Request], None], faults: Faults) -> None:
+    def __init__(self, respond: Callable[[Request], None], faults: Faults, tls: ssl.SSLContext | None = None) -> None:
         super().__init__((LOOPBACK, 0), Exchange)
+        if tls is not None:  # the handshake is made in the thread of the line, at its first byte
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.respond = respond
         self.faults = faults
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)

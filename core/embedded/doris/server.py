@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,11 +28,20 @@ class Ports:
 
 
 class DorisStandin:
-    """A running stand-in; `close` ends it, and whoever waits for it. `clock` gives seconds, for retention."""
+    """A running stand-in; `close` ends it, and whoever waits for it.
+
+    `clock` gives seconds, for retention; `tls` is the side of FE and BE: the port for queries has none.
+    """
 
     host = LOOPBACK
 
-    def __init__(self, user: str = "etl", password: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        user: str = "etl",
+        password: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.user, self.password = user, password
         self.settings = {"label_keep_max_second": "259200", "streaming_label_keep_max_second": "43200"}
         self.faults = Faults()
@@ -39,10 +49,11 @@ class DorisStandin:
         self.tables = Tables()
         login = f"{user}:{password}"
         self.backend = Backend(login, self.faults, self.transactions, self.tables)
-        self._backend = Server(self.backend.respond, self.faults)
+        self._backend = Server(self.backend.respond, self.faults, tls)
         self.backend.port = self._backend.port
         self.frontend = Frontend(login, self.faults, self.transactions, lambda: self._backend.port)
-        self._frontend = Server(self.frontend.respond, self.faults)
+        self.frontend.scheme = self.backend.scheme = "https" if tls else "http"
+        self._frontend = Server(self.frontend.respond, self.faults, tls)
         self._wire = Wire(self.tables, user, password, self.settings)
         self._closed = False
 

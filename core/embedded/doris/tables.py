@@ -10,7 +10,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -133,6 +133,15 @@ class Tables:
         with self._lock:
             table = self._tables.pop((database, name))
             self._db.execute(f"DROP TABLE {_at(table)}")
+
+    def take_place(self, database: str, name: str, other: str) -> None:
+        """Drop a table, and give another one its name, in one go."""
+        with self._lock:
+            moved = self._tables[database, other]
+            self.drop(database, name)
+            self._db.execute(f"ALTER TABLE {_at(moved)} RENAME TO {quoted(name)}")
+            del self._tables[database, other]
+            self._tables[database, name] = replace(moved, name=name)
 
     def find(self, database: str, name: str) -> Table | None:
         return self._tables.get((database, name))

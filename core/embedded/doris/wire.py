@@ -18,6 +18,7 @@ from mysql_mimic import ColumnType, IdentityProvider, MysqlServer, ResultColumn,
 from mysql_mimic.auth import AuthPlugin, NativePasswordAuthPlugin
 from mysql_mimic.errors import ErrorCode, MysqlError
 
+from core.embedded.doris import ddl
 from core.embedded.doris.http import LOOPBACK
 from core.embedded.doris.tables import SEQUENCE, SIGN, Column, Table, Tables
 
@@ -26,6 +27,9 @@ _NAME = r"`?([^`.\s]+)`?\.`?([^`\s]+)`?"
 _DESCRIBE = re.compile(rf"(?:DESC|DESCRIBE)\s+{_NAME}$", re.I)
 _CREATE = re.compile(rf"SHOW\s+CREATE\s+TABLE\s+{_NAME}$", re.I)
 _HIDDEN = re.compile(r"SET\s+(?:SESSION\s+)?show_hidden_columns\s*=\s*(\w+)$", re.I)
+_THERE = re.compile(
+    r"SELECT 1 FROM information_schema\.tables WHERE table_schema = '([^']*)' AND table_name = '([^']*)'$", re.I
+)
 _CONFIG = re.compile(r"ADMIN\s+SHOW\s+FRONTEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 
 Result = tuple[list[Sequence[Any]], list[str]]
@@ -73,6 +77,13 @@ class _Asked(Session):  # type: ignore[misc]  # the same
             known = [(key, value, "long", "true", "false", "") for key, value in self._settings.items()]
             names = ["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]
             return [row for row in known if row[0] == found[1]], names
+        if found := _THERE.match(sql):
+            return [(1,)] if self._tables.find(found[1], found[2]) else [], ["1"]
+        try:
+            if ddl.run(self._tables, sql):
+                return [], []
+        except ddl.NotDone as error:
+            raise MysqlError(f"errCode = 2, detailMessage = {error}", ErrorCode.UNKNOWN_ERROR) from error
         word = sql.split(None, 1)[0].upper() if sql else ""
         if word in ("SET", "USE", "COMMIT", "ROLLBACK", "BEGIN"):
             return [], []
@@ -155,9 +166,16 @@ def create_text(table: Table) -> str:
 class Wire:
     """The server, in a thread of its own."""
 
-    def __init__(self, tables: Tables, user: str, password: str, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        user: str,
+        password: str,
+        settings: dict[str, str],
+    ) -> None:
         self._loop = asyncio.new_event_loop()
-        self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=_Logins(user, password))
+        logins = _Logins(user, password)
+        self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=logins)
         # sessions that end with the loop are cancelled, which asyncio would print
         self._loop.set_exception_handler(lambda loop, context: None)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

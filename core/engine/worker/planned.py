@@ -1,7 +1,8 @@
 """A step into a sink with labels and two-phase commit: plan, send, arm, commit, settle (ADR 41).
 
 The store says which range is planned and under which label, before anything of it is sent; then which load of it may be
-committed. Nobody commits another. Whoever finds a plan resolves it before anything else is planned.
+committed. Nobody commits another. Whoever finds a plan resolves it before anything else is planned. Rows that the sink
+refuses are found before the plan and go into quarantine with it (ADR 50); such a plan is withdrawn, not sent again.
 Next door: `two_part.py` has what is common with sinks without labels; the model is `tests/model/planned.py`.
 """
 
@@ -9,13 +10,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from typing import BinaryIO
 
+from core.clock import Clock, SystemClock
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.engine.worker.two_part import StagedSink, label_of
+from core.domain.quarantine import LeftOut
+from core.domain.spec import SinkOptions
+from core.engine.worker.isolation import Isolated, Isolation, touched
+from core.engine.worker.two_part import StagedRows, StagedSink, label_of
 from core.errors import Busy, ErrorKind, SlotkeeperError
-from core.ports.progress import Decisions
+from core.ports.progress import NOTHING_OUT, Decisions
 from core.ports.sink import Batch, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)
@@ -28,21 +35,58 @@ _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 class PlannedSink(StagedSink):
     """Implements `core.ports.sink.StepSink` out of a sink with labels and the store; not shared between threads."""
 
-    def __init__(self, sink: LabelSink, store: Decisions) -> None:
+    def __init__(
+        self, sink: LabelSink, store: Decisions, options: SinkOptions | None = None, clock: Clock | None = None
+    ) -> None:
         super().__init__(sink, store)
         self._labelled = sink
+        self._options = options or SinkOptions()
+        self._clock = clock or SystemClock()
+        self._isolating = False
+
+    def stage_isolating(self, reader: BinaryIO) -> int:
+        """Keep the rows of a step; `commit` leaves out what the sink refuses, and puts it into quarantine."""
+        rows = self.stage(reader)
+        self._isolating = True
+        return rows
+
+    def forget(self) -> None:
+        """Let the rows that wait go."""
+        super().forget()
+        self._isolating = False
+
+    def _isolated(self, staged: StagedRows, chunk: bool = False) -> Isolated:
+        limit = self._options.quarantine_limit
+        return Isolation(self._labelled, staged.rows, limit, chunk, self._clock.monotonic).isolated()
+
+    def _touching(self, key: LaneKey) -> LeftOut:
+        """The keys of the step, where entries of the quarantine may end with it."""
+        if not (self._options.quarantines and self.store.quarantined_any(key)):
+            return NOTHING_OUT
+        keys = touched(self.kept().rows, self._labelled.key)
+        return LeftOut(self._labelled.columns, touched=keys, limit=self._options.quarantine_limit)
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """Plan, send, arm, commit and settle; False where the range was not ours to plan."""
         if not rows:
             self.forget()
             return self.store.advance_empty(key, epoch, after, new)
-        batch = Batch(key, label_of(after, new), rows, self.kept().rows)
+        staged = self.kept()
+        batch, left_out = Batch(key, label_of(after, new), rows, staged.rows), NOTHING_OUT
+        if self._isolating:
+            isolated = self._isolated(staged)
+            batch = replace(batch, count=len(isolated.keep), rows=lambda: isolated.rows(staged.rows))
+            left_out = isolated.left_out
+        else:
+            left_out = self._touching(key)
         planned = Decided(new, "", rows, self._labelled.label(batch))
-        if not self.store.decide(key, epoch, after, planned):
+        if not self.store.decide(key, epoch, after, planned, left_out):
             self.forget()
             return False
-        self._through(epoch, after, planned, batch)
+        if batch.count:
+            self._through(epoch, after, planned, batch)
+        else:
+            self.settle(key, epoch, after, planned)
         return True
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
@@ -54,8 +98,33 @@ class PlannedSink(StagedSink):
             decided = self._committed(key, epoch, after, decided)
             if decided is None:
                 return
+        if self._options.quarantines or decided.end == after:
+            self._given_up(key, epoch, after, decided)
+            return
         read_again()
         self._through(epoch, after, decided, self.decided_batch(key, after, decided))
+
+    def _given_up(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
+        """Withdraw what is certain not to be seen: which rows of it were left out is known by its entries alone.
+
+        A plan without width is a replay that was never committed: its entry stays in quarantine.
+        """
+        self._labelled.clear(decided.label)
+        if not self.store.withdraw(key, epoch, after, decided):
+            raise self.missed(key, epoch, after)
+
+    def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
+        """As `copy_chunk`; what the sink refuses is left out, and goes into quarantine as the chunk is noted."""
+        self.forget()
+        with closing(StagedRows(reader)) as staged:
+            isolated = self._isolated(staged, chunk=True)
+            if not self.store.begin_chunk(key, epoch, number, staged.count):
+                return None
+            if isolated.keep:
+                rows = Batch(key, f"chunk {number}", len(isolated.keep), lambda: isolated.rows(staged.rows))
+                self._labelled.write_chunk(rows)
+        self._chunk, self._left_out_of_chunk = (key, epoch, number), isolated.left_out
+        return staged.count
 
     def _through(self, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
         """From a plan, or a load that is certain to be aborted, to a position that has moved."""

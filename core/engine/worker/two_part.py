@@ -20,7 +20,7 @@ from core.domain.watch import trouble
 from core.drivers.copy_text import copy_line, rows_of
 from core.drivers.row_pipe import rows_in, size_of
 from core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
-from core.ports.progress import Decisions
+from core.ports.progress import NOTHING_OUT, Decisions
 from core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20
@@ -95,6 +95,7 @@ class StagedSink:
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
         """The chunk that is written and not noted: its key, epoch and number."""
+        self._left_out_of_chunk = NOTHING_OUT
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's row as it is committed now."""
@@ -107,7 +108,7 @@ class StagedSink:
         return self._staged.count
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """There is no quarantine beside a store: the configuration refuses it."""
+        """There is no quarantine of a sink without trials: the configuration refuses it."""
         raise _no_quarantine()
 
     def top(self, up_to: Position) -> Top:
@@ -164,11 +165,11 @@ class StagedSink:
                 return None
             if staged.count:
                 self._beside.write_chunk(Batch(key, f"chunk {number}", staged.count, staged.rows))
-        self._chunk = (key, epoch, number)
+        self._chunk, self._left_out_of_chunk = (key, epoch, number), NOTHING_OUT
         return staged.count
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """There is no quarantine beside a store: the configuration refuses it."""
+        """There is no quarantine of a sink without trials: the configuration refuses it."""
         raise _no_quarantine()
 
     def finish_chunk(self) -> None:
@@ -177,7 +178,7 @@ class StagedSink:
         key, epoch, number = self._chunk
         self._chunk = None
         # another task may have noted the same chunk; who may not is told by the next chunk, and by the copy's end
-        self.store.end_chunk(key, epoch, number)
+        self.store.end_chunk(key, epoch, number, self._left_out_of_chunk)
 
     # -- the session ------------------------------------------------------------------------------------------------
 
@@ -261,4 +262,4 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
-    return Refused("a sink beside its store keeps no quarantine", 'set on_bad_row = "stop"', where="sink")
+    return Refused("a sink that tries no rows keeps no quarantine", 'set on_bad_row = "stop"', where="sink")

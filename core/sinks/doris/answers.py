@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from core.domain.text import safe
 from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
@@ -29,7 +30,12 @@ _RELATED = re.compile(r"relate to txn \[(\d+)\]")
 _DONE = re.compile(r"is already (committed|visible)", re.I)
 _ABORTED = re.compile(r"is already aborted", re.I)
 _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
+_NAMED_COLUMN = re.compile(r"column_name\[[\w$ -]{1,128}\]|column\([\w$ -]{1,128}\)")
 _REASON = re.compile(r"^Reason: (.*?)(?:\. src line|; src line|$)")
+_NO_ROW = "all partitions have no load data"
+"""FE's words for a load of which not one row fitted (apache/doris #8133), or not one came."""
+PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
+"""Of a page of errors, that are looked at."""
 _NAMED = 3
 """How many reasons of rejected rows an error names."""
 
@@ -45,6 +51,7 @@ _BUSY = (
 )
 _LARGE = ("exceed max size", "exceed the max size")
 _PERSON = {
+    "compress data of json format is not supported": 'this version takes no packed JSON: set compression = "none"',
     "unknown database": "the database was dropped: make it and its tables again, and reset the slot",
     "unknown table": "the table was dropped: make it again, and reset the slot",
     "unknown column": "the table has other columns than the job writes: bring it in line",
@@ -88,8 +95,8 @@ def still_runs(message: str) -> bool:
     return "is prepare, not pre-committed" in message
 
 
-def refusal(message: str, target: str) -> SlotkeeperError:
-    """The error that a message of a failed load is.
+def refusal(message: str, target: str, filtered: int = 0) -> SlotkeeperError:
+    """The error that a message of a failed load is; `filtered` rows of it were rejected.
 
     >>> type(refusal("current running txns on db 1 is 100, larger than limit 100", "a.b")).__name__
     'Busy'
@@ -104,36 +111,100 @@ def refusal(message: str, target: str) -> SlotkeeperError:
             return Refused(text, cure, where="sink")
     if any(words in low for words in _LARGE):
         return TooLarge(text, where="sink")
-    if "too many filtered rows" in low or "data_quality" in low:
+    if "too many filtered rows" in low or "data_quality" in low or (filtered and _NO_ROW in low):
         return RowRefused(text, where="sink")
-    if any(words in low for words in _BUSY):
+    if any(words in low for words in (*_BUSY, _NO_ROW)):
         return Busy(text, where="sink")
     return Unclassified(text, where="sink")
 
 
-def rejected(target: str, answer: Mapping[str, Any], page: str) -> SlotkeeperError:
-    """The error of a load whose rows were rejected, with Doris's own reasons, and without a value of a row."""
-    reasons = []
-    for line in page.splitlines():
+OTHER = "22000"
+"""SQLSTATE of a rejected row where no other is known: data exception."""
+_CODES = (
+    ("null value for not null column", "23502"),
+    ("null value in not null", "23502"),
+    ("too long", "22001"),
+    ("no partition", "23514"),
+    ("cast", "22P02"),
+    ("parse", "22P02"),
+    ("overflow", "22003"),
+    ("out of range", "22003"),
+    ("not valid decimal", "22003"),
+    ("not valid date", "22007"),
+)
+"""SQLSTATEs by the words of a reason: Doris has none of its own, and lists are filtered by them."""
+_COLUMN = re.compile(r"column(?:_name)?\s*(?:\[([^\]]+)\]|=\s*([\w$]+)|\(([^)]+)\))", re.I)
+
+
+def code_of(reason: str) -> str:
+    """The SQLSTATE that comes closest to a reason.
+
+    >>> code_of("column_name[v], null value for not null column"), code_of("what nobody knows")
+    ('23502', '22000')
+    """
+    low = reason.lower()
+    return next((code for words, code in _CODES if words in low), OTHER)
+
+
+def column_of(reason: str) -> str:
+    """The column that a reason names.
+
+    >>> column_of("column_name[v], the value"), column_of("null value for not null column, column=k1"), column_of("?")
+    ('v', 'k1', '')
+    """
+    found = _COLUMN.search(reason)
+    return safe(next((one for one in found.groups() if one), ""), 128) if found else ""
+
+
+def page_name(url: str) -> str:
+    """Where an error page is, without a login in it, and short.
+
+    >>> page_name("http://u:p@be:8040/api/_load_error_log?file=a")
+    'http://be:8040/api/_load_error_log?file=a'
+    """
+    where = urlsplit(url)
+    host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname
+    port = f":{where.port}" if where.port else ""
+    return safe(f"{where.scheme}://{host}{port}{where.path}?{where.query}", 300)
+
+
+def reasons_of(page: str) -> list[str]:
+    """The reasons of an error page, each once, without values of rows; of its beginning, however long it is."""
+    reasons: list[str] = []
+    for line in page[:PAGE_LETTERS].splitlines()[:PAGE_LINES]:
         found = _REASON.match(line)
         if found and (reason := without_values(found[1])) not in reasons:
             reasons.append(reason)
+    return reasons
+
+
+def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> SlotkeeperError:
+    """The error of a load whose rows were rejected, with Doris's own reasons, and without a value of a row."""
+    reasons = reasons_of(page)
     rows = answer.get("NumberFilteredRows", 0)
     what = f"{target} refuses {rows} of {answer.get('NumberTotalRows', 0)} rows"
     said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors does not say why"
     more = f" (and {len(reasons) - _NAMED} more reasons)" if len(reasons) > _NAMED else ""
     hint = "bring the target's columns in line with the source, or filter such rows"
-    return RowRefused(f"{what}: {said}{more}", hint, where="sink")
+    at = f"; Doris's page: {page_name(url)}"
+    return RowRefused(f"{what}: {said}{more}{at}", hint, code_of(" ".join(reasons)), where="sink")
 
 
 def without_values(reason: str) -> str:
-    """A reason without what stands in brackets behind a name for a value, and without quoted text.
+    """A reason without what stands in brackets or quotes behind the name of its column, or behind `value=`.
 
-    >>> without_values("column_name[v], the value [secret] cannot be cast, input str: [x]")
-    'column_name[v], the value [..] cannot be cast, input str: [..]'
+    A value may hold brackets and quotes itself: so all is hidden from the first of them to the last.
+
+    >>> without_values("column_name[v], the value [secret] cannot be cast, input str: [x]]y] at all")
+    'column_name[v], the value [..] at all'
+    >>> without_values("decimal value is not valid for definition, column=v, value=12.3, precision=2")
+    'decimal value is not valid for definition, column=v, value=..'
     """
-    hidden = re.sub(r"(?<!column_name)(?<!column)\[[^\]]*\]", "[..]", reason)
-    return re.sub(r"(['\"]).*?\1", "'..'", hidden)
+    named = _NAMED_COLUMN.match(reason)
+    head = named[0] if named else ""
+    rest = re.sub(r"\[.*\]", "[..]", reason[len(head) :], flags=re.S)
+    rest = re.sub(r"(['\"]).*\1", "'..'", rest, flags=re.S)
+    return head + re.sub(r"\b(value|input|str)\s*[=:]\s*(?!\[\.\.\]).*", r"\1=..", rest, flags=re.S)
 
 
 def unreadable(target: str, status: int) -> SlotkeeperError:

@@ -11,8 +11,9 @@ from datetime import datetime
 from core.domain.finding import Finding, Level
 from core.domain.image import image_of
 from core.domain.spec import JobSpec
+from core.domain.tls import Line, line_finding
 from core.drivers.mysql_queries import MysqlQueries
-from core.errors import SlotkeeperError, Unreachable
+from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.kinds import SinkAsked
 from core.sinks.doris import shape
 from core.sinks.doris.shape import quoted
@@ -28,7 +29,7 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
     place = f"sink {asked.name}"
     comment = str(queries.rows("SELECT @@version_comment")[0][0])
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {comment}")
-    yield Finding(place, Level.WARN, "loads and the password travel without TLS: keep them on a network of your own")
+    yield line_finding(place, asked.endpoint, Line(*queries.line()))
     yield from _life_findings(place, queries)
     for job in asked.jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, queries, asked)
@@ -62,7 +63,10 @@ def _target_findings(place: str, job: JobSpec, queries: MysqlQueries, asked: Sin
     except Unreachable:
         raise
     except SlotkeeperError as error:
-        yield Finding(place, Level.FAIL, error.message)
+        makes = job.channel.create_target and isinstance(error, Refused)
+        yield Finding(
+            place, Level.OK if makes else Level.FAIL, "is made by the first start" if makes else error.message
+        )
         return
     if identity is None:
         yield Finding(place, Level.UNKNOWN, why or "the source's table cannot be told")
@@ -72,14 +76,23 @@ def _target_findings(place: str, job: JobSpec, queries: MysqlQueries, asked: Sin
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if not found:
         yield Finding(place, Level.OK, "is a unique table with a delete sign, and takes the source's columns")
-    rounded = shape.inexact(table, [one.name for one in image.columns])
-    if rounded:
-        text = f"{', '.join(rounded)}: FLOAT and DOUBLE are written in other texts than the source's"
-        yield Finding(place, Level.WARN, f"{text}: compare without them, or use DECIMAL")
+    names = [one.name for one in image.columns]
+    if rounded := shape.of_types(table, names, shape.INEXACT):
+        text = f"{', '.join(rounded)}: FLOAT and DOUBLE are compared as numbers"
+        yield Finding(place, Level.WARN, f"{text}, and equal where Doris tells all digits: else use DECIMAL")
+    if rendered := shape.of_types(table, names, shape.RENDERED):
+        text = (
+            f"{', '.join(rendered)}: a JSON is told in another text than the source's, so `verify` finds it different"
+        )
+        yield Finding(place, Level.WARN, f"{text}; use STRING")
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
     """The least rights that these jobs need, as statements."""
     who = "'" + user.replace("'", "''") + "'"
     names = dict.fromkeys(job.channel.target for job in jobs)
-    return [f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{quoted(name)} TO {who}" for name in names]
+    makes = {job.channel.target.partition(".")[0] for job in jobs if job.channel.create_target}
+    makes |= {job.channel.target.partition(".")[0] for job in jobs if job.on_existing == "replace"}
+    found = [f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{quoted(name)} TO {who}" for name in names]
+    more = "SELECT_PRIV, LOAD_PRIV, CREATE_PRIV, ALTER_PRIV, DROP_PRIV"
+    return found + [f"GRANT {more} ON internal.{quoted(one)}.* TO {who}" for one in sorted(makes)]

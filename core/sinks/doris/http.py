@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import json
-import select
 import socket
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
 from core.domain.endpoint import Login
-from core.drivers import deadline
+from core.drivers import deadline, tls_context
 from core.errors import Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
-"""How long a server is waited for before the body is sent all the same (RFC 9110, 10.1.1)."""
+"""How long a server is waited for before the body is sent all the same (RFC 9110, 10.1.1). `recv` and no `poll`: over
+TLS 1.3 a line can be read at once, and has a session's ticket only."""
 ANSWER_BYTES = 1 << 20
 """Of an answer, at most."""
 _PIECE = 1 << 16
@@ -90,11 +91,20 @@ class DorisHttp:
         where = urlsplit(url)
         host, port = where.hostname or "", where.port or 8040
         endpoint = self.login.endpoint
+        if (where.scheme == "https") != (endpoint.sslmode != "disable"):
+            self._refuse_scheme(host, port, where.scheme)
         if host not in (endpoint.host, *endpoint.backends):
             what = f"the FE {endpoint.host} sends loads to the BE {host}, which the configuration does not name"
             hint = f'add "{host}" to backends of [sinks.{endpoint.name}]: the password goes there'
             raise Refused(what, hint, where="sink")
         return host, port
+
+    def _refuse_scheme(self, host: str, port: int, scheme: str) -> None:
+        """A password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for."""
+        endpoint = self.login.endpoint
+        what = f'the FE {endpoint.host} sends on to {scheme}://{host}:{port}, and sslmode is "{endpoint.sslmode}"'
+        hint = "switch TLS on at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
+        raise Refused(what, hint, where="sink")
 
     def _exchange(
         self,
@@ -108,7 +118,7 @@ class DorisHttp:
         size: int,
     ) -> HttpAnswer:
         """One request on a line of its own, ended by our own deadline, however slowly an answer comes."""
-        line = http.client.HTTPConnection(host, port, timeout=self.login.endpoint.connect_timeout_ms / 1000)
+        line = self._opened(host, port)
         try:
             with closing(line):
                 line.connect()
@@ -125,9 +135,18 @@ class DorisHttp:
                         late = Unreachable(f"{host}:{port} did not answer within {seconds:g} s", where="sink")
                         raise late.after_limit() from error
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"{host}:{port}: {type(error).__name__} on {method}", where="sink") from error
+            refused = tls_context.refused(error, f"{host}:{port}", "sink")
+            raise refused or Unreachable(f"{host}:{port}: {type(error).__name__} on {method}", where="sink") from error
         finally:
             self._line = None
+
+    def _opened(self, host: str, port: int) -> http.client.HTTPConnection:
+        """A line that is not connected yet."""
+        endpoint = self.login.endpoint
+        seconds, tls = endpoint.connect_timeout_ms / 1000, tls_context.context(endpoint)
+        if tls is None:
+            return http.client.HTTPConnection(host, port, timeout=seconds)
+        return http.client.HTTPSConnection(host, port, timeout=seconds, context=tls)
 
     def _through(
         self,
@@ -146,14 +165,16 @@ class DorisHttp:
         if method == "PUT":
             line.putheader("Content-Length", str(size))
         line.endheaders()
-        if body is not None and goes_on(line.sock):
+        begun = b"" if body is None else first_bytes(line.sock)
+        if body is not None and begun in (b"", _GO_ON):
             body.seek(0)
             try:
                 while piece := body.read(_PIECE):
                     line.send(piece)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it has answered before all was sent: what it says is read below
-        answer = line.getresponse()
+        answer = http.client.HTTPResponse(cast("socket.socket", _Begun(line.sock, begun)), method=method)
+        answer.begin()
         data = answer.read(ANSWER_BYTES)
         if answer.length and len(data) < ANSWER_BYTES:
             raise http.client.IncompleteRead(data, answer.length)
@@ -170,10 +191,40 @@ class DorisHttp:
                 return
 
 
-def goes_on(line: socket.socket) -> bool:
-    """Whether the body is to be sent: not where the server has said something else than 100 already."""
-    waiting = select.poll()
-    waiting.register(line, select.POLLIN)
-    if not waiting.poll(GO_ON_SECONDS * 1000):
+def first_bytes(line: socket.socket) -> bytes:
+    """What a server says before the body is sent, as far as its status: none where it waits for the body in silence.
+
+    `_GO_ON` asks for it; anything else is an answer already, and the body is not to be sent.
+    """
+    found = b""
+    line.settimeout(GO_ON_SECONDS)
+    try:
+        while len(found) < len(_GO_ON) and (piece := line.recv(len(_GO_ON) - len(found))):
+            found += piece
+    except TimeoutError:
+        if found:
+            raise
+    finally:
+        line.settimeout(None)
+    return found
+
+
+class _Begun(io.RawIOBase):
+    """A line of which the first bytes were read already, as `http.client.HTTPResponse` reads one."""
+
+    def __init__(self, line: socket.socket, begun: bytes) -> None:
+        super().__init__()
+        self._line, self._begun = line, begun
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
         return True
-    return line.recv(len(_GO_ON), socket.MSG_PEEK | socket.MSG_WAITALL) == _GO_ON
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._begun:
+            return self._line.recv_into(buffer)
+        piece, self._begun = self._begun[: len(buffer)], self._begun[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)

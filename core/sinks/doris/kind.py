@@ -20,11 +20,11 @@ from core.drivers.mysql_queries import MysqlQueries
 from core.errors import Defect, Refused
 from core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from core.ports.table import TableSession
-from core.sinks.doris import doctor, shape
+from core.sinks.doris import doctor, making, shape
 from core.sinks.doris.http import DorisHttp
 from core.sinks.doris.sink import DorisSink
 from core.sinks.doris.tables import DorisTables
-from core.sinks.doris.target import DorisTarget
+from core.sinks.doris.target import SHADOW, DorisTarget
 
 
 class DorisConnection:
@@ -36,7 +36,7 @@ class DorisConnection:
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
         """A worker's ranges and chunks; the target is read once more, because it may have changed."""
-        name = job.channel.target
+        name = making.shadow_of(job.channel.target) if copying == SHADOW else job.channel.target
         table, image = shape.read(self._queries, name), image_of(job.channel, identity)
         found = list(shape.objections(table, image))
         if found:

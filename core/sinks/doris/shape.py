@@ -30,7 +30,11 @@ _SAME = {
     "json": frozenset({"json", "jsonb"}),
     "jsonb": frozenset({"json", "jsonb"}),
 }
+_LOOSE = frozenset({"numeric", "real", "double precision", "interval", "json", "jsonb", "citext", "money"})
 INEXACT = frozenset({"float", "double"})
+"""Types whose numbers are told in other texts than the source's: they are compared as numbers."""
+RENDERED = frozenset({"json", "jsonb"})
+"""Types that are told in another text than the one that was written."""
 _FILLERS = {
     "date": "1970-01-01",
     "datev2": "1970-01-01",
@@ -125,10 +129,23 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
         elif not fits(image.plain(column.type), there):
             what = f"{name}.{column.name} is {there.type}, which does not take each {column.type}"
             yield Objection(what, "give it a larger type, or STRING")
+        elif column.name in image.key and there.base in _TEXTS and _several_texts(image.plain(column.type)):
+            what = f"equal keys of {name}.{column.name}, {column.type} at the source, may differ as {there.type}"
+            yield Objection(what, "give the source's column a type with one text for a value, such as numeric(38,9)")
     for other in table.columns:
         if other.name not in known:
             what = f"{name}.{other.name} is no column of the source: each change would empty it"
             yield Objection(what, "drop it, or keep it in another table")
+
+
+def _several_texts(source: str) -> bool:
+    """Whether equal values of a type may have several texts: as keys they would be several rows.
+
+    >>> [_several_texts(one) for one in ("numeric", "numeric(9,2)", "text", "interval", "jsonb", "timestamp(3)")]
+    [True, False, False, True, True, False]
+    """
+    plain = _SIZES.sub("", source).strip()
+    return plain in _LOOSE and not (plain == "numeric" and _SIZES.search(source))
 
 
 def _sequence_objections(table: DorisTable) -> Iterator[Objection]:
@@ -170,9 +187,9 @@ def fits(source: str, there: DorisColumn) -> bool:
     return base in _SAME.get(plain, frozenset())
 
 
-def inexact(table: DorisTable, names: Sequence[str]) -> list[str]:
-    """Columns of FLOAT and DOUBLE, whose texts differ from the source's: `verify` cannot compare them as texts."""
-    return [one.name for one in table.columns if one.name in names and one.base in INEXACT]
+def of_types(table: DorisTable, names: Sequence[str], types: frozenset[str]) -> list[str]:
+    """The columns among these whose type is one of `types`."""
+    return [one.name for one in table.columns if one.name in names and one.base in types]
 
 
 def layout(table: DorisTable, image: TableIdentity) -> Layout:

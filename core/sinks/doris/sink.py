@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from core.errors import Busy, SlotkeeperError
-from core.ports.sink import Batch, Outcome
+from core.domain.quarantine import Refusal
+from core.errors import Busy, RowRefused, SlotkeeperError
+from core.ports.sink import Batch, Fields, Outcome
 from core.sinks.doris import answers
 from core.sinks.doris.encode import Body, Layout, body_of
 from core.sinks.doris.http import DorisHttp, HttpAnswer
@@ -22,6 +23,8 @@ from core.sinks.doris.http import DorisHttp, HttpAnswer
 LOAD_SECONDS = 600
 """The header `timeout` of a load, after which Doris ends it; ours is a little later."""
 GRACE_SECONDS = 10
+TRIAL_SECONDS = 60
+"""The header `timeout` of a trial: one whose abort is lost ends by itself."""
 SHORT_SECONDS = 30
 """Of a second phase, a label's state, a page of errors."""
 _TRIES = 3
@@ -45,7 +48,7 @@ class DorisSink:
 
     def send(self, batch: Batch, label: str) -> str:
         """Pre-commit the rows under the label; the transaction's number, "" where the label is committed."""
-        body = body_of(self.layout, batch.rows)
+        body = self._body(batch.rows)
         with body.file:
             for _ in range(_TRIES):
                 answer = self._load(body, label, two_phase=True)
@@ -106,9 +109,59 @@ class DorisSink:
             raise answers.unreadable(self.target, answer.status)
         return found
 
+    def clear(self, label: str) -> None:
+        """Give up what is pre-committed under a label: it is named by the answer to an empty load under it."""
+        try:
+            body = self._body(lambda: iter(()))
+            with body.file:
+                answer = self._load(body, label, two_phase=True)
+        except SlotkeeperError:
+            return
+        if answer["Status"] != answers.TAKEN:
+            self.abort(str(answer.get("TxnId", "")))
+        elif str(answer.get("ExistingJobStatus") or "") == answers.PRECOMMITTED:
+            self.abort(answers.related(str(answer.get("Message", ""))))
+
+    # -- trials -----------------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns, in the order in which rows have them."""
+        return self.layout.columns
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Places of the key among them."""
+        return self.layout.key
+
+    def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
+        """How many of these rows Doris filters: a load of them is pre-committed and given up."""
+        try:
+            answer = self._tried(rows, chunk, "1")
+        except RowRefused:
+            return count  # of a load without a single row that fits, versions say that it failed
+        self.abort(str(answer.get("TxnId", "")))
+        return int(answer.get("NumberFilteredRows", 0))
+
+    def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
+        """Why Doris filters a row, by its page of errors."""
+        try:
+            answer = self._tried(lambda: iter((row,)), chunk, "0")
+        except RowRefused as error:
+            return Refusal(error.code or answers.OTHER, answers.column_of(error.message), error.message)
+        self.abort(str(answer.get("TxnId", "")))
+        return None
+
+    def _tried(self, rows: Callable[[], Iterator[Fields]], chunk: bool, ratio: str) -> dict[str, Any]:
+        """A load that nobody will commit; its label is its own, and its time is short."""
+        body = self._body(rows, chunk)
+        label = f"slotkeeper_trial_{secrets.token_hex(16)}"
+        with body.file:
+            return self._load(body, label, two_phase=True, ratio=ratio, seconds=TRIAL_SECONDS)
+
     def write_chunk(self, batch: Batch) -> None:
         """A chunk's rows in one load, seen at once."""
-        body = body_of(self.layout, batch.rows, chunk=True)
+        body = self._body(batch.rows, chunk=True)
         with body.file:
             answer = self._load(body, self.label(batch), two_phase=False)
         there = answer.get("NumberLoadedRows")
@@ -127,33 +180,45 @@ class DorisSink:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     @property
+    def _packed(self) -> bool:
+        return self.http.login.endpoint.compression == "gzip"
+
+    def _body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
+        return body_of(self.layout, rows, chunk, self._packed)
+
+    @property
     def _database(self) -> str:
         return quote(self.target.partition(".")[0], safe="")
 
-    def _load(self, body: Body, label: str, two_phase: bool) -> dict[str, Any]:
+    def _load(
+        self, body: Body, label: str, two_phase: bool, ratio: str = "0", seconds: int | None = None
+    ) -> dict[str, Any]:
         """A load's answer, whose Status is one of success or a taken label; raises what else it is."""
+        seconds = LOAD_SECONDS if seconds is None else seconds
         headers = {
             "label": label,
             "format": "json",
             "read_json_by_line": "true",
             "columns": self.layout.header,
             "strict_mode": "true",
-            "max_filter_ratio": "0",
-            "timeout": str(LOAD_SECONDS),
+            "max_filter_ratio": ratio,
+            "timeout": str(seconds),
             "two_phase_commit": "true" if two_phase else "false",
+            **({"compress_type": "gz"} if self._packed else {}),
         }
         path = f"/api/{self._database}/{quote(self.target.partition('.')[2], safe='')}/_stream_load"
-        answer = self.http.ask("PUT", path, headers, LOAD_SECONDS + GRACE_SECONDS, body.file, body.size)
+        answer = self.http.ask("PUT", path, headers, seconds + GRACE_SECONDS, body.file, body.size)
         found = self._object(answer)
         status = found.get("Status")
         if status is None and found.get("msg"):
             raise answers.refusal(str(found["msg"]), self.target)
         if status in (answers.SUCCESS, answers.PUBLISH_TIMEOUT, answers.TAKEN):
             return found
+        filtered = int(found.get("NumberFilteredRows") or 0)
         if found.get("ErrorURL"):
             page = self.http.page(str(found["ErrorURL"]), SHORT_SECONDS)
-            raise answers.rejected(self.target, found, page)
-        raise answers.refusal(str(found.get("Message", status)), self.target)
+            raise answers.rejected(self.target, found, page, str(found["ErrorURL"]))
+        raise answers.refusal(str(found.get("Message", status)), self.target, filtered)
 
     def _second_phase(self, load: str, operation: str) -> tuple[str, str]:
         path = f"/api/{self._database}/_stream_load_2pc"

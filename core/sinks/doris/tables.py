@@ -8,8 +8,12 @@ travels to us, a row at a time, and no value is kept or shown. Next door: `core.
 from __future__ import annotations
 
 import hashlib
+import math
+import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from core.domain.endpoint import Login
@@ -27,8 +31,8 @@ _FAMILIES = {
     "bigint": "integer",
     "largeint": "integer",
     "decimal": "numeric",
-    "float": "float",
-    "double": "float",
+    "float": "single",
+    "double": "double",
     "datetime": "timestamp",
     "date": "date",
     "datev2": "date",
@@ -60,7 +64,40 @@ def plain_of(family: str) -> Callable[[str], str]:
         return lambda text: text.rstrip("0").rstrip(".") if "." in text else text
     if family == "bool":
         return lambda text: {"1": "true", "0": "false"}.get(text, text)
+    if family in ("single", "double"):
+        return partial(number_text, single=family == "single")
     return str
+
+
+def number_text(text: str, single: bool) -> str:
+    """A number as PostgreSQL writes it: the shortest text that is this number and no other (extra_float_digits = 1).
+
+    >>> number_text("100000.0", False), number_text("1e15", False), number_text("0.00001", False)
+    ('100000', '1e+15', '1e-05')
+    >>> number_text("1.1000000238418579", True), number_text("-0.0", False), number_text("inf", False)
+    ('1.1', '-0', 'Infinity')
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    shortest = repr(value)
+    if single:
+        value = struct.unpack("f", struct.pack("f", value))[0]
+        tries = (f"{value:.{digits}g}" for digits in range(1, 10))
+        shortest = next(one for one in tries if struct.unpack("f", struct.pack("f", float(one)))[0] == value)
+    sign, digits, exponent = Decimal(shortest).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    place = len(digits) + exponent - 1
+    minus, spelled = "-" * sign, "".join(map(str, digits))
+    if value == 0:
+        return f"{minus}0"
+    if -5 < place < (6 if single else 15):
+        return f"{minus}{abs(Decimal(shortest).normalize()):f}"
+    rest = f".{spelled[1:]}" if len(spelled) > 1 else ""
+    return f"{minus}{spelled[0]}{rest}e{'-' if place < 0 else '+'}{abs(place):02d}"
 
 
 class DorisReader:

@@ -32,6 +32,7 @@ from core.sinks.postgres.progress.audit import SinkAudit
 from core.sinks.postgres.progress.decisions import PostgresDecisions
 from core.sinks.postgres.progress.resets import PostgresResets
 from core.sinks.postgres.progress.store import PostgresProgress
+from core.sinks.postgres.quarantine.beside import BesideReplays
 from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
@@ -118,9 +119,13 @@ class PostgresConnection:
         """The same with the steps of a reset."""
         return PostgresResets(self.session, self._texts, job.lane_key(), runner)
 
-    def decisions(self) -> PostgresDecisions:
+    def decisions(self, quarantines: bool = False) -> PostgresDecisions:
         """What a worker asks for a sink beside this store."""
-        return PostgresDecisions(self.session, self._texts)
+        return PostgresDecisions(self.session, self._texts, quarantines)
+
+    def replays(self, key: LaneKey) -> BesideReplays:
+        """What a replay into a sink beside this store asks."""
+        return BesideReplays(self.session, key)
 
     def target(self, job: JobSpec) -> PostgresTarget:
         """The target of a job's channel, as a start sees it."""

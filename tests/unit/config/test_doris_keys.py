@@ -54,18 +54,31 @@ def test_what_a_doris_has_not_is_refused(tmp_path: Path, more: str, says: str) -
         load(job(tmp_path, more), {})
 
 
-def test_quarantine_is_refused_by_name(tmp_path: Path) -> None:
+def test_rows_may_be_quarantined(tmp_path: Path) -> None:
     path = job(tmp_path)
     path.write_text(path.read_text().replace("sink_options]", 'sink_options]\non_bad_row = "quarantine"'))
-    with pytest.raises(ConfigError, match="needs a sink that keeps its progress rows itself"):
-        load(path, {})
+    assert load(path, {}).jobs["orders_rt"].sink_options.quarantines
 
 
-def test_a_job_of_prod_says_that_its_password_travels_without_tls(tmp_path: Path) -> None:
+def test_tls_is_verified_unless_another_mode_is_written(tmp_path: Path) -> None:
     path = job(tmp_path)
     path.write_text(path.read_text().replace('sslmode = "disable"\n', ""))
-    with pytest.raises(ConfigError, match=r"is of PROD, and \[sinks.dor\] does not say sslmode"):
-        load(path, {})
+    safe = load(path, {}).jobs["orders_rt"].sink
+    assert (safe.sslmode, safe.sslrootcert) == ("verify-full", "")
+    path.write_text(path.read_text() + 'sslrootcert = "ca.crt"\n')
+    assert load(path, {}).jobs["orders_rt"].sink.sslrootcert == str(tmp_path / "ca.crt")
     path.write_text(path.read_text() + 'sslmode = "require"\n')
+    with pytest.raises(ConfigError, match=r'sslrootcert protects nothing with sslmode = "require"'):
+        load(path, {})
+    path.write_text(path.read_text().replace("require", "prefer"))
     with pytest.raises(ConfigError, match='must be "disable"'):
         load(path, {})
+
+
+def test_a_mode_less_than_safe_is_warned_of(tmp_path: Path) -> None:
+    assert any("sinks.dor" in one and "unencrypted" in one for one in load(job(tmp_path), {}).warnings)
+
+
+def test_loads_are_packed_on_request(tmp_path: Path) -> None:
+    made = load(job(tmp_path, 'compression = "gzip"\n'), {}).jobs["orders_rt"].sink
+    assert made.compression == "gzip"

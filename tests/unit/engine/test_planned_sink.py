@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.domain.quarantine import LeftOut, Refusal
+from core.domain.spec import SinkOptions
 from core.engine.worker.planned import PlannedSink
 from core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
-from core.ports.sink import Batch, Outcome
+from core.ports.progress import NOTHING_OUT
+from core.ports.sink import Batch, Fields, Outcome
 from tests.unit.engine.test_two_part import END, KEY, LINES, ROW, ZERO
 
 PLAN = Decided(END, "", 3, "a_1")
@@ -27,6 +31,12 @@ class Both:
     outcomes: list[Outcome] = field(default_factory=lambda: [Outcome.COMMITTED])
     refuses: SlotkeeperError | None = None
     asked: list[str] = field(default_factory=list)
+    bad: frozenset[str] = frozenset()
+    """Keys whose rows are refused in a trial."""
+    any_there: bool = False
+    left_out: LeftOut = NOTHING_OUT
+    columns: tuple[str, ...] = ("id",)
+    key: tuple[int, ...] = (0,)
 
     def read_row(self, key: LaneKey) -> ProgressRow:
         return self.row
@@ -41,8 +51,14 @@ class Both:
         self.row = replace(self.row, decided=now) if ours else self.row
         return ours
 
-    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+    def decide(
+        self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
+    ) -> bool:
+        self.left_out = left_out
         return self._swap("plan", epoch, None, decided)
+
+    def quarantined_any(self, key: LaneKey) -> bool:
+        return self.any_there
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
         return self._swap(f"arm {armed.token}", epoch, was, armed)
@@ -78,6 +94,17 @@ class Both:
 
     def abort(self, load: str) -> None:
         self.asked.append(f"abort {load}")
+
+    def clear(self, label: str) -> None:
+        self.asked.append(f"clear {label}")
+
+    def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
+        found = list(rows())
+        assert len(found) == count
+        return sum(row[3] in self.bad for row in found)
+
+    def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
+        return Refusal("22000", "id", "does not fit") if row[3] in self.bad else None
 
     def abandon(self) -> None:
         pass
@@ -185,3 +212,68 @@ def test_a_source_that_has_not_all_that_was_planned_has_lost_it() -> None:
     with pytest.raises(Trouble, match="rows that are decided"):
         finished(both, PLAN, LINES[:9])
     assert both.asked == []
+
+
+QUARANTINES = SinkOptions(on_bad_row="quarantine", quarantine_limit=2)
+
+
+def isolated(both: Both, text: bytes = LINES) -> bool:
+    sink = PlannedSink(both, both, QUARANTINES)  # type: ignore[arg-type]
+    return sink.commit(KEY, 7, ZERO, END, sink.stage_isolating(io.BytesIO(text)))
+
+
+def test_a_row_that_is_refused_is_held_with_the_plan_and_the_others_are_sent() -> None:
+    both = Both(bad=frozenset({"2"}))
+    assert isolated(both)
+    assert both.asked == ["plan", "send a_1", "arm 8", "commit 8", "settle"]
+    assert [(one.key, one.kind, one.point, one.sequence) for one in both.left_out.rows] == [(("2",), "U", 20, 1)]
+    assert both.left_out.touched == (("1",), ("2",))
+
+
+def test_a_step_of_refused_rows_alone_sends_nothing() -> None:
+    both = Both(bad=frozenset({"1", "2"}))
+    assert isolated(both)
+    assert both.asked == ["plan", "settle"]
+    assert len(both.left_out.rows) == 2
+
+
+def test_more_refused_rows_than_the_limit_are_not_looked_for() -> None:
+    both = Both(bad=frozenset({"1", "2", "3"}))
+    with pytest.raises(Trouble, match="more than quarantine_limit = 2"):
+        isolated(both, LINES + b"20\t2\tI\t3\n")
+    assert both.asked == []
+
+
+def test_a_plain_step_ends_entries_of_the_keys_that_it_touches_where_there_are_any() -> None:
+    for any_there, touched in ((False, ()), (True, (("1",), ("2",)))):
+        both = Both(any_there=any_there)
+        sink = PlannedSink(both, both, QUARANTINES)  # type: ignore[arg-type]
+        assert sink.commit(KEY, 7, ZERO, END, sink.stage(io.BytesIO(LINES)))
+        assert both.left_out.touched == touched
+
+
+@pytest.mark.parametrize(
+    ("left", "outcome", "asked"),
+    [
+        (PLAN, Outcome.COMMITTED, ["clear a_1", "withdraw"]),
+        (ARMED, Outcome.COMMITTED, ["commit 7", "settle"]),
+        (ARMED, Outcome.ABORTED, ["commit 7", "clear a_1", "withdraw"]),
+        (ARMED, Outcome.UNKNOWN, ["commit 7", "count", "clear a_1", "withdraw"]),
+    ],
+)
+def test_a_plan_that_may_have_left_rows_out_is_committed_or_withdrawn_and_never_sent_again(
+    left: Decided, outcome: Outcome, asked: list[str]
+) -> None:
+    both = Both(row=replace(ROW, decided=left), outcomes=[outcome])
+    sink = PlannedSink(both, both, QUARANTINES)  # type: ignore[arg-type]
+    sink.finish(KEY, 7, both.row, lambda: pytest.fail("the source was asked"))
+    assert both.asked == asked
+
+
+def test_a_replay_that_was_left_is_committed_or_given_up_whatever_the_job_says() -> None:
+    assert ROW.position is not None
+    left = replace(ARMED, end=ROW.position, rows=0)
+    for outcome, asked in ((Outcome.COMMITTED, "settle"), (Outcome.ABORTED, "withdraw")):
+        both = Both(row=replace(ROW, decided=left), outcomes=[outcome])
+        made(both).finish(KEY, 7, both.row, lambda: pytest.fail("the source was asked"))
+        assert both.asked[-1] == asked

@@ -9,8 +9,10 @@ import pytest
 
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from core.domain.quarantine import LeftOut
 from core.engine.worker.two_part import IN_MEMORY, StagedRows, TwoPartSink
 from core.errors import Busy, Defect, Refused, Superseded, Trouble, TroubleName
+from core.ports.progress import NOTHING_OUT
 from core.ports.sink import Batch, Top
 from core.sources.dws.position import DwsPosition
 
@@ -39,7 +41,7 @@ class Both:
         self.asked.append("advance")
         return True
 
-    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided, held: LeftOut = NOTHING_OUT) -> bool:
         self.asked.append("decide")
         free = self.row.decided is None and self.row.position == after and self.row.epoch == epoch
         self.row = replace(self.row, decided=decided) if free else self.row

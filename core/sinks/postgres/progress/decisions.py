@@ -1,25 +1,33 @@
 """The store's side of a sink beside it: which range it is to have next, repeats counted before, and what is settled.
 
-Next door: `decisions.sql` holds the statements, `store.py` the driver's rows; `core.engine.worker.two_part` asks.
+Next door: `decisions.sql` holds the statements, `store.py` the driver's rows, `quarantine/beside.py` what goes with
+them; `core.engine.worker.two_part` asks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from core.domain.kept import Positions
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
+from core.domain.quarantine import LeftOut
+from core.drivers import pg
+from core.ports.progress import NOTHING_OUT
 from core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
+from core.sinks.postgres.quarantine import beside, entries
 from core.sinks.postgres.session import SinkSession
 
 
 class PostgresDecisions:
     """Implements `core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
 
-    def __init__(self, session: SinkSession, positions: Positions) -> None:
+    def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
         self.session = session
         self._positions = positions
+        self._quarantines = quarantines
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""
@@ -32,9 +40,16 @@ class PostgresDecisions:
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", values).rowcount == 1
 
-    def decide(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+    def decide(
+        self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
+    ) -> bool:
         """Say which range the sink is to have next; where epoch and position are these and nothing is decided."""
-        return self._swapped("decide", _values(key, epoch, after, decided))
+        then = partial(beside.write, self.session, key=key, label=decided.label, left_out=left_out)
+        return self._swapped("decide", _values(key, epoch, after, decided), then if left_out else None)
+
+    def quarantined_any(self, key: LaneKey) -> bool:
+        """Whether the lane's table has rows in quarantine."""
+        return bool(self.session.fetched("holds", key_of(key), entries.SQL)[0][0])
 
     def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """Count the rows of a decided range as repeats, before they are written again."""
@@ -49,21 +64,26 @@ class PostgresDecisions:
         return self._swapped("send_again", {**_values(key, epoch, after, planned), "was": was.text})
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
-        """Give up a plan of which nothing may be committed."""
-        return self._swapped("withdraw", _values(key, epoch, after, planned))
+        """Give up a plan of which nothing may be committed, and what the quarantine has of it."""
+        then = partial(beside.withdrawn, self.session, key=key, label=planned.label)
+        values = _values(key, epoch, after, planned)
+        return self._swapped("withdraw", values, then if self._quarantines or planned.end == after else None)
 
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """The sink has the decided range: move the position to its end."""
-        return self._swapped("settle", _values(key, epoch, after, decided))
+        then = partial(beside.settled, self.session, key=key, label=decided.label, by=decided.end.text)
+        values = _values(key, epoch, after, decided)
+        return self._swapped("settle", values, then if self._quarantines or decided.end == after else None)
 
     def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
         """Say that a planned chunk of so many rows is about to be written; counted where it may have been before."""
         values = {**key_of(key), "epoch": epoch, "number": number, "rows": rows}
         return self._swapped("begin_chunk", values) or self._swapped("repeat_chunk", values)
 
-    def end_chunk(self, key: LaneKey, epoch: int, number: int) -> bool:
-        """The sink has the chunk."""
-        return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number})
+    def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
+        """The sink has the chunk, but for rows that go into quarantine."""
+        then = partial(beside.write, self.session, key=key, label="", left_out=left_out) if left_out else None
+        return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number}, then)
 
     def rest(self) -> None:
         """Between two tasks: roll back whatever is open."""
@@ -73,9 +93,14 @@ class PostgresDecisions:
         """End the session; safe to call twice."""
         self.session.close()
 
-    def _swapped(self, name: str, values: dict[str, Any]) -> bool:
+    def _swapped(self, name: str, values: dict[str, Any], then: Callable[[pg.Cursor], None] | None = None) -> bool:
+        """Whether the swap hit its row; `then` goes on in its transaction."""
         with self.session.transaction() as cursor:
-            return self.session.run(cursor, name, values, DECISIONS).rowcount == 1
+            if self.session.run(cursor, name, values, DECISIONS).rowcount != 1:
+                return False
+            if then is not None:
+                then(cursor)
+            return True
 
 
 def _values(key: LaneKey, epoch: int, after: Position, decided: Decided) -> dict[str, Any]:

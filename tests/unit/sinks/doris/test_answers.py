@@ -44,9 +44,28 @@ def test_rejected_rows_are_told_with_doriss_reasons_and_without_values() -> None
         "Reason: column_name[v], the value [geheim2] is too long. src line [2, geheim2]; \n"
         "Reason: null value for not null column, column=id. src line [geheim]; \n"
     )
-    error = answers.rejected("mart.t", {"NumberFilteredRows": 3, "NumberTotalRows": 9}, page)
+    error = answers.rejected(
+        "mart.t", {"NumberFilteredRows": 3, "NumberTotalRows": 9}, page, "http://u:geheim@be:8040/e?file=a"
+    )
     assert isinstance(error, RowRefused)
     assert error.message.startswith(
         "mart.t refuses 3 of 9 rows: column_name[v], the value [..] is too long; null value"
     )
     assert "geheim" not in error.message
+
+
+HOSTILE = [
+    "Reason: column_name[v], the value [geheim]geheim2]\x1b]0;geheim\x07] is too long. src line [1]; \n",
+    "Reason: the value 'it's geheim' cannot be cast. src line ['geheim']; \n",
+    "Reason: decimal is not valid, column=v, value=geheim, precision=2. src line [1]; \n",
+    "Reason: " + "[geheim" * 10_000 + "]. src line [1]; \n",
+    "\x00\x1b[31mgeheim\u202e\n" * 50_000,
+]
+
+
+@pytest.mark.parametrize("page", HOSTILE)
+def test_a_hostile_page_gets_no_value_and_no_control_character_into_an_error(page: str) -> None:
+    error = answers.rejected("mart.t", {"NumberFilteredRows": 1, "NumberTotalRows": 1}, page, "http://be:1/?file=\x1b")
+    assert "geheim" not in error.message
+    assert error.message.isprintable()
+    assert len(error.message) < 1_500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -34,6 +35,19 @@ def test_the_last_row_of_a_key_is_sent_and_no_other() -> None:
         {"id": "1", "v": "c", "b": None, SIGN: "0"},
         {"id": "2", "v": "-", "b": None, SIGN: "1"},
     ]
+
+
+def test_the_last_row_of_a_key_is_that_of_its_last_event_in_whatever_order_a_range_comes(seed: int) -> None:
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    events: list[Fields] = [
+        (str(point), str(number), "U", str(chance.randrange(9)), f"{point}/{number}", "t")
+        for point in range(8, 13)
+        for number in range(8, 13)
+    ]
+    last = {row[3]: row[4] for row in events}
+    chance.shuffle(events)
+    assert {line["id"]: line["v"] for line in lines(LAYOUT, events)} == last
 
 
 def test_an_update_of_a_key_deletes_the_old_one() -> None:

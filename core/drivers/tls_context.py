@@ -1,0 +1,55 @@
+"""TLS of lines that Python itself speaks (HTTP, MySQL's protocol): a context by an endpoint's sslmode, and refusals.
+
+libpq has its own (`parameters.py`). Modes are libpq's, without those that may go on in plain text. Next door:
+`core.domain.tls` says what a mode leaves open.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from core.domain.endpoint import Endpoint
+from core.domain.text import safe
+from core.domain.tls import SAFEST, VERIFYING
+from core.errors import AccessRefused, SlotkeeperError
+
+_NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure")
+"""OpenSSL's words for a server that answers a TLS hello in plain text. A line that breaks is none of these."""
+_HINTS = (
+    (
+        ("certificate_verify_failed", "certificate verify failed", "self-signed", "expired"),
+        "the certificate has expired, names another host, or is of another authority than sslrootcert",
+    ),
+    (
+        ("ssl is required", "doesn't support it", *_NO_TLS),
+        'the server speaks no TLS there: see the port, or write sslmode = "disable" where the network is trusted',
+    ),
+    (("handshake failure", "protocol version", "unsupported protocol"), "TLS 1.2 is the least"),
+)
+
+
+def context(endpoint: Endpoint) -> ssl.SSLContext | None:
+    """The client's side of a line to this endpoint; None where it is to be plain. Refused where a file is none."""
+    if endpoint.sslmode == "disable":
+        return None
+    try:
+        made = ssl.create_default_context(cafile=endpoint.sslrootcert or None)
+    except (OSError, ssl.SSLError) as error:
+        what = f"sslrootcert {safe(endpoint.sslrootcert)}: {getattr(error, 'strerror', '') or 'no certificate'}"
+        raise AccessRefused(what, "name a file with the authority's certificate, as PEM") from error
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.check_hostname = endpoint.sslmode == SAFEST
+    if endpoint.sslmode not in VERIFYING:
+        made.verify_mode = ssl.CERT_NONE
+    return made
+
+
+def refused(error: Exception, place: str, where: str) -> SlotkeeperError | None:
+    """The error of a line that TLS refuses, in a person's words; None where it was refused by nothing of TLS."""
+    said = error.args[1] if len(error.args) > 1 else error
+    text = str(getattr(error, "verify_message", "") or said)
+    low = f"{error} {text}".lower()
+    for words, hint in _HINTS:
+        if any(word in low for word in words) and (isinstance(error, ssl.SSLError) or "ssl" in low):
+            return AccessRefused(f"{place}: TLS: {safe(text, 200)}", hint, where=where)
+    return None

@@ -1,0 +1,90 @@
+"""Statements of the stand-in that change tables: those that a mirror needs, each in the one form that it is sent in.
+
+What is not of these forms is not done. Next door: `wire.py` asks, `tables.py` keeps the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from core.embedded.doris.tables import Column, Table, Tables
+
+_AT = r"`([^`]+)`\.`([^`]+)`"
+_MAKE = re.compile(
+    rf"CREATE TABLE IF NOT EXISTS {_AT} \(\n(.*)\n\)\nUNIQUE KEY\(([^)]*)\)\n"
+    r"DISTRIBUTED BY HASH\(([^)]*)\) BUCKETS AUTO\nPROPERTIES \(.*\)$",
+    re.S,
+)
+_LIKE = re.compile(rf"CREATE TABLE {_AT} LIKE {_AT}$")
+_DROP = re.compile(rf"DROP TABLE IF EXISTS {_AT} FORCE$")
+_REPLACE = re.compile(rf"ALTER TABLE {_AT} REPLACE WITH TABLE `([^`]+)` PROPERTIES \('swap' = 'false'\)$")
+_COLUMN = re.compile(r"\s*`([^`]+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
+
+
+class NotDone(Exception):
+    """Why a statement is refused, in the FE's words."""
+
+
+def run(tables: Tables, sql: str) -> bool:
+    """Whether the statement was one of these, and is done."""
+    for form, act in _ACTS.items():
+        found = form.match(sql)
+        if found:
+            act(tables, found)
+            return True
+    return False
+
+
+def _make(tables: Tables, found: re.Match[str]) -> None:
+    database, name = found[1], found[2]
+    if not tables.has_database(database):
+        raise NotDone(f"Unknown database '{database}'")
+    key, buckets = re.findall(r"`([^`]+)`", found[4]), re.findall(r"`([^`]+)`", found[5])
+    columns = [_column(line) for line in found[3].split(",\n")]
+    if [one.name for one in columns[: len(key)]] != key:
+        raise NotDone("Key columns must be the first few columns of the schema")
+    if set(buckets) - set(key):
+        raise NotDone("Distribution column must be key column")
+    for one in columns[: len(key)]:
+        if one.type.partition("(")[0] in ("FLOAT", "DOUBLE", "STRING", "JSON"):
+            raise NotDone(f"{one.type} type should not be used in key column[{one.name}].")
+    if tables.find(database, name) is None:
+        tables.create(Table(database, name, tuple(columns), tuple(key)))
+
+
+def _column(line: str) -> Column:
+    found = _COLUMN.match(line)
+    if found is None:
+        raise NotDone(f"the stand-in does not know the column: {line.strip()}")
+    return Column(found[1], found[2], found[3] == "NULL")
+
+
+def _like(tables: Tables, found: re.Match[str]) -> None:
+    other = tables.find(found[3], found[4])
+    if other is None:
+        raise NotDone(f"Unknown table '{found[4]}'")
+    if tables.find(found[1], found[2]) is not None:
+        raise NotDone(f"Table '{found[2]}' already exists")
+    tables.create(replace(other, database=found[1], name=found[2]))
+
+
+def _drop(tables: Tables, found: re.Match[str]) -> None:
+    if tables.find(found[1], found[2]) is not None:
+        tables.drop(found[1], found[2])
+
+
+def _replace(tables: Tables, found: re.Match[str]) -> None:
+    database, name, other = found[1], found[2], found[3]
+    if tables.find(database, name) is None or tables.find(database, other) is None:
+        raise NotDone(f"Unknown table '{name}'")
+    tables.take_place(database, name, other)
+
+
+_ACTS: dict[re.Pattern[str], Callable[[Tables, re.Match[str]], None]] = {
+    _MAKE: _make,
+    _LIKE: _like,
+    _DROP: _drop,
+    _REPLACE: _replace,
+}

@@ -1,0 +1,187 @@
+"""The quarantine of a sink beside its store: what a plan leaves there and ends, and replays as plans without width.
+
+Entries are written with the plan, marked with its label: a plan that is withdrawn takes them back, one that is settled
+leaves them (ADR 50). Next door: `beside.sql` has the statements, `progress/decisions.py` the plans, `entries.py` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from core.domain.progress import LaneKey, LaneState
+from core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
+from core.domain.start import SAFE
+from core.drivers import pg
+from core.drivers.session import Book
+from core.errors import Defect, Refused, Trouble, TroubleName
+from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres.progress.store import key_of
+from core.sinks.postgres.quarantine import entries
+from core.sinks.postgres.session import SinkSession
+
+SQL: Book = ("core.sinks.postgres.quarantine", "beside.sql")
+_NUL = "\x00"
+
+
+def _planned(label: str) -> str:
+    return f"planned: {label}" if label else ""
+
+
+def _replayed(label: str) -> str:
+    return f"replay {label}"
+
+
+def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, left_out: LeftOut) -> None:
+    """End the entries that a range touches, and keep its rows that were left out; QUARANTINE FULL with too many."""
+    place = key_of(key)
+    name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
+    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
+    if left_out.touched:
+        keys = pg.sql.Literal(json.dumps(left_out.touched))
+        of = "SELECT ARRAY(SELECT jsonb_array_elements_text(k)) FROM jsonb_array_elements({}::jsonb) k"
+        by = {**place, "by": _planned(label)}
+        entries.run(session, cursor, "supersede", by, keys=pg.sql.SQL(of).format(keys))
+    if not left_out.rows:
+        return
+    (before,) = entries.run(session, cursor, "quarantined", place).fetchone() or (0,)
+    if before + len(left_out.rows) > left_out.limit:
+        raise _full(key, left_out)
+    copied = _copied(session, cursor, place) if left_out.rows[0].kind == COPIED else None
+    for row in left_out.rows:
+        _write(session, cursor, place, left_out, row, copied, label)
+
+
+def _write(
+    session: SinkSession,
+    cursor: pg.Cursor,
+    place: dict[str, Any],
+    left_out: LeftOut,
+    row: RowLeftOut,
+    copied: dict[str, Any] | None,
+    label: str,
+) -> None:
+    damaged = any(_NUL in text for text in (*row.key, *row.texts) if text is not None)
+    where = copied or {"row": place["shard"], "in_shard": place["shard"], "point": row.point}
+    values = {
+        **place,
+        **where,
+        "sequence": row.sequence,
+        "kind": row.kind,
+        "key": [_spelled(text) for text in row.key],
+        "names": list(left_out.columns),
+        "texts": [None if text is None else _spelled(text) for text in row.texts],
+        "damaged": damaged,
+        "sqlstate": DAMAGED if damaged else row.refusal.sqlstate,
+        "column": row.refusal.column,
+        "message": row.refusal.message,
+        "mark": _planned(label),
+    }
+    if session.run(cursor, "left_out_row", values, SQL).rowcount != 1:
+        raise Defect(f"a row of {place['source_table']} was not quarantined: its lane has no progress row")
+
+
+def _spelled(text: str) -> str:
+    """A text as PostgreSQL can keep it."""
+    return text.replace(_NUL, "\\x00")
+
+
+def _copied(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> dict[str, Any]:
+    """Where rows of a copy belong: to the only DN there is, or to none by name."""
+    lanes = entries.run(session, cursor, "lanes", place).fetchall()
+    shard = lanes[0][0] if len(lanes) == 1 else EVERYWHERE
+    return {"row": lanes[0][0], "in_shard": shard, "point": min(_first(point) for _, point in lanes)}
+
+
+def _first(point: object) -> int:
+    """The number of a noted point, as the column keeps it."""
+    text = str(point or 0).partition("/")[0]
+    return int(text) if text.isdigit() else 0
+
+
+def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str) -> None:
+    """A plan is given up: its entries go, those that it had ended come back; of a replay the entry stays."""
+    values = {**key_of(key), "mark": _planned(label)}
+    session.run(cursor, "plan_withdrawn", values, SQL)
+    session.run(cursor, "plan_revived", values, SQL)
+    session.run(cursor, "replay_left", {**values, "mark": _replayed(label)}, SQL)
+
+
+def settled(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, by: str) -> None:
+    """A plan is carried out: its marks go; of a replay the entry is over."""
+    values = {**key_of(key), "mark": _planned(label), "by": f"{key.shard} {by}"}
+    session.run(cursor, "plan_settled", values, SQL)
+    session.run(cursor, "replay_applied", {**values, "mark": _replayed(label)}, SQL)
+
+
+def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
+    last = left_out.rows[-1].refusal
+    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
+    sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
+    hint = SAFE[TroubleName.QUARANTINE_FULL]
+    return Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
+
+
+class BesideReplays:
+    """Replays of one slot's table; implements `core.ports.quarantine.ReplaysBeside`."""
+
+    def __init__(self, session: SinkSession, key: LaneKey) -> None:
+        self._session = session
+        self._place = key_of(key)
+
+    def waiting(self) -> Sequence[tuple[str, str]]:
+        """(label, load) of replays that were armed and not resolved."""
+        found = [str(token) for (token,) in self._session.fetched("replay_waiting", self._place, SQL) if token]
+        return [_parts(token) for token in found]
+
+    def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
+        """Say that this load may be committed for an entry; False where a range is under way."""
+        label, number = load
+        with self._session.transaction() as cursor:
+            place = self._lanes_of(cursor, id)
+            lanes = self._session.run(cursor, "replay_lanes", place, SQL).fetchall()
+            self._refuse(cursor, id, lanes)
+            if any(decided or not position for _, _, position, decided in lanes):
+                return False
+            token = {"token": f"label:{label} {number}"}
+            if self._session.run(cursor, "replay_armed", {**place, **token}, SQL).rowcount != len(lanes):
+                raise Defect("lanes that were locked have changed")
+            marked = {"id": id, "mark": _replayed(label), "by": by, "reason": reason}
+            self._session.run(cursor, "replay_marked", marked, SQL)
+            return True
+
+    def _lanes_of(self, cursor: pg.Cursor, id: int) -> dict[str, Any]:
+        """Where the entry may lie; lanes are locked before it, as a step locks."""
+        found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
+        shard = found[0] if found else EVERYWHERE
+        return {**self._place, "shard": shard, "every": shard == EVERYWHERE}
+
+    def _refuse(self, cursor: pg.Cursor, id: int, lanes: Sequence[tuple[Any, ...]]) -> None:
+        if not lanes:
+            raise Refused("the lane of the entry has no progress row", "start the job first", where="sink")
+        if any(state in (LaneState.CREATING.value, LaneState.COPYING.value) for _, state, _, _ in lanes):
+            raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+        unit = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchone()
+        state = unit[1] if unit else "gone"
+        if state != EntryState.QUARANTINED.value:
+            raise Refused(f"entry {id} is {state} by now", "nothing was done", where="sink")
+
+    def resolve(self, label: str, applied: bool) -> None:
+        """The replay is over: its entry is replayed, or stays."""
+        with self._session.transaction() as cursor:
+            self._session.run(cursor, "replay_over", {**self._place, "label": f"label:{label}"}, SQL)
+            name = "replay_applied" if applied else "replay_left"
+            self._session.run(cursor, name, {**self._place, "mark": _replayed(label)}, SQL)
+
+    def still_bad(self, id: int, refusal: Refusal) -> None:
+        """It was refused once more, and why."""
+        named = {"sqlstate": refusal.sqlstate, "column": refusal.column, "constraint": "", "message": refusal.message}
+        with self._session.transaction() as cursor:
+            entries.run(self._session, cursor, "still_bad", {**named, "ids": [id]})
+
+
+def _parts(token: str) -> tuple[str, str]:
+    """Label and load of a decided token."""
+    label, _, load = token.removeprefix("label:").partition(" ")
+    return label, load
