@@ -43,9 +43,17 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
     return configured(mirror, tmp_path)
 
 
+def spelled(name: str) -> str:
+    """A column as its type's output function spells it; the cast of inet to text adds the length of the net."""
+    column = '"' + name.replace('"', '""') + '"'
+    if zoo.ZOO[name].type == "inet":
+        return f"CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END"
+    return f"{column}::text"
+
+
 def texts(mirror: Mirror, names: list[str]) -> dict[Any, dict[str, str | None]]:
     """Every value of the source as its own text, by key."""
-    listed = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}"::text' for name in names).replace("%", "%%")
+    listed = ", ".join(map(spelled, names)).replace("%", "%%")
     statement = f"SET timezone = 'UTC'; SELECT k, {listed} FROM {dotted(zoo.TABLE)}"
     rows = mirror.query(mirror.warehouse.connect, statement.replace("%%", "%"))
     return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
