@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from console import demo_sinks, demos
+from console import demos
+from console.demos import sinks as demo_sinks
 from core.clock import SystemClock
 from core.config import handover
 from core.config.load import load
@@ -157,7 +158,7 @@ class DemoOptions:
     source: str = "dws"
     """A name of `console.demo_sources.KINDS`."""
     sink: str = "postgres"
-    """A name of `console.demo_sinks.KINDS`."""
+    """A name of `console.demos.sinks.KINDS`."""
 
 
 def configuration(

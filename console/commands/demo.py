@@ -25,10 +25,11 @@ from typing import Annotated
 
 import typer
 
-from console import demo_sinks, demo_sources, demos
+from console import demo_sources, demos
 from console.cli import completion, diagnostics, output, select
 from console.commands import demo_incident, demo_stop, watch
 from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
+from console.demos import sinks as demo_sinks
 from console.tui import startup
 from console.views import demo_result
 from core.config import handover, values
@@ -181,8 +182,7 @@ def demo(
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
-    rows = rows or (demo_incident.ROWS if night else ROWS)
-    lanes = 1 if source == "mysql" else dns
+    rows, lanes = rows or (demo_incident.ROWS if night else ROWS), 1 if source == "mysql" else dns
     options = DemoOptions(rows, lanes, rate, seconds, seed, spark, source=source, sink=sink)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)

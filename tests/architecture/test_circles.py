@@ -16,7 +16,6 @@ ROOMS = (
     "cli",
     "tui",
     "demos",
-    "demo_sinks",
     "demo",
     "demo_sources",
     "commands",

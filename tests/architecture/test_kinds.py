@@ -10,7 +10,7 @@ from tests.architecture.kinds import kinds
 ROOMS = ("core/engine", "core/slots", "core/services", "core/verify", "console")
 EXCEPT = {
     "console/demo.py": "it starts the stand-in and writes its configuration",
-    "console/demo_sinks.py": "it starts the sinks and writes their configuration",
+    "console/demos/sinks.py": "it starts the sinks and writes their configuration",
     "console/demo_sources.py": "it starts the sources and writes their configuration",
     "console/commands/demo.py": "it says that its source is a stand-in",
 }
