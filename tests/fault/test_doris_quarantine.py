@@ -197,7 +197,8 @@ def test_replays_beside_a_busy_job_find_their_gap(pair: DorisPair, tmp_path: Pat
     pair.wait_equal()
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(40, marks=[pytest.mark.chaos, pytest.mark.timeout(3600)])])
+@pytest.mark.chaos
+@pytest.mark.parametrize("count", [3, pytest.param(40, marks=pytest.mark.timeout(3600))])
 def test_killed_workers_and_lost_answers_among_bad_rows_lose_and_double_nothing(
     pair: DorisPair, monkeypatch: pytest.MonkeyPatch, count: int, seed: int
 ) -> None:

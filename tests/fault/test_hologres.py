@@ -79,6 +79,7 @@ def test_a_page_or_a_range_that_cuts_a_3_from_its_7_loses_neither(holo_pair: Hol
             assert found.count("B") == found.count("U") == found.count("I")
 
 
+@pytest.mark.chaos
 def test_heartbeats_are_passed_over_and_move_the_lane(holo_pair: HoloPair) -> None:
     pair = followed(holo_pair)
     applied = sum(pair.mirror.changes().values())
@@ -180,6 +181,7 @@ def test_a_shard_that_is_not_there_is_named(holo_pair: HoloPair) -> None:
         catalog.newest(session.session, TABLE, catalog.shard_of(9))
 
 
+@pytest.mark.chaos
 def test_a_shard_that_hangs_does_not_keep_the_others_back(holo_pair: HoloPair) -> None:
     pair = followed(holo_pair)
     hung = pair.shard_of(1)

@@ -24,7 +24,7 @@ from core.engine.driver import start as engine_start
 from core.engine.worker.step import nothing
 from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from core.sources.dws.changelog import DwsChangelog
-from core.sources.dws.position import DwsPosition
+from core.sources.dws.position import DwsPosition, ours
 from core.sources.dws.source import ALL
 from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
@@ -127,6 +127,29 @@ def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
 # -- what is registered -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.chaos
+def test_what_comes_late_at_the_newest_point_is_read(
+    mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A point whose transaction shows in parts: what shows of it is claimed, and the rest is read by the next batch."""
+    program = Program(path, start="latest", poll_interval="0ms")
+    program.query.initial()
+    mirror.source(f"INSERT INTO {TABLE} SELECT n, 'one transaction' FROM generate_series(100, 199) n")
+    honest = DwsChangelog.end_of
+
+    def early(self: DwsChangelog, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
+        found = honest(self, shard, after, up_to, status)
+        return replace(found, sequence=ours(found).sequence // 2) if (found.sequence or 0) > 0 else found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DwsChangelog, "end_of", early)
+        program.batch()
+    assert 0 < len(program.rows) < 100
+    program.until_idle()
+    program.query.close()
+    assert sorted(row["id"] for row in program.rows) == list(range(100, 200))
+
+
 def test_the_slot_follows_the_commit_log_and_is_at_its_end_when_idle(mirror: Mirror, path: Path) -> None:
     program = Program(path, start="latest", poll_interval="0ms")
     first = program.query.initial()
@@ -164,6 +187,7 @@ def test_a_batch_that_was_not_committed_is_read_again_with_the_same_rows(mirror:
     assert {row["id"] for row in before} == {2, 3, 4}
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("point", ["before_false", "after_false", "before_true", "after_true"])
 def test_a_driver_killed_while_it_registers_goes_on(mirror: Mirror, path: Path, point: str) -> None:
     class Killed(BaseException):

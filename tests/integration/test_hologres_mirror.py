@@ -169,6 +169,7 @@ def test_a_binlog_that_is_turned_off_ends_the_job(holo_pair: HoloPair) -> None:
     assert "binlog.level is none" in error.message
 
 
+@pytest.mark.chaos
 def test_an_idle_lane_says_up_to_when_nothing_came(holo_pair: HoloPair) -> None:
     holo_pair.options(binlog_heart_beat_interval_ms=200)
     holo_pair.hologres.set_property(TABLE, "binlog.ttl", "20")

@@ -97,6 +97,7 @@ def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_p
     assert not writes & {one["process"] for one in said if one["call"] == "commit"}, "no process knows both"
 
 
+@pytest.mark.chaos
 def test_a_plain_filter_leaves_stale_rows_and_the_net_effect_none(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
     from core.dataframe.net import net
 
@@ -210,6 +211,7 @@ def test_a_mirror_with_a_computed_column(
         assert all(abs(row[3] - row[1] * Decimal("1.1")) <= cents for row in found)
 
 
+@pytest.mark.chaos
 def test_the_net_effect_as_files(spark: Any, orders: Orders, tmp_path: Path) -> None:
     folder = str(tmp_path / "lake")
     for _ in range(2):

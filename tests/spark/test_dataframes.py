@@ -93,6 +93,7 @@ def test_a_table_is_read_by_chunks_as_it_is_now(spark: Any, mirror: Mirror, path
     assert slot_places(mirror) == {}
 
 
+@pytest.mark.chaos
 def test_a_range_of_changes_is_read_once(spark: Any, mirror: Mirror, path: Path, seed: int) -> None:
     made(mirror)
     with written(mirror, seed, changes=60):
@@ -136,6 +137,7 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
     assert set(values(last.select(*COLUMNS).collect())) == there(mirror)
 
 
+@pytest.mark.chaos
 def test_trouble_is_one_line_of_the_query_s_exception(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
     frame = spark.readStream.format("slotkeeper").options(config=str(path), job=JOB, start="latest").load()
     query = start(frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck")))
@@ -147,6 +149,7 @@ def test_trouble_is_one_line_of_the_query_s_exception(spark: Any, mirror: Mirror
     assert "Traceback" not in said.partition("ReadFailed")[2]
 
 
+@pytest.mark.chaos
 def test_asynchronous_progress_is_refused(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
     frame = spark.readStream.format("slotkeeper").options(config=str(path), job=JOB, start="latest").load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck"))
@@ -172,6 +175,7 @@ def renamed(path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.chaos
 def test_program_backfill(spark: Any, mirror: Mirror, path: Path, tmp_path: Path, seed: int) -> None:
     made(mirror)
     before = {row[:2] for row in there(mirror)}
