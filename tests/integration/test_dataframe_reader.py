@@ -24,7 +24,7 @@ from core.engine.driver import start as engine_start
 from core.engine.worker.step import nothing
 from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from core.sources.dws.changelog import DwsChangelog
-from core.sources.dws.position import DwsPosition, ours
+from core.sources.dws.position import DwsPosition
 from core.sources.dws.source import ALL
 from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
@@ -139,7 +139,7 @@ def test_what_comes_late_at_the_newest_point_is_read(
 
     def early(self: DwsChangelog, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
         found = honest(self, shard, after, up_to, status)
-        return replace(found, sequence=ours(found).sequence // 2) if (found.sequence or 0) > 0 else found
+        return replace(found, sequence=found.sequence // 2) if found.sequence else found
 
     with monkeypatch.context() as patch:
         patch.setattr(DwsChangelog, "end_of", early)
