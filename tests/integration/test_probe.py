@@ -238,7 +238,7 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
     refused(5, "Connection refused")
     text = place.config.read_text("utf-8")
     place.config.write_text(text.replace('dialect = "dws"', 'dialect = "hologres"'), "utf-8")
-    refused(2, "not supported yet")
+    refused(3, "a hologres source has no probe yet", "see doctor without --probe")
     assert main(["doctor", "--reason", "x", "--config", str(_written(tmp_path, warehouse.endpoint()))]) == 2
     assert [row for row in place.foreign() if row not in before] == [("probe",)]
 

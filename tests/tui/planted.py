@@ -94,6 +94,13 @@ async def until(pilot: Pilot[int], app: ConsoleApp, *words: str) -> str:
     return screen(app)
 
 
+async def until_asked(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
+    """Wait until this is true of the console."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await pilot.pause(0.01)
+
+
 async def typed(pilot: Pilot[int], text: str) -> int:
     """Type a text and return how many keys that took."""
     for character in text:

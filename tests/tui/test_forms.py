@@ -12,7 +12,7 @@ from textual.widgets import Input
 from console.tui.screens.actions.base import FieldsScreen, Typing
 from console.tui.screens.actions.menu import TargetForm
 from tests.tui.filled import Filled, drive, press, screen
-from tests.tui.planted import Planted, arm, plant, until
+from tests.tui.planted import Planted, arm, plant, until, until_asked
 from tests.tui.quarantined import entries, holding
 from tests.tui.test_act_slots import made_with, opened, planned, skipping, verb_plan
 
@@ -81,6 +81,7 @@ def test_the_first_empty_field_has_the_keys_and_tab_leads_through_the_fields_to_
         if armed:
             await arm(pilot, made.app)
         await opens(made, pilot)
+        await until_asked(pilot, lambda: isinstance(made.app.screen.focused, Typing))
         assert isinstance(made.app.screen, FieldsScreen)
         assert [one.want.part.value.lower() for one in made.app.screen.query(Typing)] == fields
         first = 1 if armed and fields[0] == "reason" else 0

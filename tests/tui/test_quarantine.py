@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from console.tui.screens.table import TableScreen
 from core.domain.quarantine import EntryState
 from core.errors import Unreachable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
-from tests.tui.planted import arm, plant, typed, until
+from tests.tui.planted import arm, plant, typed, until, until_asked
 from tests.tui.quarantined import PlantedQuarantines, entries, entry, holding, retained, tell
 
 TINY = (60, 15)
@@ -51,14 +51,6 @@ async def listed(pilot: Pilot[int], made: Filled) -> TableScreen:
     await press(pilot, "enter")
     await until(pilot, made.app, "SINCE UTC", " 4809 ")
     return shown(made.app, QuarantineScreen)
-
-
-async def until_asked(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
-    for _ in range(1_000):
-        if condition():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("not seen")
 
 
 def keys_of(found: TableScreen) -> list[str]:
