@@ -17,7 +17,7 @@ TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench bench-check bench-curves bench-console snapshots chaos clean
+.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -47,6 +47,9 @@ bench-curves: $(STAMP) ## what a change costs as backlog, DNs, rows, updates or 
 
 bench-console: $(STAMP) ## what the console costs, beside an empty app and other consoles
 	exec $(PY) -m bench.console $(ARGS)
+
+bench-dataframes: $(STAMP) ## a changelog as a DataFrame, and its writer, beside a lane of the same changes
+	exec $(PY) -m bench.dataframes $(ARGS)
 
 snapshots: $(STAMP) ## the pictures of the console, from a run of the demo in tmux
 	exec $(PY) -m bench.snapshots $(ARGS)

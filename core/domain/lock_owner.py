@@ -105,9 +105,9 @@ def is_stranger(owners: Sequence[LockOwner]) -> bool:
     return not any(one.rows or one.job for one in owners)
 
 
-def lease_cure(owners: Sequence[LockOwner], job: str) -> str:
-    """What to do about it, for the job that wants it."""
-    passes = f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
+def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> str:
+    """What to do about it, for the job that wants it; `passed_by` is how another than a job takes the lease over."""
+    passes = passed_by or f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"
     if not is_stranger(owners):

@@ -68,6 +68,11 @@ def snapshots_apart(warehouse: Warehouse, apart: bool = True) -> None:
     _run(warehouse, f"UPDATE dws.sight SET snapshots_apart = {apart}")
 
 
+def status_takes_no_number(warehouse: Warehouse) -> None:
+    """Let a status take no transaction number: then nothing moves an idle cluster's xmin but who asks for a number."""
+    _run(warehouse, "UPDATE dws.sight SET status_idle = true")
+
+
 def sees_statistics(warehouse: Warehouse, granted: bool = True) -> None:
     """Give the ordinary login the preset role for statistics, or take it away: the whole server has one of each."""
     _run(warehouse, f"GRANT {STATISTICS} TO {USER}" if granted else f"REVOKE {STATISTICS} FROM {USER}")

@@ -5,6 +5,7 @@ DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, and those o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from core.embedded.facts import THROUGH_SECOND
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import start
-from core.errors import Refused
+from core.errors import Refused, Trouble, TroubleName
 from tests.support.flow import as_superuser
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run
@@ -176,3 +177,29 @@ def test_where_the_slots_hold_back_the_xmin_and_the_list_is_not_whole_it_cannot_
     assert isinstance(error, Refused)
     assert error.message.startswith("other logins' sessions cannot all be seen")
     assert "cannot be told here" in error.message
+
+
+def test_an_idle_cluster_keeps_no_start_waiting(mirror: Mirror) -> None:
+    """Nobody writes, and a status takes no number: the DNs' xmin moves by what the start itself takes."""
+    facts.activity_by_user(mirror.warehouse)
+    facts.status_takes_no_number(mirror.warehouse)
+    mirror.keepalive = 600.0  # a registration is a write, and the sink's are those of the same server here
+    mirror.start()
+    mirror.wait_running().wait_equal()
+    mirror.stop()
+    assert any("a DN's xmin stands still" in text for text in mirror.heard.retries)
+
+
+def test_a_truncate_while_a_start_without_a_copy_waits_is_named(mirror: Mirror) -> None:
+    """The binlog has no record of it, and the second full sync would set both points again."""
+    mirror.job = replace(mirror.job, start="latest")
+    writer = opened(mirror, "", "SELECT txid_current()")
+    mirror.start()
+    waits(mirror, "waiting for transactions that were open when recording began")
+    run(mirror.warehouse, f"TRUNCATE {TABLE}")
+    said(writer, "COMMIT")
+    error = mirror.wait_error()
+    assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
+    assert re.match(r"dn_\d: the slot was made and holds 0/0 now", error.message)
+    mirror.start().wait_running()
+    mirror.stop()

@@ -121,3 +121,13 @@ def slot_places(mirror: Mirror, slot: str = "frames_slot") -> dict[str, set[int]
     for name, point in mirror.query(mirror.warehouse.connect, statement):
         found.setdefault(str(name), set()).add(int(point))
     return found
+
+
+def begun(mirror: Mirror) -> bool:
+    """Whether a query's start is through, by the store: what is written from then on is its to read at `latest` too.
+
+    A slot is there before that: at `latest` it is moved once more, when nothing is open any more that was then.
+    """
+    ((there,),) = mirror.query(mirror.sink, "SELECT to_regclass('slotkeeper_progress') IS NOT NULL")
+    statement = "SELECT count(*) > 0 AND count(*) = count(noted_end) FROM slotkeeper_progress"
+    return bool(there and mirror.query(mirror.sink, statement)[0][0])

@@ -42,12 +42,23 @@ from core.wiring.worker import ENTRIES
 
 KEEPALIVE = 30.0
 """Seconds after which a point is registered again for nothing but its time."""
+TAKES_OVER = '.option("take_over", "true")'
+"""How whoever starts a query ends an earlier one that does not give its slot back."""
+SAID_AGAIN = 30.0
+"""Seconds after which what a start waits for is said again: it asks five times a second."""
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 LOG = logging.getLogger("slotkeeper.dataframe")
 
 
 class _Quiet:
-    """Hears what a start does; only what it waits for is said. Implements `core.engine.driver.context.Narrator`."""
+    """Hears what a start does; only what it waits for is said, each once in `SAID_AGAIN`.
+
+    Implements `core.engine.driver.context.Narrator`.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._said: dict[str, float] = {}
 
     def event(self, event: JobEvent, reason: str = "") -> None: ...
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None: ...
@@ -56,7 +67,9 @@ class _Quiet:
     def table(self, report: TableReport) -> None: ...
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        if text:
+        now = self._clock.monotonic()
+        if text and now - self._said.get(text, -SAID_AGAIN) >= SAID_AGAIN:
+            self._said[text] = now
             LOG.warning("%s", text)
 
 
@@ -74,10 +87,17 @@ class SlotLease:
     """One query's; not shared between threads. `start` is that of a new query, read by `options.asked`."""
 
     def __init__(
-        self, job: JobSpec, start: str, clock: Clock | None = None, probe: Probe = nothing, keepalive: float = KEEPALIVE
+        self,
+        job: JobSpec,
+        start: str,
+        clock: Clock | None = None,
+        probe: Probe = nothing,
+        keepalive: float = KEEPALIVE,
+        take_over: bool = False,
     ) -> None:
         self._job = job
         self._start = start
+        self._take_over = take_over
         self._clock = clock or SystemClock()
         self._probe = probe
         self._keepalive = keepalive
@@ -211,11 +231,13 @@ class SlotLease:
             sessions=self._opened,
             runner=LocalRunner(1),
             work=ENTRIES,
-            narrator=_Quiet(),
+            narrator=_Quiet(self._clock),
             wanted=_runs,
             pause=time.sleep,
             clock=self._clock,
             probe=self._probe,
+            take_over=self._take_over,
+            passed_by=TAKES_OVER,
         )
 
 

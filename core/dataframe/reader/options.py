@@ -28,6 +28,7 @@ DEFAULTS = {
     "points_per_trigger": "",
     "poll_interval": "200ms",
     "register": "auto",
+    "take_over": "false",
     "columns": "",
     "as_text": "",
     "read": "",
@@ -36,7 +37,12 @@ DEFAULTS = {
     "partition_rows": "",
     "pushdown": "auto",
 }
-_CHOICES = {"register": ("auto", "never"), "read": ("", "rows", "changes"), "pushdown": ("auto", "never")}
+_CHOICES = {
+    "register": ("auto", "never"),
+    "take_over": ("true", "false"),
+    "read": ("", "rows", "changes"),
+    "pushdown": ("auto", "never"),
+}
 _SPARKS = ("path", "paths")
 """Options that Spark puts there by itself."""
 
@@ -53,6 +59,7 @@ class Asked:
     points_per_trigger: int
     poll_interval: float
     registers: bool
+    takes_over: bool
     columns: tuple[str, ...]
     as_text: tuple[str, ...]
     read: str
@@ -77,6 +84,7 @@ def asked(options: Mapping[str, str]) -> Asked:
         _number(given, "points_per_trigger", binlog.binlog_sync_point_size),
         _seconds(given, "poll_interval"),
         given["register"] == "auto",
+        given["take_over"] == "true",
         _names(given["columns"]),
         _names(given["as_text"]),
         given["read"],

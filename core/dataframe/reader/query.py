@@ -50,7 +50,7 @@ class Query:
         self._layout = layout
         self._clock = clock or SystemClock()
         self._lease: SlotLease | SlotOnlooker = (
-            SlotLease(asked.job, asked.start, self._clock, probe)
+            SlotLease(asked.job, asked.start, self._clock, probe, take_over=asked.takes_over)
             if asked.registers
             else SlotOnlooker(asked.job, asked.start)
         )

@@ -21,7 +21,7 @@ BEGIN
 END $$;
 
 -- Asking creates the points of (slot, checkpoint) that are missing where auto-creation is on, and orients the session.
--- It burns a transaction id, so that xmin moves on.
+-- It burns a transaction id, so that xmin moves on, unless the sight says that a status takes none (9_sight.sql).
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_sync_point(
     rel_name text, slot_name text, checkpoint boolean, node_id integer)
 RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
@@ -32,7 +32,9 @@ DECLARE
     floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 BEGIN
     PERFORM dws.orient(t);
-    PERFORM pg_current_xact_id();
+    IF NOT (SELECT status_idle FROM dws.sight) THEN
+        PERFORM pg_current_xact_id();
+    END IF;
     @auto_create@
     RETURN QUERY SELECT q.* FROM (SELECT n.node_name, n.node_id, s.sync_point,
         CASE WHEN s.sync_point <= (SELECT c.last_value FROM dws.csn c) THEN greatest(latest, s.sync_point) ELSE latest END,

@@ -5,8 +5,8 @@
 -- all (`by_user`; else PostgreSQL's way: rows of others with '<insufficient privilege>'). PGXC_STAT_ACTIVITY covers all
 -- coordinators; DWS "Preset roles": gs_role_read_all_stats may read it. core/embedded/facts.py sets what stands here.
 
-CREATE TABLE dws.sight (by_user boolean NOT NULL, snapshots_apart boolean NOT NULL);
-INSERT INTO dws.sight VALUES (false, false);
+CREATE TABLE dws.sight (by_user boolean NOT NULL, snapshots_apart boolean NOT NULL, status_idle boolean NOT NULL);
+INSERT INTO dws.sight VALUES (false, false, false);
 GRANT SELECT ON dws.sight TO PUBLIC;
 INSERT INTO dws.setting VALUES ('pgxc_node_name', 'cn_5001');
 

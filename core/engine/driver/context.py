@@ -101,6 +101,8 @@ class JobContext:
     probe: Probe = nothing
     keepalive: float = KEEPALIVE
     take_over: bool = False
+    passed_by: str = ""
+    """How a person takes the lease over; the command of a job where nothing else is said."""
     until_caught_up: bool = False
     failed_before: bool = False
     """Whether the run before this one has FAILED: it is RUNNING only once its first steps were answered."""

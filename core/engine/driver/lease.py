@@ -62,7 +62,7 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
         if now >= end or store.passes:
             found, what = _who_has_it(part, store)
             if not ends or any(one.rows for one in found):
-                raise Refused(what, lease_cure(found, part.job.name), where="sink")
+                raise Refused(what, lease_cure(found, part.job.name, part.passed_by), where="sink")
             store.pass_lease()
             ctx.narrator.retrying(f"{what}; goes on without it", Party.LOCK)
             return

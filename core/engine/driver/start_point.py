@@ -12,7 +12,7 @@ from datetime import datetime
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import SlotStatus
+from core.domain.slot import Shard, SlotStatus
 from core.domain.starting import EVERY_DN, StartAt, StartKind
 from core.domain.turn import Turn
 from core.domain.watch import trouble
@@ -113,10 +113,13 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     """DWS: pgxc_register_full_sync_point "to update the sync points" where the full data came by another way.
 
     It is called twice: recording begins with the first call, and a transaction that was open then may have written
-    rows that are not recorded; once all such have ended, the second call moves beyond them.
+    rows that are not recorded; once all such have ended, the second call moves beyond them. DWS, "Subscribing to Hybrid
+    Data Warehouse Binlog": a TRUNCATE or DDL clears sync points. One in between would not show behind the second call.
     """
     starter.full_sync()
+    begun = {status.shard for status in starter.read_status(None) if not status.kept.missing}
     wait_for_open_transactions(ctx, ctx.sessions.source("start"))
+    _refuse_wiped(starter, begun)
     starter.full_sync()
     statuses = starter.read_status(None)
     moved = {status.shard for status in statuses if status.kept.settled}
@@ -125,6 +128,13 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
         raise Busy(f"{short}: {starter.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
     return [Begin(status, place, status.kept.at(place)) for status, place in places]
+
+
+def _refuse_wiped(starter: Retention, begun: set[Shard]) -> None:
+    for status in starter.read_status(None):
+        if status.shard in begun and status.kept.missing:
+            what = f"{status.shard.name}: the slot was made and holds {status.kept.shown} now"
+            raise trouble(TroubleName.SLOT_LOST, f"{what}; while the start waited the table was emptied or changed")
 
 
 def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:

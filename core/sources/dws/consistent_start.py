@@ -71,6 +71,9 @@ class DwsOpenTransactions:
             whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
             return f"waiting for a transaction that was open when recording began and is in no list{whose}"
         if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
+            # an xmin moves with numbers that are handed out, and on an idle cluster nobody else takes one. DWS,
+            # "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
+            self._source.transaction_id()
             return f"{self._lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
         return ""
 

@@ -1,0 +1,49 @@
+"""A source of a kind that gives no changelog is refused by its kind's name, and nobody is connected to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.dataframe.reader.faults import ReadFailed
+from core.dataframe.reader.source import SlotkeeperSource
+from core.ports.changelog import ChangelogSession
+from core.sources import registry
+
+NOWHERE = 9
+"""The port of `discard`, where nobody listens."""
+
+
+def configured(folder: Path, kind: str) -> Path:
+    secret = folder / "secret"
+    secret.write_text("none", "utf-8")
+    secret.chmod(0o600)
+    login = f'host = "127.0.0.1"\nport = {NOWHERE}\nuser = "etl"\nsslmode = "disable"\npassword_file = "{secret}"\n'
+    database = 'database = "shop"\n'
+    path = folder / "slotkeeper.toml"
+    path.write_text(
+        f'[sources.shop]\ndialect = "{kind}"\n{login}{"" if kind == "mysql" else database}'
+        f'[sinks.mart]\nkind = "postgres"\n{login}{database}'
+        '[jobs.frames]\nsource = "shop"\nsink = "mart"\nslot = "frames_slot"\n'
+        '[[jobs.frames.channels]]\nfrom = "shop.orders"\ninto = "mart.orders"\n[jobs.frames.binlog]\nbinlog = true\n',
+        "utf-8",
+    )
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["mysql", "hologres"])
+@pytest.mark.parametrize("read", ["rows", "changes"])
+def test_a_kind_without_changelogs_is_refused_by_name(tmp_path: Path, kind: str, read: str) -> None:
+    options = {"config": str(configured(tmp_path, kind)), "job": "frames", "read": read}
+    with pytest.raises(ReadFailed, match=f"a source of kind {kind} gives no DataFrame; to do: read it by a job"):
+        SlotkeeperSource(options).schema()
+
+
+def test_every_kind_either_gives_changelogs_or_is_named_above() -> None:
+    from core.domain.endpoint import Endpoint, Login, SecretRef
+
+    login = Login(Endpoint("shop", "127.0.0.1", NOWHERE, "shop", "etl", SecretRef("file", "none")), "", "none")
+    without = {kind for kind in registry.KINDS if not isinstance(registry.open(kind).connect(login), ChangelogSession)}
+    assert without == {"mysql", "hologres"}
