@@ -15,7 +15,7 @@ from core.domain.finding import Level
 from core.drivers import pg
 from core.embedded.hologres.instance import Hologres
 from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.hologres.doctor import version_of
+from core.sources.hologres.eligibility import version_of
 from tests.support.hologres import TABLE, HoloPair, write
 
 MASK = 0xFFFFFFFF

@@ -1,10 +1,11 @@
-"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL.
+"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL or by stream.
 
 Next door: `core.embedded.hologres` is the stand-in, `tests.support.mirror` runs the jobs.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -20,7 +21,9 @@ from core.drivers import pg
 from core.embedded.hologres.instance import Hologres
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
+from core.errors import SlotkeeperError
 from core.sources.hologres.kind import KIND, HoloConnection
+from core.sources.hologres.position import HoloPosition
 from tests.support.mirror import FAST, MakeMirror, Mirror
 from tests.support.standin import drop_database, new_database
 
@@ -97,6 +100,27 @@ class HoloPair:
     def connection(self) -> HoloConnection:
         """A session of the product, as the ordinary login."""
         return HoloConnection(login(self.mirror.job.source, "slotkeeper-test"))
+
+    def read(self, width: int = 1_000_000, forgiven: int = 0) -> tuple[dict[str, bytes], list[SlotkeeperError]]:
+        """Each shard's whole binlog as a job reads it, in ranges of so many records, and the errors on the way."""
+        found: dict[str, bytes] = {}
+        errors: list[SlotkeeperError] = []
+        with closing(self.connection()) as session:
+            source = session.source(self.mirror.job)
+            for status in source.read_status(None):
+                whole, at = b"", HoloPosition(0)
+                while at < status.latest:
+                    end, piece = source.next_range(at, status, width), io.BytesIO()
+                    try:
+                        source.copy_changes(status.shard, at, end, piece)
+                    except SlotkeeperError as error:
+                        errors.append(error)
+                        if len(errors) > forgiven:
+                            raise
+                        continue
+                    whole, at = whole + piece.getvalue(), end
+                found[status.shard.name] = whole
+        return found, errors
 
     def shard_of(self, key: int) -> Shard:
         """Where a key lies, by the rows themselves."""
