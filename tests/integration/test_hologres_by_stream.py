@@ -125,6 +125,18 @@ def test_what_no_stream_can_send_is_refused_by_name_and_doctor_says_so(
             session.source(pair.mirror.job).admit()
 
 
+def test_doctor_names_slots_of_others_and_no_verb_of_ours_makes_or_drops_one(holo_pair: HoloPair) -> None:
+    hologres = holo_pair.hologres
+    assert not any("slots of others" in text for text in findings(holo_pair)[Level.OK])
+    hologres.rows(f"CREATE PUBLICATION p FOR TABLE {TABLE}; SELECT 1")
+    hologres.rows("CALL hg_create_logical_replication_slot('theirs', 'hgoutput', 'p'); SELECT 1")
+    assert any("slots of others on it: theirs (publication p)" in text for text in findings(holo_pair)[Level.OK])
+    with closing(holo_pair.connection()) as session:
+        with pytest.raises(Refused, match="no job here has one at the server"):
+            session.verbs(TABLE, "theirs", holo_pair.mirror.job.binlog).clear()
+        assert session.viewer().points(TABLE) is None
+
+
 def test_the_way_is_set_by_its_key(tmp_path: Path) -> None:
     assert not made(tmp_path, "").binlog.by_stream
     spec = made(tmp_path, 'read_by = "stream"\nenable_compression = true')

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
+from core.domain.text import safe
 from core.domain.tls import line_finding
 from core.errors import Refused, SlotkeeperError
 from core.ports.kinds import FollowedTable, SourceAsked
@@ -70,6 +71,22 @@ def _table_findings(place: str, table: FollowedTable, session: HoloSession, vers
     if not found:
         yield _answers(place, table.name, session, state)
         yield Finding(place, Level.OK, _ways(len(streaming), len(table.followers)))
+        yield from _slots(place, table.name, session)
+
+
+def _slots(place: str, table: str, session: HoloSession) -> Iterator[Finding]:
+    """Slots that others have on the table: none is ours, and none keeps a record from going."""
+    try:
+        rows = session.rows("slots", catalog.parts(table))
+    except SlotkeeperError as error:
+        if not catalog.gone(error):
+            yield Finding(place, Level.UNKNOWN, f"whether others have slots on it cannot be read: {error.message}")
+        return
+    if rows:
+        named = ", ".join(
+            f"{safe(str(slot), 63)} (publication {safe(str(publication), 63)})" for slot, publication in rows
+        )
+        yield Finding(place, Level.OK, f"the server has slots of others on it: {named}; no job here uses or moves one")
 
 
 def _ways(streaming: int, followers: int) -> str:

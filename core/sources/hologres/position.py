@@ -1,4 +1,4 @@
-"""Positions of a Hologres binlog by shard, and what the server keeps for them on the SQL path: nothing.
+"""Positions of a Hologres binlog by shard, and what the server keeps for them: nothing.
 
 Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards say nothing
 of each other. A record goes once it is older than binlog.ttl, read or not, so that a position has to know how old it
@@ -130,7 +130,7 @@ class Oldest(HoloPosition):
 
 @dataclass(frozen=True, slots=True)
 class NothingKept(Kept):
-    """What Hologres keeps of a reader by SQL. Positions are in our progress rows alone."""
+    """What Hologres keeps for us, by SQL or by stream without a slot. Positions are in our progress rows alone."""
 
     @property
     def text(self) -> str:

@@ -254,7 +254,7 @@ class HoloSource:
 
     def full_sync(self) -> str:
         """Nothing is moved."""
-        return "nothing: the server keeps no position for a reader by SQL"
+        return "nothing: the server keeps no position for us"
 
     def pinned(self) -> AbstractContextManager[None]:
         """Nothing can land late."""
@@ -270,7 +270,8 @@ class HoloSource:
 
     def clear(self) -> int:
         """There is no slot to drop."""
-        raise Refused("there is no slot to drop: the server keeps none for a reader by SQL", where="source")
+        what = "there is no slot to drop: no job here has one at the server"
+        raise Refused(what, "slots that others made: CALL hg_drop_logical_replication_slot", where="source")
 
 
 class NoneOpen:
