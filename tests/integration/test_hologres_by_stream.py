@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from console.monitor.snapshot import TableSeen
+from console.views.slots import SlotFacts, keeps_nothing, shard_columns, slot_risk
 from core.domain.finding import Level
 from core.embedded.hologres.instance import Hologres
 from core.errors import Refused
+from core.services.slot_commands import own_lanes
+from core.slots.status.inspect import SlotView
+from core.slots.status.retained import retained
 from tests.contract.test_hologres_surface import findings
 from tests.support.hologres import TABLE, HoloPair, MakeHologres, job_over
 from tests.support.mirror import MakeMirror
@@ -135,6 +140,24 @@ def test_doctor_names_slots_of_others_and_no_verb_of_ours_makes_or_drops_one(hol
         with pytest.raises(Refused, match="no job here has one at the server"):
             session.verbs(TABLE, "theirs", holo_pair.mirror.job.binlog).clear()
         assert session.viewer().points(TABLE) is None
+
+
+def test_a_lane_that_stands_still_counts_down_to_when_unread_records_go(holo_pair: HoloPair) -> None:
+    holo_pair.hologres.set_property(TABLE, "binlog.ttl", "1000")
+    holo_pair.options(read_by="stream")
+    holo_pair.write(*((key, key) for key in range(1, 41)))
+    holo_pair.mirror.start().wait_running().stop()
+    job = holo_pair.mirror.job
+    with closing(holo_pair.connection()) as session:
+        viewer = session.viewer()
+        found = retained(viewer, TABLE, viewer.points(TABLE), None, lambda: {job.slot: own_lanes(job, viewer.now())})
+    assert found is not None and "no slot of the server is used" in found.words.no_list
+    slot = found.slot(job.slot)
+    assert slot.left is not None and 0 < slot.left.seconds <= 1_000 and len(slot.shards) == 4
+    assert any("records go once they are older than binlog.ttl" in said for said in found.untold)
+    facts = SlotFacts(TableSeen("holo1", TABLE, found.now, None, found), SlotView(job.slot, job.name, None), slot)
+    assert not keeps_nothing(facts) and "read or not, unless it moves on" in slot_risk(facts, found.now)[1]
+    assert [column.key for column in shard_columns(facts)][-3:] == ["left", "bar", "deadline"]
 
 
 def test_the_way_is_set_by_its_key(tmp_path: Path) -> None:

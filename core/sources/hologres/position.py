@@ -57,6 +57,15 @@ class HoloPosition(Position):
         return self.lsn, self.image
 
     @property
+    def seen_at(self) -> float | None:
+        """`seen` in seconds; None for a place that a person has typed.
+
+        >>> HoloPosition(9, 5, 2_000_000).seen_at, HoloPosition(9).from_here.seen_at
+        (2.0, None)
+        """
+        return self.seen / 1_000_000 if self.seen > 1 else None
+
+    @property
     def from_here(self) -> HoloPosition:
         """The same, as a lane stands there: at a shard without a record, before the first that it will have.
 
