@@ -114,14 +114,14 @@ def test_an_lsn_of_the_frames_moves_nothing_here_and_there_is_no_slot_to_move(st
     with closing(stream_pair.connection()) as session:
         source = session.source(stream_pair.mirror.job)
         shard = stream_pair.shard_of(1)
-        (status,) = source.read_status(shard)
-        width, at = 2, HoloPosition(0)
+        at = HoloPosition(0)
 
         def told() -> bool:
             nonlocal at
-            end = source.next_range(at, status, width)
-            source.copy_changes(shard, at, end, io.BytesIO())
-            at = end if end < status.latest else HoloPosition(0)
+            stream_pair.write((1, at.lsn))
+            (status,) = source.read_status(shard)
+            source.copy_changes(shard, at, status.latest, io.BytesIO())
+            at = ours(status.latest)
             return FOREIGN_LSN in faults.flushed
 
         until(told, 30, "the driver to tell the keepalive's LSN")

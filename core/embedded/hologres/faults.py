@@ -29,7 +29,7 @@ class StreamFault(Enum):
 
 _Kind = TypeVar("_Kind", Fault, StreamFault)
 FOREIGN_LSN = 9_000_000_000_000_000
-"""In the frames of a stream: what a Hologres writes there is not documented, so that it must not matter."""
+"""In the keepalives of a stream: what a Hologres writes there is not documented, so that it must not matter."""
 
 
 class Faults:
@@ -51,7 +51,7 @@ class Faults:
         self.senders: int | None = None
         """How many streams there may be at once; None: as many as are asked for."""
         self.frame_lsn = FOREIGN_LSN
-        """In frames and keepalives of streams."""
+        """In keepalives of streams."""
         self.running = 0
         """How many streams there are."""
         self.ended = threading.Event()

@@ -220,7 +220,7 @@ class _Stream:
         if fault is StreamFault.EMPTY:
             self._data(message((), version, compressed=self._asked.compressed))
         if fault is StreamFault.DROP:
-            whole = wire.logged(payload, self._faults.frame_lsn)
+            whole = wire.logged(payload)
             self._client.sendall(whole[: len(whole) // 2])
             raise EOFError
         for _ in range(2 if fault is StreamFault.TWICE else 1):
@@ -234,4 +234,4 @@ class _Stream:
         return row(int(lsn), int(event), int(us), list(map(plain, kinds)), values)
 
     def _data(self, payload: bytes) -> None:
-        self._client.sendall(wire.logged(payload, self._faults.frame_lsn))
+        self._client.sendall(wire.logged(payload))

@@ -59,9 +59,9 @@ READY = framed(b"Z", b"I")
 """The server waits for a command."""
 
 
-def logged(payload: bytes, lsn: int) -> bytes:
-    """A message of a stream, with this LSN in its frame."""
-    return framed(b"d", b"w" + struct.pack("!qqq", lsn, lsn, 0) + payload)
+def logged(payload: bytes) -> bytes:
+    """A message of a stream; its frame names LSN 0, so that a driver takes it for flushed."""
+    return framed(b"d", b"w" + struct.pack("!qqq", 0, 0, 0) + payload)
 
 
 def keepalive(lsn: int, reply: bool) -> bytes:

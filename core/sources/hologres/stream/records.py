@@ -14,7 +14,7 @@ from core.domain.endpoint import Login
 from core.domain.slot import Column
 from core.domain.spec import BinlogOptions
 from core.domain.watch import trouble
-from core.errors import SlotkeeperError, TroubleName
+from core.errors import SlotkeeperError, Trouble, TroubleName
 from core.sources.hologres.catalog import number_of
 from core.sources.hologres.changes import BEFORE, Change, Event, Left, changes
 from core.sources.hologres.faults import classify
@@ -106,9 +106,12 @@ class StreamRecords:
         """The table's version and columns; SCHEMA CHANGED where they are others than when this began."""
         version, columns = self._ask()
         if self._columns is not None and shapes(columns) != shapes(self._columns):
-            raise trouble(TroubleName.SCHEMA_CHANGED, f"{self._table}: version {version} of it has other columns")
+            raise self._changed(f"version {version} of it has other columns")
         self._columns = columns
         return version, columns
+
+    def _changed(self, what: str) -> Trouble:
+        return trouble(TroubleName.SCHEMA_CHANGED, f"{self._table}: {what}")
 
     def _events(self, rows: Iterable[LoggedRow], columns: Sequence[Column]) -> Iterator[Event]:
         """Rows as a page has them: the columns that are asked for, in their order."""
@@ -116,6 +119,8 @@ class StreamRecords:
         for row in rows:
             if not places:  # known once the first row has come
                 known = [name for name, _ in shapes(self._columns or ())]
+                if not {one.name for one in columns} <= set(known):
+                    raise self._changed("it has columns that its stream has not")
                 places = [known.index(one.name) for one in columns]
             yield Event(row.lsn, row.event, row.at_us, tuple(row.columns[place] for place in places))
 
