@@ -196,7 +196,7 @@ def test_a_job_through_a_storm_of_faults_applies_each_record_once(stream_pair: H
     faults.disarm()
     faults.senders = None
     records = len(pair.hologres.log(TABLE)) - before
-    until(lambda: sum(pair.mirror.changes().values()) >= records, 90, f"{records} records to be applied")
+    pair.wait_applied(records, 90)
     pair.mirror.stop()
     print(f"{records} records, faults met: {dict(faults.met)}, streams: {len(faults.streams)}")
     assert sum(pair.mirror.changes().values()) == records

@@ -19,7 +19,6 @@ from core.slots.status.retained import retained
 from tests.contract.test_hologres_surface import findings
 from tests.support.hologres import TABLE, HoloPair, MakeHologres, job_over
 from tests.support.mirror import MakeMirror
-from tests.support.waiting import until
 from tests.unit.config.test_hologres_keys import made
 
 VALUES = {
@@ -98,7 +97,7 @@ def test_a_job_by_stream_copies_follows_and_goes_on_where_its_rows_stand(holo_pa
             some = chance.sample(range(1, 160), 12)
             holo_pair.write(*((key, None if chance.random() < 0.3 else chance.randrange(1_000)) for key in some))
         records = len(hologres.log(TABLE)) - before
-        until(lambda records=records: sum(mirror.changes().values()) >= records, 60, f"{records} records to be applied")
+        holo_pair.wait_applied(records)
         mirror.stop()
         assert sum(mirror.changes().values()) == records
         assert mirror.difference() == (0, 0)

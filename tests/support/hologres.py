@@ -26,6 +26,7 @@ from core.sources.hologres.kind import KIND, HoloConnection
 from core.sources.hologres.position import HoloPosition
 from tests.support.mirror import FAST, MakeMirror, Mirror
 from tests.support.standin import drop_database, new_database
+from tests.support.waiting import until
 
 TABLE, TARGET = "ods.t", "mart.t"
 TEMPLATE = "hologres_template"
@@ -121,6 +122,16 @@ class HoloPair:
                     whole, at = whole + piece.getvalue(), end
                 found[status.shard.name] = whole
         return found, errors
+
+    def wait_applied(self, records: int, seconds: float = 60) -> None:
+        """Wait until the job has applied so many records."""
+
+        def applied() -> bool:
+            if self.mirror.error is not None:
+                raise self.mirror.error
+            return sum(self.mirror.changes().values()) >= records
+
+        until(applied, seconds, f"{records} records to be applied")
 
     def shard_of(self, key: int) -> Shard:
         """Where a key lies, by the rows themselves."""

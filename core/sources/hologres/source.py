@@ -58,9 +58,9 @@ class HoloSource:
         self._state: TableState | None = None
         self.left = Left(options.binlog_ignore_delete, options.binlog_ignore_before_update)
         self.pages = Pages(session, table, options.binlog_read_batch_size, options.binlog_read_timeout)
-        self.records: Pages | StreamRecords = self.pages
+        self.reader: Pages | StreamRecords = self.pages
         if streams is not None and options.by_stream:
-            self.records = StreamRecords(streams, table, options, self._version)
+            self.reader = StreamRecords(streams, table, options, self._version)
 
     # -- the table --------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class HoloSource:
         if low >= high:
             return 0
         keys = [column.name in identity.key for column in columns]
-        for one in self.records.changes(Stretch(shard, low, high), columns, self.left):
+        for one in self.reader.changes(Stretch(shard, low, high), columns, self.left):
             values: Sequence[str | None] = one.values
             if one.kind in OLD_IMAGES:
                 values = [value if key else None for value, key in zip(values, keys, strict=True)]

@@ -99,7 +99,7 @@ class StreamRecords:
             events = self._events(chain((last,) if last else (), rows), columns)
             first = next(events, None)
             if first is not None and first.lsn > stretch.after:
-                first, events = None, chain((first,), events)
+                events, first = chain([first], events), None
             yield from changes(events, first if first is not None and first.type == BEFORE else None, left)
 
     def _known(self) -> tuple[int, Sequence[Column]]:
