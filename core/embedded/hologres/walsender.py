@@ -173,9 +173,9 @@ class _Stream:
             letter, body = wire.message(self._client)
             if letter in (b"X", b"c"):
                 raise EOFError
-            told = wire.flushed(body) if letter == b"d" else None
-            if told is not None:
-                self._faults.flushed.add(told)
+            lsn = wire.flushed(body) if letter == b"d" else None
+            if lsn is not None:
+                self._faults.flushed.add(lsn)
             seconds = 0.0
 
     def _readable(self, seconds: float) -> bool:

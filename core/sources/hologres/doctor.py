@@ -70,7 +70,7 @@ def _table_findings(place: str, table: FollowedTable, session: HoloSession, vers
     yield from (Finding(place, Level.WARN, one.text) for one in eligibility.warnings(table.name, state))
     if not found:
         yield _answers(place, table.name, session, state)
-        yield Finding(place, Level.OK, _ways(len(streaming), len(table.followers)))
+        yield Finding(place, Level.OK, _read_by(len(streaming), len(table.followers)))
         yield from _slots(place, table.name, session)
 
 
@@ -89,7 +89,7 @@ def _slots(place: str, table: str, session: HoloSession) -> Iterator[Finding]:
         yield Finding(place, Level.OK, f"the server has slots of others on it: {named}; no job here uses or moves one")
 
 
-def _ways(streaming: int, followers: int) -> str:
+def _read_by(streaming: int, followers: int) -> str:
     """By what its jobs read it."""
     if not streaming:
         return "its changes are read by SQL"
