@@ -86,6 +86,7 @@ binlog = true
 binlog_slot_name = "{job}"
 binlog_sleep_time = "50ms"
 binlog_max_sleep_time = "500ms"
+{binlog_options}
 
 [jobs.{job}.sink_options]
 {sink_options}
@@ -144,7 +145,8 @@ class DemoOptions:
     """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
 
     `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs; `sink_options`
-    goes on top of what the demo itself sets there. `small_disk` puts the state folder on a disk of its own.
+    goes on top of what the demo itself sets there, and so does `binlog_options` in the source's table. `small_disk`
+    puts the state folder on a disk of its own.
     """
 
     rows: int = ROWS
@@ -154,6 +156,7 @@ class DemoOptions:
     seed: int = 1
     spark: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, object] = field(default_factory=dict)
+    binlog_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
     source: str = "dws"
     """A name of `console.demo_sources.KINDS`."""
@@ -179,6 +182,7 @@ def configuration(
         table=TABLE,
         target=TARGET,
         state=state,
+        binlog_options=_keys(options.binlog_options),
         sink_options=_keys(sink_options),
         spark=_keys(options.spark),
         alerts='\n[alerts]\ndisk_free = "1MiB"\n' if options.small_disk else "",

@@ -56,10 +56,15 @@ environment = "DEMO"
 
 
 class HologresDemo(Demo):
-    """A demo whose source is a stand-in for a Hologres, read by SQL."""
+    """A demo whose source is a stand-in for a Hologres, read by SQL or by stream."""
 
-    note = "stand-in for a Hologres read by SQL, not a Hologres"
     begun = "position <> ''"
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """What the source is."""
+        way = "its stream" if self.options.binlog_options.get("read_by") == "stream" else "SQL"
+        return f"stand-in for a Hologres read by {way}, not a Hologres"
 
     def make_source(self) -> None:
         """The source's table with its rows; its binlog is turned on after them."""

@@ -36,6 +36,7 @@ from core.config import handover, values
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
+from core.domain.spec import READ_BY
 from core.domain.text import typed
 from core.embedded.incidents import registry
 from core.embedded.incidents.record import Incident
@@ -96,6 +97,12 @@ def _source(text: str) -> str:
     return text
 
 
+def _way(text: str) -> str:
+    if text not in READ_BY:
+        raise typer.BadParameter(f"one of {', '.join(READ_BY)}")
+    return text
+
+
 def _incidents() -> list[tuple[str, str]]:
     return [(demo_incident.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
 
@@ -116,6 +123,18 @@ WhichSource = Annotated[
         help="what to mirror: dws or hologres, which are stand-ins, or mysql, which is a MariaDB of this machine",
         parser=_source,
         autocompletion=lambda: list(demo_sources.KINDS),
+    ),
+]
+
+
+WhichWay = Annotated[
+    str,
+    typer.Option(
+        "--read-by",
+        metavar="WAY",
+        help="of hologres: how its changes come, sql or stream",
+        parser=_way,
+        autocompletion=lambda: list(READ_BY),
     ),
 ]
 
@@ -164,6 +183,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
     source: WhichSource = "dws",
+    read_by: WhichWay = READ_BY[0],
     sink: WhichSink = "postgres",
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
@@ -176,16 +196,22 @@ def demo(
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
     night = registry.named(incident) if incident else None
-    _refuse_of_source(source, keep, night)
-    _refuse_of_sink(sink, keep, night)
+    way = _refuse(source, read_by, sink, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
     rows, lanes = rows or (demo_incident.ROWS if night else ROWS), 1 if source == "mysql" else dns
-    options = DemoOptions(rows, lanes, rate, seconds, seed, spark, source=source, sink=sink)
+    options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
+
+
+def _refuse(source: str, read_by: str, sink: str, keep: bool, night: Incident | None) -> dict[str, object]:
+    """Refuse options that do not go together; what is left to say of how the source's changes come."""
+    _refuse_of_source(source, read_by, keep, night)
+    _refuse_of_sink(sink, keep, night)
+    return {"read_by": read_by} if source == "hologres" else {}
 
 
 def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
@@ -196,8 +222,10 @@ def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
         raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
 
 
-def _refuse_of_source(source: str, keep: bool, night: Incident | None) -> None:
+def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | None) -> None:
     """Options that do not go together."""
+    if read_by != READ_BY[0] and source != "hologres":
+        raise ConfigError(f"--read-by {read_by} and --source {source} do not go together", "it is for a hologres")
     if night and keep:
         raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
     if night and source != "dws":

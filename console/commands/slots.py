@@ -215,8 +215,12 @@ def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
         retained = each.retained.slot(slot.name)
         back = retained.furthest_back
         place = back.point.shown if back and back.point else None
-        rows.append([slot.name, slot.job or "external", len(retained.shards) or None, place, slot.unread])
-    return ["slot", "owner", "dns", "position", "unread"], rows
+        row: list[object] = [slot.name, slot.job or "external", len(retained.shards) or None, place, slot.unread]
+        if each.retained.ttl.by_record:
+            row += [both(retained.left.expires_at, SHORT) if retained.left else None, *_left(retained.left)]
+        rows.append(row)
+    heads = ["slot", "owner", "dns", "position", "unread"]
+    return [*heads, *(["records go from", "left", "ttl"] if each.retained.ttl.by_record else ())], rows
 
 
 def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:

@@ -57,6 +57,12 @@ OWN_COLUMNS = (
     Column("unread", "UNREAD", 6, right=True),
 )
 """Of a source that keeps nothing: where our own row stands; nothing of it expires."""
+AGE_COLUMNS = (
+    Column("left", "TTL LEFT", 8, right=True),
+    Column("bar", "OF TTL", 8, least=WIDE),
+    Column("deadline", "RECORDS GO UTC", 14),
+)
+"""Of one whose records go by their age: when those go that came behind our own row."""
 _LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
@@ -120,7 +126,7 @@ def shard_columns(one: SlotFacts | None) -> list[Column]:
     retained = one.seen.retained if one else None
     if retained is None or retained.words.marks:
         return list(SHARD_COLUMNS)
-    return list(OWN_COLUMNS)
+    return [*OWN_COLUMNS, *(AGE_COLUMNS if retained.ttl.by_record else ())]
 
 
 UNKNOWN_LAST = float("inf")
@@ -181,8 +187,14 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
 
 
 def keeps_nothing(one: SlotFacts) -> bool:
-    """Whether the source keeps nothing for a slot, so that none can expire."""
-    return one.seen.retained is not None and not one.seen.retained.words.marks
+    """Whether the source keeps nothing for a slot, nor records by their age, so that none can expire."""
+    return by_age(one, False) and one.retained.left is None
+
+
+def by_age(one: SlotFacts, known: bool = True) -> bool:
+    """Whether the source keeps nothing for a slot; where `known`, but lets records go at an age that is known."""
+    nothing = one.seen.retained is not None and not one.seen.retained.words.marks
+    return nothing and (not known or one.retained.left is not None)
 
 
 def _level(left: float | None, ttl: int | None) -> Level:
@@ -325,6 +337,8 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
         return level, "it does not expire: its source keeps nothing for it"
     if left is None:
         return level, "when it expires cannot be told here"
+    if by_age(one):
+        return level, f"records behind it go from {clock(left.expires_at)} UTC on, read or not, unless it moves on"
     lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
     return level, f"if nobody registers, it expires at {clock(left.expires_at)} UTC and {lost} lost to it"
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from core.config import values
 from core.config.keys import Key, Section, section, vendor
 from core.config.keys_binlog import BINLOG
+from core.domain.spec import READ_BY
 
 _TESTS = "tests/integration/test_hologres_parameters.py"
+_STREAM = "tests/integration/test_hologres_by_stream.py"
 _SHARED = (
     "binlog",
     "binlog_slot_name",
@@ -29,7 +31,12 @@ START_MODES = ("initial", "earliest_offset", "timestamp")
 
 OWN: Section = section(
     vendor(
-        "binlogReadBatchSize", "binlog records read in a page", values.whole(1, 1_000_000), 1_024, _TESTS, "records"
+        "binlogReadBatchSize",
+        "binlog records read in a page, or at most in a message of the stream",
+        values.whole(1, 1_000_000),
+        1_024,
+        _TESTS,
+        "records",
     ),
     vendor(
         "binlogHeartBeatIntervalMs",
@@ -82,6 +89,22 @@ OWN: Section = section(
         values.only_true,
         True,
         _TESTS,
+    ),
+    Key(
+        "read_by",
+        "how changes come: `sql`, or `stream`, the binlog's own over PostgreSQL's replication protocol (Hologres 2.1"
+        " and later, without a slot), which is what the connector calls `sdkMode` `jdbc`; where a range ends is asked"
+        " by SQL either way",
+        values.choice(*READ_BY),
+        "sql",
+        tested=_STREAM,
+    ),
+    vendor(
+        "enableCompression",
+        'messages of the stream come compressed (LZ4; Hologres 3.2 and later); with `read_by = "stream"` only',
+        values.boolean,
+        False,
+        _STREAM,
     ),
     Key(
         "binlog_visibility_lag",

@@ -69,6 +69,14 @@ class Position:
         """
         return None
 
+    @property
+    def seen_at(self) -> float | None:
+        """Up to when everything that its server wrote has been applied, by the server's clock, in seconds since 1970.
+
+        None where that is not known. Where records go by their age, what came later is kept for a TTL from here on.
+        """
+        return None
+
     @abstractmethod
     def order(self, other: Position) -> Order:
         """How this lies to another position of the same lane."""

@@ -12,6 +12,9 @@ from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.progress import LaneKey
 from core.errors import Defect
 
+READ_BY = ("sql", "stream")
+"""Ways to a Hologres's changes."""
+
 
 @dataclass(frozen=True, slots=True)
 class BinlogOptions:
@@ -39,7 +42,14 @@ class BinlogOptions:
     binlog_ignore_delete: bool = False
     binlog_ignore_before_update: bool = False
     binlog_visibility_lag: int = 0
+    read_by: str = "sql"
+    enable_compression: bool = False
     """From `binlog_read_batch_size` on: of a hologres source, with its client's defaults."""
+
+    @property
+    def by_stream(self) -> bool:
+        """Whether changes come by the binlog's stream, and not by SQL."""
+        return self.read_by == READ_BY[1]
 
 
 @dataclass(frozen=True, slots=True)

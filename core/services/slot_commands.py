@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 from core.config.model import Loaded, owners, tables
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
@@ -118,7 +118,7 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
 def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
     """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer.
 
-    Of a source that keeps nothing it is our own position, and no registration.
+    Of a source that keeps nothing it is our own position, and no registration: its time is up to when all is applied.
     """
     try:
         lanes = _lanes(job)
@@ -127,13 +127,18 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
     kind = registry.open(job.source_kind)
     positions, found = kind.positions, []
     if not kind.traits.keeps_positions:
-        return [OwnLane(shard, place, place, None) for shard, place in _places(job, lanes).items()]
+        return [OwnLane(shard, place, place, _seen_at(place)) for shard, place in _places(job, lanes).items()]
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
         # an age below 0 is of a sink whose clock was set back since: it says nothing
         at = None if one.age is None or one.age < 0 else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
+
+
+def _seen_at(place: Position) -> datetime | None:
+    seen = place.seen_at
+    return None if seen is None else datetime.fromtimestamp(seen, timezone.utc)
 
 
 def own_places(job: JobSpec) -> dict[str, Position]:

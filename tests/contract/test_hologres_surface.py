@@ -15,7 +15,7 @@ from core.domain.finding import Level
 from core.drivers import pg
 from core.embedded.hologres.instance import Hologres
 from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.hologres.doctor import version_of
+from core.sources.hologres.eligibility import version_of
 from tests.support.hologres import TABLE, HoloPair, write
 
 MASK = 0xFFFFFFFF
@@ -150,7 +150,7 @@ def test_what_is_not_recorded_leaves_no_record(holo_pair: HoloPair) -> None:
 
 def findings(pair: HoloPair) -> dict[Level, list[str]]:
     found: dict[Level, list[str]] = {}
-    table = FollowedTable(TABLE, (pair.mirror.job,))
+    table = FollowedTable(pair.mirror.table, (pair.mirror.job,))
     with closing(pair.connection()) as session:
         said = SourceAsked("holo1", pair.mirror.job.source, (table,), False, lambda name: "")
         for one in session.findings(said, lambda: datetime.now(timezone.utc)):

@@ -1,4 +1,4 @@
-"""Workers that read a Hologres by SQL and are killed: nothing is lost, nothing is applied twice."""
+"""Workers that read a Hologres, by SQL or by stream, and are killed: nothing is lost, nothing is applied twice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from tests.support.sqlite_pair.kills import Kills
 from tests.support.waiting import until
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(50, marks=pytest.mark.chaos)])
-def test_killed_workers_lose_nothing_and_double_nothing(holo_pair: HoloPair, count: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "count"),
+    [("sql", 4), *(pytest.param(way, 50, marks=pytest.mark.chaos) for way in ("sql", "stream"))],
+)
+def test_killed_workers_lose_nothing_and_double_nothing(holo_pair: HoloPair, way: str, count: int, seed: int) -> None:
     print(f"seed {seed}")
+    holo_pair.options(read_by=way, binlog_read_batch_size=7)
     chance = random.Random(seed)
     kills = Kills(chance)
     mirror, hologres = holo_pair.mirror, holo_pair.hologres

@@ -9,13 +9,13 @@ import pytest
 
 from core.domain.endpoint import Login
 from core.domain.slot import Column
+from core.embedded.hologres.stream_rows import message, row
 from core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
 from core.sinks.hologres.faults import classify
 from core.sources.hologres.stream.binary_row import LoggedRow
 from core.sources.hologres.stream.ranges import ShardRanges
 from core.sources.hologres.stream.session import ShardReader, StreamAsked
 from core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
-from tests.support.hologres_bytes import message, row
 from tests.support.hologres_stream import CUT, StreamServer, keepalive, logged, streaming
 from tests.support.waiting import until
 
@@ -122,7 +122,7 @@ def test_a_stream_that_is_refused_is_tried_again_where_that_passes(refusal: byte
 
 
 def ranges(server: StreamServer, wait_seconds: float = 10.0) -> ShardRanges:
-    return ShardRanges(lambda after: reader(server, after), wait_seconds)
+    return ShardRanges(lambda after: reader(server, after), wait_seconds, behind_seconds=0.1)
 
 
 def lsns(found: Iterable[LoggedRow]) -> list[int]:
@@ -134,8 +134,30 @@ def test_ranges_are_cut_out_of_one_stream_and_rows_behind_their_end_wait() -> No
     with streaming([frames]) as server, closing(ranges(server)) as shard:
         assert lsns(shard.rows(0, 1)) == [1]
         assert lsns(shard.rows(1, 2)) == [2]
-        with pytest.raises(Busy, match="no row behind LSN 2, and has one at 5"):
-            lsns(shard.rows(2, 5))
+        assert lsns(shard.rows(2, 5)) == [5], "an empty message is not believed at once"
+        assert lsns(shard.rows(5, 12)) == [7, 8, 9, 12]
+        assert len(server.commands) == 1
+
+
+def test_a_stream_that_has_no_more_though_a_row_was_named_is_read_again() -> None:
+    says = "no row behind LSN 1, and has one at 5"
+    script = [rows(1), logged(message())]
+    with streaming([script]) as server, closing(ranges(server)) as shard, pytest.raises(Busy, match=says):
+        lsns(shard.rows(0, 5))
+
+
+def test_a_range_is_not_whole_without_the_record_at_its_end() -> None:
+    with streaming([[rows(1, 2, 5)], [rows(1, 2, 3, 5)]]) as server, closing(ranges(server)) as shard:
+        with pytest.raises(Busy, match="went on to LSN 5 without the one at 3"):
+            lsns(shard.rows(0, 3))
+        assert lsns(shard.rows(0, 3)) == [1, 2, 3]
+
+
+def test_a_range_may_end_at_a_heartbeat_that_the_server_has_named() -> None:
+    frames = [rows(1), rows(4, event=HEARTBEAT), rows(6)]
+    with streaming([frames]) as server, closing(ranges(server)) as shard:
+        assert lsns(shard.rows(0, 4)) == [1]
+        assert lsns(shard.rows(4, 6)) == [6]
         assert len(server.commands) == 1
 
 

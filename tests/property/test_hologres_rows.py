@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.domain.slot import Column
+from core.embedded.hologres.stream_rows import array, message, row
 from core.sources.hologres.stream.binary_row import RowReader
 from core.sources.hologres.stream.shard import ShardStream
-from tests.support.hologres_bytes import array, message, row
 
 EPOCH = datetime(1970, 1, 1)
 US = timedelta(microseconds=1)

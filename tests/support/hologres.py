@@ -1,10 +1,11 @@
-"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL.
+"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL or by stream.
 
 Next door: `core.embedded.hologres` is the stand-in, `tests.support.mirror` runs the jobs.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -20,9 +21,12 @@ from core.drivers import pg
 from core.embedded.hologres.instance import Hologres
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
+from core.errors import SlotkeeperError
 from core.sources.hologres.kind import KIND, HoloConnection
+from core.sources.hologres.position import HoloPosition
 from tests.support.mirror import FAST, MakeMirror, Mirror
 from tests.support.standin import drop_database, new_database
+from tests.support.waiting import until
 
 TABLE, TARGET = "ods.t", "mart.t"
 TEMPLATE = "hologres_template"
@@ -97,6 +101,37 @@ class HoloPair:
     def connection(self) -> HoloConnection:
         """A session of the product, as the ordinary login."""
         return HoloConnection(login(self.mirror.job.source, "slotkeeper-test"))
+
+    def read(self, width: int = 1_000_000, forgiven: int = 0) -> tuple[dict[str, bytes], list[SlotkeeperError]]:
+        """Each shard's whole binlog as a job reads it, in ranges of so many records, and the errors on the way."""
+        found: dict[str, bytes] = {}
+        errors: list[SlotkeeperError] = []
+        with closing(self.connection()) as session:
+            source = session.source(self.mirror.job)
+            for status in source.read_status(None):
+                whole, at = b"", HoloPosition(0)
+                while at < status.latest:
+                    end, piece = source.next_range(at, status, width), io.BytesIO()
+                    try:
+                        source.copy_changes(status.shard, at, end, piece)
+                    except SlotkeeperError as error:
+                        errors.append(error)
+                        if len(errors) > forgiven:
+                            raise
+                        continue
+                    whole, at = whole + piece.getvalue(), end
+                found[status.shard.name] = whole
+        return found, errors
+
+    def wait_applied(self, records: int, seconds: float = 60) -> None:
+        """Wait until the job has applied so many records."""
+
+        def applied() -> bool:
+            if self.mirror.error is not None:
+                raise self.mirror.error
+            return sum(self.mirror.changes().values()) >= records
+
+        until(applied, seconds, f"{records} records to be applied")
 
     def shard_of(self, key: int) -> Shard:
         """Where a key lies, by the rows themselves."""

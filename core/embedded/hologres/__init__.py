@@ -2,7 +2,8 @@
 
 A real PostgreSQL keeps tables and their binlogs; a proxy before it, on the loopback, routes what Hologres routes by the
 names of hidden columns. Rows lie on shards by Hologres's own rule (murmur3 of the distribution key); LSNs grow by
-shard, with gaps, in the order in which changes show; times grow with them.
+shard, with gaps, in the order in which changes show; times grow with them. `START_REPLICATION` is answered from the
+same binlog, a shard a stream.
 
 What it cannot prove of a Hologres:
 - that a record with a lower LSN never shows after one with a higher: nobody says so; `binlog_visibility_lag` is there
@@ -15,5 +16,8 @@ What it cannot prove of a Hologres:
 - which statements its front ends plan well, under load, with columns stored by column: PostgreSQL plans them here;
 - which of our catalog statements it knows: it speaks PostgreSQL 11, this is a newer one; `select *` beside a hidden
   column shows hidden columns here;
-- rights beyond SELECT, masking, partitions, computing groups, the replication protocol.
+- rights beyond SELECT, masking, partitions, computing groups;
+- that its stream sends what this one sends: the layout is holo-client's and Flink's; the order and size of messages,
+  the LSNs in frames and keepalives, when an empty message comes, and the texts of refusals are guesses; slots are not
+  served.
 """

@@ -6,6 +6,7 @@ door: `proxy.py` is where clients connect, `core.embedded.warehouse` is the stan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from core.errors import ConfigError
 USER = "etl"
 _FOLDER = Path(__file__).with_name("standin")
 DEFAULT_TTL = 2_592_000
+_TIMESTAMPTZ = re.compile(r"\btimestamptz\b(?!\()", re.IGNORECASE)
 
 
 class Hologres:
@@ -31,7 +33,7 @@ class Hologres:
         self.server = server
         self.database = database
         self.faults = Faults()
-        self.proxy = Proxy(lambda: (server.host, server.port), self.faults)
+        self.proxy = Proxy(lambda: (server.host, server.port), self.connect, self.faults)
 
     @classmethod
     def install(cls, server: Server, shards: int = 4, database: str = "hologres") -> Hologres:
@@ -92,9 +94,11 @@ class Hologres:
     ) -> None:
         """Create a table (and its schema) that `etl` may read, and record its changes.
 
-        `sql_name` is `schema.table`, `ddl_columns` what stands between the brackets of CREATE TABLE, without the key.
+        `sql_name` is `schema.table`, `ddl_columns` what stands between the brackets of CREATE TABLE, without the key. A
+        TIMESTAMPTZ keeps milliseconds, as in a Hologres ("Data types").
         """
         schema, _, name = sql_name.partition(".")
+        ddl_columns = _TIMESTAMPTZ.sub(r"\g<0>(3)", ddl_columns)
         key = pg.sql.SQL(", ").join(map(pg.sql.Identifier, primary_key))
         table, user = pg.sql.Identifier(schema, name), pg.sql.Identifier(USER)
         with self.control() as cursor:
@@ -137,6 +141,13 @@ class Hologres:
         with self.control() as cursor:
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'updates'", (way,))
             cursor.execute("SELECT hg_standin.build(rel) FROM hg_standin.tab")
+
+    def raise_version(self, sql_name: str) -> None:
+        """DDL that changes no column: schema_version goes up."""
+        with self.control() as cursor:
+            cursor.execute(
+                "UPDATE hg_standin.tab SET schema_version = schema_version + 1 WHERE rel = %s::regclass", (sql_name,)
+            )
 
     def heartbeat(self, sql_name: str, shard: int) -> None:
         """A record of type 27, with no row."""

@@ -1,7 +1,8 @@
 """The proxy of the stand-in: sends what a client asks to the real server, routed as Hologres routes it.
 
-It speaks no more of the protocol than where a message begins and ends (PostgreSQL, "Message Formats"): logins, answers
-and errors are the real server's. Loopback only. Next door: `rewrite.py` routes, `faults.py` says what goes wrong.
+It speaks no more of the protocol than where a message begins and ends: logins, answers and errors are the real
+server's. A login for replication is checked there as any other, and its stream is then the stand-in's own. Loopback
+only. Next door: `rewrite.py` routes, `walsender.py` streams, `faults.py` says what goes wrong.
 """
 
 from __future__ import annotations
@@ -13,21 +14,30 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from core.drivers import pg
+from core.embedded.hologres import wire
 from core.embedded.hologres.faults import Fault, Faults
 from core.embedded.hologres.rewrite import routed
+from core.embedded.hologres.walsender import WalSender
 
 HOST = "127.0.0.1"
-_STARTUP = 196_608
+_REPLICATION = ("database", "true", "on", "yes", "1")
+"""PostgreSQL, "Streaming Replication Protocol": what a login says to stream instead of asking."""
 _PAGE = re.compile(r"\bhg_binlog_event_type\b.*\bLIMIT\b", re.DOTALL)
 _SHARD = re.compile(r"\bhg_shard_id = (\d+)|hg_get_binlog_cursor\w*\([^)]*, (\d+)\)")
-_BLOCK = 1 << 16
 
 
 class Proxy:
-    """A listening proxy; `port` is where, `close` ends it with all its lines."""
+    """A listening proxy; `port` is where, `close` ends it with all its lines.
 
-    def __init__(self, target: Callable[[], tuple[str, int]], faults: Faults) -> None:
+    `connect` opens a session of the stand-in's own, by which streams are read.
+    """
+
+    def __init__(
+        self, target: Callable[[], tuple[str, int]], connect: Callable[[], pg.Connection], faults: Faults
+    ) -> None:
         self._target = target
+        self._connect = connect
         self._faults = faults
         self._listening = socket.create_server((HOST, 0))
         self.port = int(self._listening.getsockname()[1])
@@ -59,7 +69,7 @@ class Proxy:
                 client.close()
                 continue
             server.settimeout(None)
-            line = _Line(client, server, self._faults)
+            line = _Line(client, server, self._connect, self._faults)
             with self._lock:
                 self._lines.add(line)
             for work in (line.forth, line.back):
@@ -78,12 +88,16 @@ class Proxy:
 class _Line:
     """One client's line to the server."""
 
-    def __init__(self, client: socket.socket, server: socket.socket, faults: Faults) -> None:
+    def __init__(
+        self, client: socket.socket, server: socket.socket, connect: Callable[[], pg.Connection], faults: Faults
+    ) -> None:
         for one in (client, server):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client = client
         self._server = server
+        self._connect = connect
         self._faults = faults
+        self._sender: WalSender | None = None
         self._watched = False
         """Whether the answer under way is a page that something may happen to: then it is looked through."""
 
@@ -97,19 +111,29 @@ class _Line:
     def forth(self) -> None:
         """What the client sends: a login without a letter before it, then messages."""
         code = 0
-        while code != _STARTUP:
-            head = _exactly(self._client, 8)
+        while code != wire.STARTUP:
+            head = wire.exactly(self._client, 8)
             size, code = struct.unpack("!ii", head)
-            self._server.sendall(head + _exactly(self._client, size - 8))
+            body = wire.exactly(self._client, size - 8)
+            self._server.sendall(self._login(body) if code == wire.STARTUP else head + body)
         while True:
-            head = _exactly(self._client, 5)
-            letter, body = head[:1], _exactly(self._client, struct.unpack("!i", head[1:])[0] - 4)
+            letter, body = wire.message(self._client)
+            if letter == b"Q" and self._sender is not None:
+                self._sender.serve(body[:-1].decode())
+                continue
             if letter == b"Q":
                 body = self._routed(body[:-1]) + b"\0"
             elif letter == b"P":
                 name, statement, rest = body.split(b"\0", 2)
                 body = b"\0".join((name, self._routed(statement), rest))
-            self._server.sendall(letter + struct.pack("!i", len(body) + 4) + body)
+            self._server.sendall(wire.framed(letter, body))
+
+    def _login(self, body: bytes) -> bytes:
+        """A login as the real server is to check it, which streams nothing itself."""
+        parameters = wire.startup(body)
+        if parameters.pop("replication", "") in _REPLICATION:
+            self._sender = WalSender(self._client, parameters["user"], self._connect, self._faults)
+        return wire.login(parameters)
 
     def _routed(self, statement: bytes) -> bytes:
         if b"hg_" not in statement:
@@ -127,7 +151,7 @@ class _Line:
     def back(self) -> None:
         """What the server answers: as it is, but for a page that something happens to."""
         while True:
-            some = self._server.recv(_BLOCK)
+            some = self._server.recv(wire.BLOCK)
             if not some:
                 return
             if self._watched:
@@ -152,7 +176,7 @@ class _Line:
                 before += message
             if message[:1] == b"Z":
                 break
-        fault = self._faults.take() if rows else None
+        fault = self._faults.take(Fault) if rows else None
         page = b"".join(rows)
         if fault is Fault.DROP:
             self._client.sendall(before + page[: max(1, len(page) // 2)])
@@ -171,19 +195,9 @@ class _PageSoFar:
     def exactly(self, size: int) -> bytes:
         """The next so many."""
         while len(self._begun) < size:
-            some = self._rest.recv(_BLOCK)
+            some = self._rest.recv(wire.BLOCK)
             if not some:
                 raise EOFError
             self._begun += some
         found, self._begun = self._begun[:size], self._begun[size:]
         return found
-
-
-def _exactly(line: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        some = line.recv(size - len(found))
-        if not some:
-            raise EOFError
-        found += some
-    return found

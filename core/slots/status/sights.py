@@ -30,7 +30,8 @@ def sights(
 
 def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained, owner: str) -> SlotSeen:
     kept = retained.slot(slot.name)
-    expires = retained.words.marks  # where nothing is kept for a slot, nothing of it can expire
+    # where nothing is kept for a slot, nothing of it can expire; records that it has not read may, by their own age
+    expires = retained.words.marks or kept.left is not None
     left, back = (kept.left if expires else None), kept.furthest_back
     return SlotSeen(
         source, table, slot.name, slot.job or owner, at, slot.exists,

@@ -5,12 +5,12 @@ Next door: `eligibility.py` has the rules, `catalog.py` asks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
+from core.domain.text import safe
 from core.domain.tls import line_finding
 from core.errors import Refused, SlotkeeperError
 from core.ports.kinds import FollowedTable, SourceAsked
@@ -18,21 +18,7 @@ from core.sources.hologres import catalog, eligibility
 from core.sources.hologres.session import HoloSession
 from core.sqltext import dotted, quoted
 
-_VERSION = re.compile(r"Hologres ([^ ]*)")
-SLOTLESS = (2, 1)
-"""Hologres: from 2.1 on SELECT is enough; before, the extension hg_binlog is made by hand (before 2.0)."""
 EXTENSION_BEFORE = (2, 0)
-
-
-def version_of(text: str) -> tuple[int, ...] | None:
-    """The version out of `hg_version()`.
-
-    >>> version_of("Hologres 2.1.27 (tag: r2.1)"), version_of("PostgreSQL 11.3")
-    ((2, 1, 27), None)
-    """
-    found = _VERSION.search(text)
-    numbers = re.match(r"\d+(?:\.\d+)*", found[1]) if found else None
-    return tuple(map(int, numbers[0].split("."))) if numbers else None
 
 
 def findings(session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -47,15 +33,13 @@ def findings(session: HoloSession, asked: SourceAsked, utc: Callable[[], datetim
     if superuser:
         yield Finding(place, Level.WARN, f"{user} is a superuser; SELECT on the tables is enough")
     yield _version_finding(place, str(version))
-    yield Finding(
-        place, Level.OK, "read by SQL: the server keeps no position, ours are in the progress rows of the sink"
-    )
+    yield Finding(place, Level.OK, "the server keeps no position, ours are in the progress rows of the sink")
     for one in asked.tables:
-        yield from _table_findings(f"{place} {one.name}", one, session)
+        yield from _table_findings(f"{place} {one.name}", one, session, str(version))
 
 
 def _version_finding(place: str, text: str) -> Finding:
-    found = version_of(text)
+    found = eligibility.version_of(text)
     if found is None:
         return Finding(place, Level.UNKNOWN, "hg_version() names no version of Hologres")
     spelled = ".".join(map(str, found))
@@ -65,7 +49,7 @@ def _version_finding(place: str, text: str) -> Finding:
     return Finding(place, Level.OK, f"Hologres {spelled}: its binlog is built in")
 
 
-def _table_findings(place: str, table: FollowedTable, session: HoloSession) -> Iterator[Finding]:
+def _table_findings(place: str, table: FollowedTable, session: HoloSession, version: str) -> Iterator[Finding]:
     try:
         gone = list(eligibility.absent(session, table.name))
         state = None if gone else catalog.read_table(session, table.name)
@@ -79,10 +63,38 @@ def _table_findings(place: str, table: FollowedTable, session: HoloSession) -> I
         yield Finding(place, Level.OK, "readable, primary key; no binlog is asked for")
         return
     found = list(eligibility.table_objections(table.name, state))
+    streaming = [job for job in table.followers if job.binlog.by_stream]
+    for job in streaming[:1]:
+        found += eligibility.stream_objections(table.name, state, version, job.binlog)
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     yield from (Finding(place, Level.WARN, one.text) for one in eligibility.warnings(table.name, state))
     if not found:
         yield _answers(place, table.name, session, state)
+        yield Finding(place, Level.OK, _read_by(len(streaming), len(table.followers)))
+        yield from _slots(place, table.name, session)
+
+
+def _slots(place: str, table: str, session: HoloSession) -> Iterator[Finding]:
+    """Slots that others have on the table: none is ours, and none keeps a record from going."""
+    try:
+        rows = session.rows("slots", catalog.parts(table))
+    except SlotkeeperError as error:
+        if not catalog.gone(error):
+            yield Finding(place, Level.UNKNOWN, f"whether others have slots on it cannot be read: {error.message}")
+        return
+    if rows:
+        named = ", ".join(
+            f"{safe(str(slot), 63)} (publication {safe(str(publication), 63)})" for slot, publication in rows
+        )
+        yield Finding(place, Level.OK, f"the server has slots of others on it: {named}; no job here uses or moves one")
+
+
+def _read_by(streaming: int, followers: int) -> str:
+    """By what its jobs read it."""
+    if not streaming:
+        return "its changes are read by SQL"
+    text = "its changes are read by stream, without a slot: one walsender of the server for each shard at least"
+    return text if streaming == followers else f"{text}; by SQL for {followers - streaming} of {followers} jobs"
 
 
 def _answers(place: str, table: str, session: HoloSession, state: catalog.TableState) -> Finding:

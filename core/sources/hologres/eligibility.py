@@ -6,16 +6,24 @@ LOGICAL PARTITION TABLE", "TRUNCATE". Next door: `catalog.py` reads, `doctor.py`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from core.domain.objection import Objection, refuse
-from core.errors import SlotkeeperError
+from core.domain.spec import BinlogOptions
+from core.errors import Refused, SlotkeeperError
 from core.sources.hologres.catalog import TableState, parts
 from core.sources.hologres.session import HoloSession
+from core.sources.hologres.stream.values import field_of
 from core.sqltext import dotted, literal
 
 ADVISED_TTL = 604_800
 """Hologres: "we recommend that you set this time to no less than seven days"."""
+SLOTLESS = (2, 1)
+"""Hologres: from 2.1 on a stream needs no slot, and SELECT is enough."""
+COMPRESSED = (3, 2)
+"""Hologres connector: `enable_compression` from 3.2 on."""
+_VERSION = re.compile(r"Hologres ([^ ]*)")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 
 
@@ -89,6 +97,37 @@ def warnings(table: str, state: TableState) -> Iterator[Objection]:
     if "table_id" not in state.properties:
         what = f"table_id of {table} cannot be read: TRUNCATE of it would be seen by its LSNs only"
         yield Objection(what, "let this login read hologres.hg_table_properties")
+
+
+def version_of(text: str) -> tuple[int, ...] | None:
+    """The version out of `hg_version()`.
+
+    >>> version_of("Hologres 2.1.27 (tag: r2.1)"), version_of("PostgreSQL 11.3")
+    ((2, 1, 27), None)
+    """
+    found = _VERSION.search(text)
+    numbers = re.match(r"\d+(?:\.\d+)*", found[1]) if found else None
+    return tuple(map(int, numbers[0].split("."))) if numbers else None
+
+
+def stream_objections(table: str, state: TableState, version: str, options: BinlogOptions) -> Iterator[Objection]:
+    """What keeps a job from reading this table by its stream; `version` is what hg_version() says."""
+    cure = 'set read_by = "sql", which has every type and every version'
+    found = version_of(version)
+    if found is not None and found < SLOTLESS:
+        spelled = ".".join(map(str, found))
+        yield Objection(f"Hologres {spelled} streams {table} to a slot only; without one from 2.1 on", cure)
+    elif found is not None and options.enable_compression and found < COMPRESSED:
+        spelled = ".".join(map(str, found))
+        yield Objection(f"Hologres {spelled} compresses no stream; it does from 3.2 on", "leave enable_compression out")
+    if not state.properties.get("schema_version", "").isdigit():
+        what = f"schema_version of {table} cannot be read, by which a stream's rows are understood"
+        yield Objection(what, "let this login read hologres.hg_table_properties")
+    for column in state.identity.columns:
+        try:
+            field_of(column)
+        except Refused as error:
+            yield Objection(f"{table}: {error.message}", cure)
 
 
 def turn_on(table: str) -> str:

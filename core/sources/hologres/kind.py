@@ -1,4 +1,4 @@
-"""Hologres as a kind of source, read by SQL: its sessions with their faces, and what it says about itself.
+"""Hologres as a kind of source, by SQL or by stream: its sessions with their faces, and what it says about itself.
 
 Next door: `session.py` connects, `source.py` reads, `viewer.py` only looks, `doctor.py` finds faults.
 """
@@ -28,14 +28,16 @@ from core.sources.hologres.position import POSITIONS
 from core.sources.hologres.retention import HoloRetention
 from core.sources.hologres.session import HOLOGRES, HoloSession
 from core.sources.hologres.source import HoloSource
+from core.sources.hologres.stream.records import Streams
 from core.sources.hologres.viewer import HoloViewer
 
 
 class HoloConnection:
-    """One session at a Hologres; implements `core.ports.kinds.SourceSession`."""
+    """One session at a Hologres, with the streams that it reads; implements `core.ports.kinds.SourceSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = HoloSession(login.endpoint, login.password, login.name)
+        self.streams = Streams(login)
 
     @property
     def name(self) -> str:
@@ -44,7 +46,7 @@ class HoloConnection:
 
     def source(self, job: JobSpec, points_proven: bool = False) -> HoloSource:
         """The channel of a job."""
-        return HoloSource(self.session, job.channel.source_table, job.binlog, job.channel)
+        return HoloSource(self.session, job.channel.source_table, job.binlog, job.channel, self.streams)
 
     def admin(self, job: JobSpec) -> HoloSource:
         """The same: nothing is registered."""
@@ -79,11 +81,13 @@ class HoloConnection:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
+        """Cut the session and its streams off, from any thread, without waiting."""
+        self.streams.sever()
         self.session.sever()
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
+        """End the session and its streams; safe to call twice."""
+        self.streams.close()
         self.session.close()
 
 
@@ -114,7 +118,7 @@ class NoHoloProbe:
 
 
 class HoloKind:
-    """Hologres by SQL; implements `core.ports.kinds.SourceKind`."""
+    """Hologres; implements `core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS

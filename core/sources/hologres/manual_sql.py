@@ -19,4 +19,4 @@ def register(
     table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
 ) -> str:
     """There is nothing to register."""
-    return "-- a reader by SQL has no slot: nothing is registered at the server"
+    return "-- no slot of the server is used: nothing is registered there"

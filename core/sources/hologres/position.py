@@ -1,4 +1,4 @@
-"""Positions of a Hologres binlog by shard, and what the server keeps for them on the SQL path: nothing.
+"""Positions of a Hologres binlog by shard, and what the server keeps for them: nothing.
 
 Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards say nothing
 of each other. A record goes once it is older than binlog.ttl, read or not, so that a position has to know how old it
@@ -55,6 +55,15 @@ class HoloPosition(Position):
     def pair(self) -> tuple[int, int]:
         """The LSN, and the second of the two places that an update's images have at it."""
         return self.lsn, self.image
+
+    @property
+    def seen_at(self) -> float | None:
+        """`seen` in seconds; None for a place that a person has typed.
+
+        >>> HoloPosition(9, 5, 2_000_000).seen_at, HoloPosition(9).from_here.seen_at
+        (2.0, None)
+        """
+        return self.seen / 1_000_000 if self.seen > 1 else None
 
     @property
     def from_here(self) -> HoloPosition:
@@ -130,7 +139,7 @@ class Oldest(HoloPosition):
 
 @dataclass(frozen=True, slots=True)
 class NothingKept(Kept):
-    """What Hologres keeps of a reader by SQL. Positions are in our progress rows alone."""
+    """What Hologres keeps for us, by SQL or by stream without a slot. Positions are in our progress rows alone."""
 
     @property
     def text(self) -> str:

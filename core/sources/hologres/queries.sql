@@ -85,3 +85,9 @@ SELECT extract(epoch FROM clock_timestamp())
 -- name: followed
 -- How many tables of this database have a binlog.
 SELECT count(*) FROM hologres.hg_table_properties WHERE property_key = 'binlog.level' AND property_value = 'replica'
+
+-- name: slots
+-- Slots that read a table through its publication, as the published client lists them; none of them is ours.
+SELECT p.slot_name::text, p.property_value::text
+FROM hologres.hg_replication_slot_properties p JOIN pg_publication_tables t ON t.pubname = p.property_value
+WHERE t.schemaname = %(schema)s AND t.tablename = %(name)s ORDER BY 1

@@ -1,7 +1,8 @@
-"""Reads one Hologres table and its binlog by SQL: statuses by shard, ranges of changes, chunks of the table.
+"""Reads one Hologres table and its binlog: statuses by shard, ranges of changes, chunks of the table.
 
-Nothing is registered: positions are in our progress rows alone, and the server holds nothing back for them. Next door:
-`catalog.py` and `pages.py` ask the server, `retention.py` has what a start without a copy and a reset ask.
+Changes come by SQL or by the shards' streams, all else by SQL. Nothing is registered: positions are in our progress
+rows alone, and the server holds nothing back for them. Next door: `catalog.py` and `pages.py` ask the server,
+`stream/records.py` reads streams, `retention.py` has what a start without a copy and a reset ask.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from core.sources.hologres.changes import Left
 from core.sources.hologres.pages import Pages, Stretch
 from core.sources.hologres.position import NOTHING, HoloPosition, NothingKept, Oldest, ours
 from core.sources.hologres.session import HoloSession
+from core.sources.hologres.stream.records import StreamRecords, Streams
 
 OLD_IMAGES = ("B", "d")
 STEPS_OF_TTL = 8
@@ -39,15 +41,26 @@ class HoloSource:
     shown_as = ""
     cleared_for = 1
 
-    def __init__(self, session: HoloSession, table: str, options: BinlogOptions, channel: ChannelSpec | None) -> None:
+    def __init__(
+        self,
+        session: HoloSession,
+        table: str,
+        options: BinlogOptions,
+        channel: ChannelSpec | None,
+        streams: Streams | None = None,
+    ) -> None:
         self.session = session
         self.table = table
         self.options = options
+        self._streams = streams
         self._names = tuple(source for source, _ in channel.columns) if channel else ()
         self._where = channel.where if channel else ""
         self._state: TableState | None = None
         self.left = Left(options.binlog_ignore_delete, options.binlog_ignore_before_update)
         self.pages = Pages(session, table, options.binlog_read_batch_size, options.binlog_read_timeout)
+        self.reader: Pages | StreamRecords = self.pages
+        if streams is not None and options.by_stream:
+            self.reader = StreamRecords(streams, table, options, self._version)
 
     # -- the table --------------------------------------------------------------------------------------------------
 
@@ -57,6 +70,9 @@ class HoloSource:
         state = self._read()
         if self.options.binlog:
             refuse(list(eligibility.table_objections(self.table, state)), "source")
+        if self.options.binlog and self.options.by_stream:
+            version = str(self.session.rows("server")[0][0])
+            refuse(list(eligibility.stream_objections(self.table, state, version, self.options)), "source")
         self.selects(state.identity)
 
     def identify(self) -> TableIdentity:
@@ -90,6 +106,12 @@ class HoloSource:
     def _read(self) -> TableState:
         self._state = catalog.read_table(self.session, self.table)
         return self._state
+
+    def _version(self) -> tuple[int, Sequence[Column]]:
+        """The table's version, which messages of its streams name, and its columns."""
+        state = self._read()
+        text = state.properties.get("schema_version", "")
+        return int(text) if text.isdigit() else 0, state.identity.columns
 
     @property
     def state(self) -> TableState:
@@ -171,7 +193,7 @@ class HoloSource:
         if low >= high:
             return 0
         keys = [column.name in identity.key for column in columns]
-        for one in self.pages.changes(Stretch(shard, low, high), columns, self.left):
+        for one in self.reader.changes(Stretch(shard, low, high), columns, self.left):
             values: Sequence[str | None] = one.values
             if one.kind in OLD_IMAGES:
                 values = [value if key else None for value, key in zip(values, keys, strict=True)]
@@ -211,7 +233,9 @@ class HoloSource:
         return self.session.cursor_out(statement, lambda row: put(out, texts(row)), limit_ms, batch)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
+        """End the session and its streams; safe to call twice."""
+        if self._streams is not None:
+            self._streams.close()
         self.session.close()
 
     # -- registering, of which there is nothing -----------------------------------------------------------------------
@@ -230,7 +254,7 @@ class HoloSource:
 
     def full_sync(self) -> str:
         """Nothing is moved."""
-        return "nothing: the server keeps no position for a reader by SQL"
+        return "nothing: the server keeps no position for us"
 
     def pinned(self) -> AbstractContextManager[None]:
         """Nothing can land late."""
@@ -246,7 +270,8 @@ class HoloSource:
 
     def clear(self) -> int:
         """There is no slot to drop."""
-        raise Refused("there is no slot to drop: the server keeps none for a reader by SQL", where="source")
+        what = "there is no slot to drop: no job here has one at the server"
+        raise Refused(what, "slots that others made: CALL hg_drop_logical_replication_slot", where="source")
 
 
 class NoneOpen:

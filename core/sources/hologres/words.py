@@ -1,14 +1,14 @@
-"""What a Hologres read by SQL says where a slot would be. Text only; next door: `viewer.py`, `retention.py`."""
+"""What a Hologres says where a slot would be. Text only; next door: `viewer.py`, `retention.py`."""
 
 from __future__ import annotations
 
 from core.ports.source import SlotWords
 
 WORDS = SlotWords(
-    no_list="a reader by SQL has no slot: shown is where our own progress rows stand",
+    no_list="no slot of the server is used, by SQL or by stream: shown is where our own progress rows stand",
     no_count="the server counts no unread records",
-    no_drop="there is no slot to drop: a reader by SQL has none",
-    own_times="times of a position are those of its record, by the server's clock",
+    no_drop="there is no slot to drop: no job here has one at the server",
+    own_times="the time of a position is up to when nothing else was there, by the server's clock",
     ages="records go once they are older than binlog.ttl, read or not",
     head="records are deleted after {ttl}, read or not",
     ttl="binlog.ttl",

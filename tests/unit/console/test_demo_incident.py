@@ -24,6 +24,7 @@ def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.Capture
     ("words", "said"),
     [
         (["--incident", "nope"], "no incident is called 'nope'"),
+        (["--read-by", "stream"], "--read-by stream and --source dws do not go together"),
         (["--incident", "slot-expired", "--keep"], "--keep and --incident do not go together"),
     ],
 )

@@ -35,6 +35,8 @@ class LoggedEvent(IntEnum):
 
 
 _KNOWN = frozenset(LoggedEvent)
+_BARE = frozenset({int(LoggedEvent.HEARTBEAT)})
+"""Types whose rows have no columns."""
 _ASKED = 2
 """How often the columns of a newer version are asked for: a coordinator may be behind (holo-client does as much)."""
 
@@ -44,20 +46,21 @@ class Delivered:
     """What one message brought: new rows in their order, and the shard's LSN behind them.
 
     `lsn` is what a new connection may begin behind. `caught_up`: the server had nothing to send. `complete_us` is set
-    by a heartbeat of the server: everything up to that time, in microseconds since 1970, has been delivered.
+    by a heartbeat of the server: everything up to that time, in microseconds since 1970, has been delivered. `beats`
+    are the heartbeats' own LSNs, which move no position: a range may end at one that the server has named as newest.
     """
 
     rows: tuple[LoggedRow, ...]
     lsn: int
     caught_up: bool = False
     complete_us: int | None = None
+    beats: tuple[int, ...] = ()
 
 
 class ShardStream:
     """Follows one shard from behind `after`; not shared between threads.
 
     `columns` gives the table's version with its columns, and is asked again where the stream has another version.
-    `ignored` are event types that nobody wants: their rows move the position and are not decoded.
     """
 
     def __init__(
@@ -65,15 +68,12 @@ class ShardStream:
         shard: int,
         columns: Callable[[], tuple[int, Sequence[Column]]],
         after: int = START,
-        ignored: frozenset[LoggedEvent] = frozenset(),
         compressed: bool = False,
     ) -> None:
         self.shard = shard
         self.lsn = after
-        """The last LSN that was delivered, or passed over: what comes again up to it is dropped."""
+        """The last LSN that was delivered: what comes again up to it is dropped."""
         self._columns = columns
-        self._ignored = ignored
-        self._bare = frozenset(map(int, ignored | {LoggedEvent.HEARTBEAT}))
         self._compressed = compressed
         self._half: LoggedRow | None = None
         """An update's row before, whose row behind it has not come yet."""
@@ -92,11 +92,12 @@ class ShardStream:
             self._renew(message.version)
         lsn, half, complete_us, rows = self.lsn, self._half, None, list[LoggedRow]()
         newest = half.lsn if half else lsn
-        last = START
+        last, beats = START, list[int]()
         for piece in message.rows:
-            row = self._reader.row(piece, self._bare)
+            row = self._reader.row(piece, _BARE)
             if row.event == LoggedEvent.HEARTBEAT:
                 complete_us = max(row.at_us, complete_us or 0)
+                beats.append(row.lsn)
                 continue
             if row.event not in _KNOWN:
                 raise self._refused(f"has an event of the unknown type {row.event} at LSN {row.lsn}")
@@ -110,7 +111,8 @@ class ShardStream:
             if half is None:
                 lsn = newest
         self.lsn, self._half = lsn, half
-        return Delivered(tuple(rows), lsn, message.empty and half is None, None if half else complete_us)
+        complete_us = None if half else complete_us
+        return Delivered(tuple(rows), lsn, message.empty and half is None, complete_us, tuple(beats))
 
     def _take(self, row: LoggedRow, half: LoggedRow | None, rows: list[LoggedRow]) -> LoggedRow | None:
         """Add what is whole; the half of an update that waits.
@@ -119,8 +121,6 @@ class ShardStream:
         """
         if half is not None and row.event != LoggedEvent.AFTER:
             raise self._defect(f"has the half of an update at LSN {half.lsn}, and no other half behind it")
-        if row.event in self._ignored:
-            return None
         if row.event == LoggedEvent.BEFORE:
             return row
         if half is not None:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from core.domain.slot import Column
+from core.embedded.hologres import stream_rows
+from core.embedded.hologres.stream_values import sendable, value_of
 from core.sources.hologres.stream.binary_row import RowReader
 from core.sources.hologres.stream.payload import payload
 from core.sources.hologres.stream.values import FIXED, VARIABLE
@@ -43,6 +45,24 @@ def test_there_are_rows_of_every_type_that_the_stream_has() -> None:
     plain = {re.sub(r"\([\d,]+\)", "", type_) for one in rows() for type_ in one["types"]}
     assert {*FIXED, *VARIABLE, "numeric", "character"} <= plain
     assert any(len(one["types"]) > 121 for one in rows()), "more NULL bits than two words"
+
+
+def test_the_stand_in_writes_the_same_bytes_as_flinks_serializer() -> None:
+    for one in rows():
+        values = [value_of(type_, text) for type_, text in zip(one["types"], one["texts"], strict=True)]
+        made = stream_rows.row(one["lsn"], 5, 1_700_000_000_000_000 + one["lsn"], one["types"], values)
+        assert made.hex() == one["row"], (one["types"], one["texts"])
+        assert all(map(sendable, one["types"]))
+
+
+def test_the_stand_in_writes_the_same_message_as_the_one_that_lz4_java_compressed() -> None:
+    (whole,) = [each for each in vectors() if "message" in each]
+    (packed,) = [each for each in vectors() if "compressed" in each]
+    pieces = payload(bytes.fromhex(whole["message"])).rows
+    assert payload(bytes.fromhex(packed["compressed"]), compressed=True).rows == pieces
+    made = stream_rows.message(pieces, version=7)
+    read = payload(stream_rows.message(pieces, version=7, compressed=True), compressed=True)
+    assert made[24:].hex() == whole["message"][48:] and read.rows == pieces
 
 
 @pytest.mark.parametrize("form", ["message", "compressed"])

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from core.domain.slot import Column
+from core.embedded.hologres.stream_rows import message, row
 from core.errors import Defect, Refused, Trouble, TroubleName, Unclassified
 from core.sources.hologres.stream.payload import payload
 from core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream
 from core.sources.hologres.stream.values import field_of
-from tests.support.hologres_bytes import message, row
 
 COLUMNS = (Column("id", "bigint"), Column("v", "text"))
 TYPES = [column.type for column in COLUMNS]
@@ -24,8 +24,8 @@ def logged(lsn: int, event: int = INSERT, v: str | None = "a", at_us: int = 1_00
     return row(lsn, event, at_us, TYPES, (lsn, None if v is None else v.encode()))
 
 
-def shard(after: int = START, ignored: frozenset[LoggedEvent] = frozenset(), compressed: bool = False) -> ShardStream:
-    return ShardStream(3, lambda: (1, COLUMNS), after, ignored, compressed)
+def shard(after: int = START, compressed: bool = False) -> ShardStream:
+    return ShardStream(3, lambda: (1, COLUMNS), after, compressed)
 
 
 def lsns(delivered: Delivered) -> list[int]:
@@ -97,7 +97,7 @@ def test_an_update_may_be_a_delete_and_an_insert() -> None:
 def test_a_heartbeat_tells_a_time_and_moves_no_position() -> None:
     stream = shard(after=4)
     delivered = fed(stream, logged(900, HEARTBEAT, None, at_us=77))
-    assert delivered == Delivered((), 4, complete_us=77)
+    assert delivered == Delivered((), 4, complete_us=77, beats=(900,))
     assert lsns(fed(stream, logged(5), logged(900, HEARTBEAT, None, at_us=78), logged(6))) == [5, 6]
 
 
@@ -105,12 +105,6 @@ def test_a_heartbeat_is_not_complete_while_a_half_waits() -> None:
     stream = shard()
     assert fed(stream, logged(5, BEFORE), logged(6, HEARTBEAT, None, at_us=78)).complete_us is None
     assert lsns(fed(stream, logged(6, AFTER))) == [5, 6]
-
-
-def test_ignored_rows_move_the_position_and_are_no_end_of_the_shard() -> None:
-    stream = shard(ignored=frozenset({DELETE, BEFORE}))
-    assert fed(stream, logged(1, DELETE), logged(2, DELETE)) == Delivered((), 2)
-    assert lsns(fed(stream, logged(3, BEFORE), logged(4, AFTER))) == [4]
 
 
 def test_an_unknown_event_is_refused_by_its_number() -> None:

@@ -1,7 +1,8 @@
-"""Messages of a Hologres binlog stream, made here by the published layouts: rows, batches, compression.
+"""Messages of a binlog stream as the stand-in sends them: rows, batches, compression, by the published layouts. Pure.
 
-Written apart from the decoder, whose own vectors are made by Flink's serializer (`tests/support/flink_rows`).
-Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder.
+Written apart from the reader of the product, which shares no line with it; bytes that Flink's own serializer made prove
+both. Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder. Next door:
+`stream_values.py` makes a value of a text, `walsender.py` sends.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from typing import Any
-
-import lz4.block
 
 SLOTS = {
     "smallint": "<h6x",
@@ -88,5 +87,7 @@ def message(rows: Sequence[bytes] = (), version: int = 1, protocol: int = 0, com
     raw = struct.pack(">qq", protocol, version) + struct.pack(f"<ii{len(rows)}i", 7, len(rows), *edges) + b"".join(rows)
     if not compressed:
         return raw
+    import lz4.block  # for those who ask for compression only
+
     block: bytes = lz4.block.compress(raw, store_size=False)
     return struct.pack(">i", len(raw)) + block
