@@ -44,7 +44,8 @@ SYNC: Section = section(
     ),
     Key(
         "max_bytes_sync_commit",
-        "at least min_bytes_sync_commit; a transaction is never split, whatever its size",
+        "bytes of events that a step has at most; a transaction is never split: a larger one is a step alone; at least"
+        " min_bytes_sync_commit",
         _BYTES,
         64 * MIB,
         "bytes",

@@ -11,12 +11,20 @@ from core.domain.watch import trouble
 from core.errors import Busy, Defect, SlotkeeperError, Superseded, TroubleName
 
 
+def stands_free(row: ProgressRow | None, epoch: int, after: Position | None) -> bool:
+    """Whether a row is as a step's swap asks for: this epoch and position, the copy ended, nothing decided."""
+    if row is None or row.epoch != epoch or row.decided is not None:
+        return False
+    return row.position is not None and row.position == after and row.state in STREAMING
+
+
 def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = None) -> Position | SlotkeeperError:
     """Why the fenced UPDATE hit no row: the position to go on from, or the error to end with.
 
     `after` is None for a lane that is only beginning.
 
-    Positions are compared as positions: their texts do not sort.
+    Positions are compared as positions: their texts do not sort. The row is read after the swap: where plans may be
+    withdrawn, one that stood in the way may be gone by then, so whoever has such a sink asks `stands_free` first.
     """
     if row is None:
         return trouble(TroubleName.PROGRESS_LOST, "the progress row is gone from the sink")

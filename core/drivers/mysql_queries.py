@@ -56,6 +56,9 @@ class MysqlQueries:
         found = tls_context.refused(error, place, self._where) or translated(error, self._where)
         if isinstance(found, Unreachable):
             self.close()
+            return Unreachable(
+                f"{self._where} {self._login.endpoint.name}: {found.message}", found.hint, found.code, self._where
+            )
         return found
 
     def _opened(self) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from core.domain.kept import Kept
 from core.domain.peek import Filter, Range, Searched
@@ -91,6 +91,7 @@ class Source(Protocol):
     def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
         """Where the range that begins behind `after` ends: at most at the status's latest, and about `width` wide.
 
+        It is `after` itself where the step has enough without it (`Bounded`).
         An end can be stored, and the range read again with the same rows. `width` is in the source's own unit.
         Raises Trouble where no rows tell what comes next; what is before that can be read.
         """
@@ -122,6 +123,14 @@ class Source(Protocol):
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A source that bounds a step by the bytes it reads: `next_range` ends where it began once there are enough."""
+
+    def begin_step(self) -> None:
+        """The ranges that are asked for from now on are of one step."""
 
 
 class SlotAdmin(Protocol):

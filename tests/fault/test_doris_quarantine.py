@@ -232,7 +232,16 @@ def test_killed_workers_and_lost_answers_among_bad_rows_lose_and_double_nothing(
         there = {key: value for key, value in at_target(pair).items() if key not in bad}
         return there == good and in_quarantine(pair) == bad
 
-    until(settled, 120, "every good row, and every bad one in quarantine")
+    try:
+        until(settled, 120, "every good row, and every bad one in quarantine")
+    except AssertionError:
+        there = at_target(pair)
+        unlike = {key: (value, there.get(key)) for key, value in wrote.items() if value not in (BAD, there.get(key))}
+        extra = {key: value for key, value in there.items() if key not in wrote}
+        lacking = sorted(set(bad) ^ set(in_quarantine(pair)))
+        print(f"unlike {unlike}, beyond {extra}, in or out of quarantine {lacking}; rows {mirror.rows()}")
+        print(f"retries {mirror.heard.retries[-5:]}, loads {pair.doris.transactions.running()}, {dict(kills.at)}")
+        raise
     mirror.stop()
     kills.wait_for_all()
     print(f"{dict(kills.at)}, {kills.lived_on} lived on, {len(bad)} of {len(wrote)} keys in quarantine")

@@ -19,9 +19,10 @@ from .two_parts import LOST, TWICE, UNCOUNTED, UNEQUAL
 
 Move = tuple[str, "Planned"]
 PlannedSpace = Space["Planned"]
-At = Literal["idle", "read", "planned", "sent", "armed", "again", "written"]
+At = Literal["idle", "read", "planned", "sent", "armed", "again", "written", "missed"]
 Role = Literal["now", "old"]
 
+STOPPED = "a worker that missed finds the row free, and ends the job with a defect"
 ORPHAN = "a pre-committed load waits at the server that neither the row nor a worker names"
 
 
@@ -40,6 +41,8 @@ class PlannedBounds:
     """A worker may give up a plan, because the server refuses a row of it."""
     isolates: bool = False
     """The target refuses event BAD until it is cured; a worker finds that before it plans, and leaves it out."""
+    explains: bool = False
+    """Who misses reads the row in a move of its own, to say why it missed."""
     events: int = 2
     epochs: int = 2
     copies: int = 1
@@ -87,6 +90,8 @@ class PlannedRules:
     withdrawn_when_certain: bool = True
     # The position moves only once the commit is known.
     commit_before_settle: bool = True
+    # Who missed and finds the row free takes it that a plan was withdrawn, and reads the range again.
+    free_is_withdrawn: bool = True
 
     def without(self, *rules: str) -> PlannedRules:
         return replace(self, **dict.fromkeys(rules, False))
@@ -102,9 +107,10 @@ REPEATED = PlannedBounds("labels run out, a task twice", forgets=1, epochs=1, ki
 ISOLATED = PlannedBounds("rows are left out", isolates=True, expires=1, copies=0)
 ISOLATED_TWICE = PlannedBounds("rows are left out, a task twice", isolates=True, epochs=1, kills=0)
 ISOLATED_OUTLASTED = PlannedBounds("rows are left out, labels run out", isolates=True, forgets=1, epochs=1, kills=0)
+EXPLAINED = PlannedBounds("a miss is explained later", isolates=True, explains=True, epochs=1, kills=0)
 BAD = 2
 """The event that is refused."""
-PLANNED = (KEPT, COPIED, CUT, REFUSED, OUTLASTED, REPEATED, ISOLATED, ISOLATED_TWICE, ISOLATED_OUTLASTED)
+PLANNED = (KEPT, COPIED, CUT, REFUSED, OUTLASTED, REPEATED, ISOLATED, ISOLATED_TWICE, ISOLATED_OUTLASTED, EXPLAINED)
 WIDE = (
     PlannedBounds("labels are kept, wide", expires=1),
     PlannedBounds("rows are refused, wide", withdraws=True, expires=1),
@@ -157,6 +163,8 @@ class Worker(NamedTuple):
     before: int = NONE
     out: int = 0
     found: bool = False
+    free: bool = False
+    """It missed, and found the row free."""
 
 
 class Planned(NamedTuple):
@@ -222,6 +230,11 @@ def idle(worker: Worker) -> Worker:
     return Worker(worker.epoch)
 
 
+def missed(setup: PlannedSetup, worker: Worker) -> Worker:
+    """Who did not hit the row; why is read in a later move."""
+    return Worker(worker.epoch, "missed", worker.after) if setup.bounds.explains else idle(worker)
+
+
 # -- a worker's moves -----------------------------------------------------------------------------------------------
 
 
@@ -268,7 +281,7 @@ def plan(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Ite
         return
     free = not row.end or not rules.one_plan
     if row.epoch != worker.epoch or row.position != worker.after or not free:
-        yield "may not plan", put(state, role, idle(worker))
+        yield "may not plan", put(state, role, missed(setup, worker))
         return
     planned = row._replace(end=worker.end, label=label, load=NONE, out=worker.out)
     yield f"plans up to {worker.end}", put(state._replace(row=planned), role, onward)
@@ -316,7 +329,7 @@ def withdraw(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) ->
         given_up = state._replace(row=row._replace(end=0, label=(), load=NONE, out=0))
         yield "withdraws its plan", put(given_up, role, idle(worker))
     elif setup.bounds.isolates:
-        yield "may not withdraw", put(state, role, idle(worker))
+        yield "may not withdraw", put(state, role, missed(setup, worker))
 
 
 def certain(setup: PlannedSetup, state: Planned, worker: Worker) -> bool:
@@ -352,7 +365,7 @@ def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iter
     given_up = state
     if state.loads[worker.load].at == "prepared":
         given_up = with_load(state, worker.load, "aborted")
-    yield "may not arm", put(given_up, role, idle(worker))
+    yield "may not arm", put(given_up, role, missed(setup, worker))
 
 
 def commit(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
@@ -386,7 +399,7 @@ def sent_again(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) 
     same = row.epoch == worker.epoch and row.position == worker.after and row.end == worker.end
     same = same and row.label == worker.label
     if not same or row.load != worker.load:
-        yield "may not send again", put(state, role, idle(worker))
+        yield "may not send again", put(state, role, missed(setup, worker))
         return
     counted = more(row.counted, row.position, row.end) if setup.rules.gone_is_counted else row.counted
     back = state._replace(row=row._replace(load=NONE, counted=counted))
@@ -406,7 +419,7 @@ def settle(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
         planned = planned and row.load == worker.load
     planned = planned and (not setup.bounds.isolates or row.label == worker.label)
     if not same or not (planned or not rules.the_planned_range):
-        yield "finds it settled", put(state, role, idle(worker))
+        yield "finds it settled", put(state, role, missed(setup, worker))
         return
     moved = row._replace(position=worker.end, end=0, label=(), load=NONE, out=0)
     quarantined = row.out
@@ -414,6 +427,16 @@ def settle(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
         quarantined = BAD if setup.bounds.isolates and worker.after < BAD <= worker.end and not state.cured else 0
     settled = state._replace(row=moved, quarantined=quarantined or state.quarantined)
     yield f"settles {worker.end}", put(settled, role, idle(worker))
+
+
+def explain(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
+    """Read the row to say why it was missed: a plan that stood there may have been withdrawn in between."""
+    row = state.row
+    free = row.epoch == worker.epoch and row.position == worker.after and not row.end
+    if free and not setup.rules.free_is_withdrawn:
+        yield "finds the row free", put(state, role, worker._replace(free=True))
+    else:
+        yield "reads why it missed", put(state, role, idle(worker))
 
 
 MOVES: dict[At, Callable[[PlannedSetup, Planned, Role, Worker], Iterator[Move]]] = {
@@ -424,6 +447,7 @@ MOVES: dict[At, Callable[[PlannedSetup, Planned, Role, Worker], Iterator[Move]]]
     "sent": arm,
     "armed": commit,
     "written": settle,
+    "missed": explain,
 }
 
 
@@ -467,6 +491,8 @@ def world_moves(setup: PlannedSetup, state: Planned) -> Iterator[Move]:
 def judged(setup: PlannedSetup, state: Planned) -> str:
     """What is wrong with a state, if anything."""
     row, bounds = state.row, setup.bounds
+    if any(one is not None and one.free for one in (state.now, state.old)):
+        return STOPPED
     if any(
         not count and number != state.quarantined for number, count in enumerate(state.counts[: row.position], start=1)
     ):

@@ -8,6 +8,7 @@ from .planned import (
     ALL_PLANNED_RULES,
     COPIED,
     CUT,
+    EXPLAINED,
     ISOLATED,
     ISOLATED_TWICE,
     KEPT,
@@ -16,6 +17,7 @@ from .planned import (
     PLANNED,
     REFUSED,
     REPEATED,
+    STOPPED,
     WIDE,
     PlannedBounds,
     PlannedSetup,
@@ -64,6 +66,7 @@ def test_the_same_in_wider_bounds(bounds: PlannedBounds) -> None:
         (ISOLATED, "left_out_is_withdrawn", TWICE, 10),
         (ISOLATED, "withdrawn_when_certain", TWICE, 13),
         (ISOLATED_TWICE, "label_of_plan", LOST, 12),
+        (EXPLAINED, "free_is_withdrawn", STOPPED, 7),
         (REPEATED, "settle_compares_load", UNEQUAL, 21),
     ],
 )

@@ -101,6 +101,11 @@ class Backend:
             raise Refused(
                 "[E-235]failed to init rowset builder. version count: 2001, exceed limit: 2000, tablet: 10010"
             )
+        if fault is Fault.HANG_MIDWAY:
+            request.handler.go_on()
+            request.handler.rfile.read(1)
+            self.faults.ended.wait()
+            raise Refused("the backend ended")
         body = _body(request)
         if fault is Fault.CUT:
             lines = body.read().splitlines(keepends=True)

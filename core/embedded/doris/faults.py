@@ -22,6 +22,7 @@ class Fault(Enum):
     LOST_BEFORE = "the line breaks before anything is done"
     LOST_AFTER = "all is done, and the line breaks before the answer"
     HANG = "nobody answers, until the server ends"
+    HANG_MIDWAY = "the transaction has begun and rows come, then nobody answers, until the server ends"
     TRICKLE = "the answer comes byte by byte and never ends"
     DEAD_BACKEND = "the FE names a backend that does not answer"
     NO_BACKEND = "the FE has no backend"

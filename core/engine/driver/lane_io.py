@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.clock import Clock
-from core.domain.advance import explain_miss
+from core.domain.advance import explain_miss, stands_free
 from core.domain.lane import Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey
@@ -117,9 +117,10 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Positio
     _judged(admin, lane)
     new = admin.standing(lane.position, first)
     if not rows.advance_empty(lane.key, epoch, lane.position, new):
-        reason = explain_miss(rows.read_row(lane.key), epoch, lane.position)
-        if isinstance(reason, Position):
-            return None  # another copy of ours moved on: a task reads the row's own position
+        row = rows.read_row(lane.key)
+        reason = explain_miss(row, epoch, lane.position)
+        if isinstance(reason, Position) or stands_free(row, epoch, lane.position):
+            return None  # another copy of ours moved on, or withdrew a plan: a task reads the row itself
         raise reason
     return new
 

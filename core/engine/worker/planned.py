@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from core.clock import Clock, SystemClock
+from core.domain.advance import explain_miss, stands_free
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.quarantine import LeftOut
@@ -28,12 +29,16 @@ from core.ports.sink import Batch, LabelSink, Outcome
 _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
 """How often a task sends a range whose loads are aborted under its hands."""
+_ASKED_AGAIN = 5
+"""How often a swap that missed is tried once more at a row that is free: a plan stood there and was withdrawn since."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 """What another try of the same rows ends in, too: the plan is withdrawn, and the range may be planned otherwise."""
 
 
 class PlannedSink(StagedSink):
     """Implements `core.ports.sink.StepSink` out of a sink with labels and the store; not shared between threads."""
+
+    withdraws = True
 
     def __init__(
         self, sink: LabelSink, store: Decisions, options: SinkOptions | None = None, clock: Clock | None = None
@@ -70,7 +75,7 @@ class PlannedSink(StagedSink):
         """Plan, send, arm, commit and settle; False where the range was not ours to plan."""
         if not rows:
             self.forget()
-            return self.store.advance_empty(key, epoch, after, new)
+            return self._swapped(key, epoch, after, lambda: self.store.advance_empty(key, epoch, after, new))
         staged = self.kept()
         batch, left_out = Batch(key, label_of(after, new), rows, staged.rows), NOTHING_OUT
         if self._isolating:
@@ -80,7 +85,7 @@ class PlannedSink(StagedSink):
         else:
             left_out = self._touching(key)
         planned = Decided(new, "", rows, self._labelled.label(batch))
-        if not self.store.decide(key, epoch, after, planned, left_out):
+        if not self._swapped(key, epoch, after, lambda: self.store.decide(key, epoch, after, planned, left_out)):
             self.forget()
             return False
         if batch.count:
@@ -88,6 +93,24 @@ class PlannedSink(StagedSink):
         else:
             self.settle(key, epoch, after, planned)
         return True
+
+    def _swapped(self, key: LaneKey, epoch: int, after: Position, swap: Callable[[], bool]) -> bool:
+        """A swap at a free row: one that misses is tried again where the row is free, for it was not a moment ago.
+
+        A task of the same start, or a replay, may plan and withdraw at any time. A row that is free and never hit is
+        told apart by that: the caller finds it free once more, and says so.
+        """
+        for _ in range(_ASKED_AGAIN):
+            if swap():
+                return True
+            row = self.store.read_row(key)
+            if stands_free(row, epoch, after):
+                continue
+            reason = explain_miss(row, epoch, after)
+            if isinstance(reason, Busy):
+                raise reason  # who reads the row once more may find it free
+            return False
+        return False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         """Resolve what the row says is planned; `read_again` is called where its rows are sent again."""

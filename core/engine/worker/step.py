@@ -20,7 +20,7 @@ from core.domain.watch import Expected, ahead_of_row, judge, purged
 from core.drivers.copy_pipe import copy_through
 from core.errors import RowRefused, SlotkeeperError, Trouble
 from core.ports.sink import StepSink
-from core.ports.source import Source
+from core.ports.source import Bounded, Source
 
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, stops or disturbs the step in tests."""
@@ -153,6 +153,9 @@ class Stepper:
         options = self._plan.options
         deadline = self._clock.monotonic() + options.auto_flush_max_interval / 1000
 
+        if isinstance(self._source, Bounded):
+            self._source.begin_step()
+
         def read(out: BinaryIO) -> int:
             nonlocal reached
             total = 0
@@ -163,6 +166,8 @@ class Stepper:
                     if reached == after:
                         raise
                     return total  # what lies before it is applied first: the next step begins with it
+                if end == reached and reached != after:
+                    return total  # the source has given this step enough
                 total += self._source.copy_changes(status.shard, reached, end, out)
                 reached = end
                 full = total >= options.auto_flush_batch_size

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import BinaryIO, Protocol
 
-from core.domain.advance import explain_miss
+from core.domain.advance import explain_miss, stands_free
 from core.domain.encoding import Encoding
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, ProgressRow
@@ -88,6 +88,8 @@ class StagedSink:
     """What sinks beside a store have in common: rows that wait, chunks, and the end of a range that is decided."""
 
     encoding = Encoding.ROWS
+    withdraws = False
+    """Whether a range that is decided may be given up, so that a row is free again at the same position."""
 
     def __init__(self, sink: Beside, store: Decisions) -> None:
         self._beside = sink
@@ -150,7 +152,11 @@ class StagedSink:
 
     def missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
         """What it means that a decided range is not there to be finished any more."""
-        reason = explain_miss(self.store.read_row(key), epoch, after)
+        row = self.store.read_row(key)
+        if self.withdraws and stands_free(row, epoch, after):
+            what = f"{key.shard}: another task has withdrawn the range that was planned at {after.text}"
+            return Busy(f"{what}; it is read again", where="sink")
+        reason = explain_miss(row, epoch, after)
         if isinstance(reason, Position):
             return Busy(f"{key.shard}: another task has settled the range at {after.text}", where="sink")
         return reason

@@ -135,6 +135,8 @@ class Spool:
         self.statement: Statement | None = None
         self.time = after.time
         self.bytes = 0
+        """Of all rows that were added; `counted` of those that count."""
+        self.counted = 0
         self._count = self._added = self._blocks = 0
         self._waiting: list[TableRows] = []
         self._size = 0
@@ -158,7 +160,7 @@ class Spool:
     def ended(self, end: MysqlPosition, time: int = 0) -> None:
         """A transaction has ended at `end`."""
         self.time = time or self.time
-        self.end, self._count = replace(end, time=self.time), self._added
+        self.end, self._count, self.counted = replace(end, time=self.time), self._added, self.bytes
 
     def rows(self) -> Iterator[TableRows]:
         """The rows that count, from the first on; may be gone through again."""

@@ -46,9 +46,10 @@ class MysqlConnection:
 
     def source(self, job: JobSpec, points_proven: bool = False) -> MysqlSource:
         """The channel of a job."""
-        channel, most = job.channel, job.sync.min_bytes_sync_commit
+        channel, sync = job.channel, job.sync
+        limits = (sync.min_bytes_sync_commit, sync.max_bytes_sync_commit)
         selection = Selection.of(channel)
-        return self._kept(MysqlSource(self.session, channel.source_table, job.slot, job.binlog, selection, most))
+        return self._kept(MysqlSource(self.session, channel.source_table, job.slot, job.binlog, selection, *limits))
 
     def admin(self, job: JobSpec) -> MysqlSource:
         """The same: nothing is registered."""

@@ -62,13 +62,16 @@ class MysqlSource:
         options: BinlogOptions,
         selection: Selection | None = None,
         most_bytes: int = MOST_BYTES,
+        step_bytes: int | None = None,
     ) -> None:
         self.session = session
         self.table = table
         self.slot = slot
         self.options = options
         self.selection = selection or Selection()
-        self._most_bytes = most_bytes
+        self._most_bytes, self._step_bytes = most_bytes, step_bytes
+        self._room: int | None = None
+        """Bytes that the step which has begun may still take; None where there is no limit, or no step."""
         self._seen: TableSeen | None = None
         self._accepts: filters.Accepts | None = None
         self._asked_of: tuple[Image, ...] = ()
@@ -156,33 +159,48 @@ class MysqlSource:
     def next_range(self, after: Position, status: SlotStatus, width: int) -> MysqlPosition:
         """The end of the `width`th transaction behind `after`, or of the one with which there is enough to be read.
 
-        A range ends before a statement of consequence; raises Trouble where one comes first.
+        A range ends before a statement of consequence; raises Trouble where one comes first. It ends before a
+        transaction with which the step would have more than `step_bytes`, but for one that is the step's first.
         """
         low, high, known = ours(after), ours(status.latest), self._spool
+        if self._room is not None and self._room <= 0:
+            return low
         fits = known is not None and same(known.after, low) and known.width == width and there(high, known.end)
-        if known is not None and fits and not same(known.end, low):
-            return known.end
-        self._forget()
-        spool = self._spool = Spool(low, width)
-        return self._fill(spool, high, max(1, width))
+        if known is None or not fits or same(known.end, low):
+            self._forget()
+            known = self._spool = Spool(low, width)
+            self._fill(known, high, max(1, width))
+        if self._room is not None:
+            self._room -= known.counted
+        return known.end
 
-    def _fill(self, spool: Spool, up_to: MysqlPosition, width: int) -> MysqlPosition:
+    def begin_step(self) -> None:
+        """The ranges that are asked for from now on are of one step."""
+        self._room = self._step_bytes
+
+    def _enough(self, spool: Spool) -> bool:
+        """Whether the step has too much with what the range has, and something without its last transaction."""
+        room = self._room
+        return room is not None and spool.bytes > room and (spool.counted > 0 or room != self._step_bytes)
+
+    def _fill(self, spool: Spool, up_to: MysqlPosition, width: int) -> None:
         ends, follower = 0, self._follower
         for item in follower.read(spool.after, up_to):
             if isinstance(item, Statement):
                 if same(spool.end, spool.after):
                     raise self._stopped(item)
-                return spool.end  # the stream has gone past it: the next range begins another one here
+                return  # the stream has gone past it: the next range begins another one here
             if isinstance(item, TableRows):
                 spool.add(item)
+                if self._enough(spool):
+                    return  # in the middle of a transaction: the next range begins the stream anew before it
                 continue
             ends += 1
             spool.ended(follower.stop(), item.time)
             if ends >= width or spool.bytes >= self._most_bytes:
-                return spool.end
+                return
         if follower.here is not None:
             spool.ended(follower.here)
-        return spool.end
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write the rows of (after, up_to], old images with their key alone; returns how many.

@@ -94,3 +94,14 @@ def test_auto_flush_max_interval_ends_a_step() -> None:
     assert rows_of_a_step(endless, seconds=1.0) == 5 * ROWS
     assert rows_of_a_step(SinkOptions(1_000_000, auto_flush_max_interval=2_000), seconds=1.0) == 2 * ROWS
     assert rows_of_a_step(SinkOptions(1_000_000, auto_flush_max_interval=1), seconds=1.0) == ROWS
+
+
+def test_a_step_at_the_binlogs_end_waits_for_nothing_whatever_it_may_wait_for() -> None:
+    """An interval of 10,000 s hid all rows of a sync job (apache/doris #15877)."""
+    clock, taken = Clock(), Taken()
+    options = SinkOptions(auto_flush_batch_size=10_000_000, auto_flush_max_interval=10_000_000)
+    plan = StepPlan(LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, exactly(SyncPoints(1, 1), "one"), WIDTH, options)
+    source = cast(Source, Ranges(clock))
+    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: POLL, DwsPosition(991))
+    assert [step.rows] == taken.committed == [ROWS]
+    assert clock.now == 0

@@ -137,7 +137,8 @@ def test_a_range_is_written_down_before_it_is_sent_and_its_load_before_it_is_com
 def test_a_step_without_rows_plans_nothing_and_one_that_may_not_plan_sends_nothing() -> None:
     empty, taken = Both(), Both(row=replace(ROW, decided=PLAN))
     assert committed(empty, b"")
-    assert not committed(taken)
+    with pytest.raises(Busy, match="is decided at"):
+        committed(taken)
     assert (empty.asked, taken.asked) == (["advance"], ["plan"])
 
 
@@ -277,3 +278,52 @@ def test_a_replay_that_was_left_is_committed_or_given_up_whatever_the_job_says()
         both = Both(row=replace(ROW, decided=left), outcomes=[outcome])
         made(both).finish(KEY, 7, both.row, lambda: pytest.fail("the source was asked"))
         assert both.asked[-1] == asked
+
+
+OTHERS = replace(PLAN, label="other_1")
+
+
+@dataclass
+class Withdrawing(Both):
+    """Another task plans before each swap named, and withdraws before the row is read again, `times` times."""
+
+    swaps: frozenset[str] = frozenset({"plan", "advance"})
+    times: int = 1
+
+    def _swap(self, name: str, epoch: int, was: Decided | None, now: Decided | None) -> bool:
+        if name not in self.swaps or not self.times:
+            return super()._swap(name, epoch, was, now)
+        self.times -= 1
+        self.row = replace(self.row, decided=OTHERS)
+        missed = super()._swap(name, epoch, was, now)
+        self.row = replace(self.row, decided=None)
+        return missed
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        return self._swap("advance", epoch, None, None)
+
+
+@pytest.mark.parametrize(("text", "asked"), [(LINES, "plan"), (b"", "advance")])
+def test_a_row_that_is_free_again_by_the_time_it_is_read_is_asked_for_once_more(text: bytes, asked: str) -> None:
+    both = Withdrawing()
+    assert committed(both, text)
+    assert both.asked[:2] == [asked, asked]
+
+
+def test_a_free_row_that_no_swap_ever_hits_is_said_to_be_that() -> None:
+    both = Withdrawing(times=99)
+    assert not committed(both), "the step reads the row, and ends with a defect"
+
+
+def test_a_plan_that_another_task_withdrew_is_no_defect_of_the_one_that_was_sending_it() -> None:
+    both = Withdrawing(swaps=frozenset({"arm 8"}))
+    with pytest.raises(Busy, match="another task has withdrawn the range"):
+        committed(both)
+    assert both.asked == ["plan", "send a_1", "arm 8", "abort 8"]
+
+
+def test_of_two_tasks_that_withdraw_one_plan_the_later_one_reads_the_range_again() -> None:
+    both = Withdrawing(row=replace(ROW, decided=PLAN), swaps=frozenset({"withdraw"}))
+    sink = PlannedSink(both, both, QUARANTINES)  # type: ignore[arg-type]
+    with pytest.raises(Busy, match="another task has withdrawn the range"):
+        sink.finish(KEY, 7, both.row, lambda: pytest.fail("the source was asked"))

@@ -1,0 +1,81 @@
+"""Where ranges and steps end by the bytes of their events: each threshold of `[jobs.X.sync]` has its effect.
+
+The stream is scripted; rows are those of `tests.unit.sources.mysql.test_follow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from core.domain.slot import SlotStatus
+from core.domain.spec import BinlogOptions
+from core.errors import Unreachable
+from core.ports.source import Bounded
+from core.sources.mysql.follow import Follower
+from core.sources.mysql.kept import KEPT_BY_US
+from core.sources.mysql.position import MysqlPosition
+from core.sources.mysql.session import MysqlSession
+from core.sources.mysql.source import SHARD, MysqlSource
+from core.sources.mysql.stream import Stream
+from core.sources.mysql.transactions import End, Item
+from tests.unit.sources.mysql.test_follow import at, rows
+
+WIDTH = 1_000
+MIB = 1 << 20
+
+
+class Transactions:
+    """A stream of transactions of so many bytes each, one at each tenth offset."""
+
+    def __init__(self, start: MysqlPosition, sizes: list[int]) -> None:
+        self.here, self.inside, self._sizes = start, False, sizes
+
+    def events(self, blocking: bool) -> Iterator[Item | None]:
+        for size in self._sizes[(self.here.offset - 10) // 10 :]:
+            self.inside = True
+            for _ in range(4):
+                yield rows(self.here.offset, bytes(size // 4))
+            self.here, self.inside = at(self.here.offset + 10), False
+            yield End(self.here, 0, 1)
+        raise Unreachable("the line broke")
+
+    def close(self) -> None:
+        pass
+
+
+def steps(sizes: list[int], least: int, most: int) -> list[list[int]]:
+    """The ends of the ranges of each step, as a step asks for them: until it is given none, or all is read."""
+    source = MysqlSource(cast(MysqlSession, None), "s.t", "slot", BinlogOptions(), None, least, most)
+    assert isinstance(source, Bounded)
+    source._follower = Follower(lambda place: cast(Stream, Transactions(place, sizes)))
+    latest, reached = at(10 + 10 * len(sizes)), at(10)
+    status = SlotStatus(SHARD, KEPT_BY_US, latest, "one")
+    found: list[list[int]] = []
+    while reached < latest:
+        source.begin_step()
+        found.append([])
+        while reached < latest and (end := source.next_range(reached, status, WIDTH)) != reached:
+            found[-1].append((end.offset - 10) // 10)
+            reached = end
+    return found
+
+
+def test_min_bytes_sync_commit_ends_a_range_with_the_transaction_that_has_them() -> None:
+    assert steps([MIB] * 12, 5 * MIB, 1_000 * MIB) == [[5, 10, 12]]
+
+
+def test_max_bytes_sync_commit_ends_a_step_before_the_transaction_with_which_it_would_have_more() -> None:
+    assert steps([MIB] * 12, 3 * MIB, 7 * MIB) == [[3, 6, 7], [10, 12]]
+
+
+def test_a_transaction_of_more_bytes_than_a_step_may_have_is_a_step_alone() -> None:
+    assert steps([MIB, 40 * MIB, MIB, MIB], 3 * MIB, 7 * MIB) == [[1], [2], [4]]
+
+
+def test_a_source_that_no_step_asks_has_no_such_limit() -> None:
+    source = MysqlSource(cast(MysqlSession, None), "s.t", "slot", BinlogOptions(), None, MIB, 2 * MIB)
+    source._follower = Follower(lambda place: cast(Stream, Transactions(place, [MIB] * 9)))
+    status, reached = SlotStatus(SHARD, KEPT_BY_US, at(100), "one"), at(10)
+    while reached < at(100):
+        reached = source.next_range(reached, status, WIDTH)
