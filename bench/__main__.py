@@ -44,6 +44,8 @@ def _options() -> argparse.Namespace:
     chosen = options.peers.split(",") if options.peers else []
     if unknown := sorted(set(chosen) - set(names)):
         parser.error(f"--peers: {unknown[0]} is none of {', '.join(names)}")
+    if options.check and not report.KEPT.exists():
+        parser.error(f"--check: no result is kept in {report.KEPT}; `make bench ARGS=--keep` makes one")
     options.peers = [peer for peer in all_peers() if peer.name in chosen]
     return options
 
@@ -65,14 +67,22 @@ def main() -> int:
         values = _values(rounds, options, machine)
     finally:
         rig.close()
-    try:
-        figures = [] if options.no_live else live.figures(options.seconds, options.seed, say)
-    except BaseException:
-        say(f"the rounds alone are in {report.write(values | {'figures': []})}")
-        raise
+    figures = _live(values, options)
     values |= {"figures": [one.values() for one in figures], "runner_start_seconds": round(start_seconds, 2)}
     values["run_seconds"] = round(time.monotonic() - began)
     return _shown(rounds, figures, values, options)
+
+
+def _live(values: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
+    """The figures of a user's own job; where they cannot be had the rounds are worth as much, and it is named."""
+    try:
+        return [] if options.no_live else live.figures(options.seconds, options.seed, say)
+    except Exception as why:
+        values["not_run"]["a user's own job"] = f"{type(why).__name__}: {why}"
+        return []
+    except BaseException:
+        say(f"the rounds alone are in {report.write(values | {'figures': []})}")
+        raise
 
 
 def _shown(rounds: Rounds, figures: list[Figure], values: dict[str, Any], options: argparse.Namespace) -> int:
@@ -82,11 +92,12 @@ def _shown(rounds: Rounds, figures: list[Figure], values: dict[str, Any], option
         print(f"not run: {name}: {why}")
     file = report.write(values)
     print(f"written: {file}")
+    code = compare.against_kept(json.loads(file.read_text(encoding="utf-8"))) if options.check else 0
     if options.keep:
         report.KEPT.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
         chart.write(values)
         print(f"kept: {report.KEPT}, {chart.FILE}")
-    return compare.against_kept(json.loads(file.read_text(encoding="utf-8"))) if options.check else 0
+    return code
 
 
 def _values(rounds: Rounds, options: argparse.Namespace, machine: dict[str, Any]) -> dict[str, Any]:

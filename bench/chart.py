@@ -1,6 +1,7 @@
 """The README's picture: how many times as fast as each peer the stream is, as an SVG of bars on a logarithmic scale.
 
-`python -m bench.chart` draws the kept result anew. Next door: `report.py`.
+`python -m bench.chart` draws the kept result anew, and links the picture in the README where it is not yet. Next door:
+`report.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from typing import Any
 from bench.report import KEPT
 
 FILE = Path(__file__).parents[1] / "docs" / "pictures" / "speed.svg"
+README = Path(__file__).parents[1] / "README.md"
+MARK = "<!-- speed -->\n"
+"""The line of the README behind which the picture stands once there is one."""
+LINK = "![How many times as fast as each other way](docs/pictures/speed.svg)\n"
 TITLE = "Times as fast as the other: same changes, same run"
 WIDTH, LEFT, ROW, TOP, END = 860, 340, 30, 56, 40
 INK, PALE, BAR, BEHIND = "#24292f", "#8c959f", "#2f6f9f", "#b0703c"
@@ -67,9 +72,15 @@ def _where(values: Mapping[str, Any]) -> str:
 
 
 def write(values: Mapping[str, Any]) -> None:
-    """Draw a result into the pictures' folder."""
+    """Draw a result into the pictures' folder, and link it in the README."""
     FILE.parent.mkdir(parents=True, exist_ok=True)
     FILE.write_text(drawn(values), encoding="utf-8")
+    README.write_text(linked(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def linked(text: str) -> str:
+    """The README's text with the picture behind its mark; twice is as once."""
+    return text if LINK in text else text.replace(MARK, MARK + LINK)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """`python -m bench.misses`: what an optimistic step costs the sink that misses, beside one that hits and a general one.
 
 Steps made here, no source: the rounds' mix of events over `orders`, with one event that fails each check in turn, and a
-hot key. CPU seconds of the sink's server, which another load on the machine changes little. A lane that always misses
-is a sink's own lane over many steps, with the pauses that it takes. Next door: `sink_alone.py` has real steps.
+hot key; of those that hit also steps of more updates. CPU seconds of the sink's server, which another load on the
+machine changes little. A lane that always misses is a sink's own lane over many steps, with the pauses that it takes.
+Next door: `sink_alone.py` has real steps.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,14 +45,20 @@ _TAIL = b'\tnew\t1.50\tnote of a row\t2026-01-01 00:00:00+00\tt\t{"n": 1, "tags"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of step: what is put in the place of its last insert, given its number and its keys."""
+    """A kind of step: the changes that it repeats (I, U, d), and by its name what is put at its end."""
 
     name: str
     label: str
     hot: bool = False
+    mix: str = "IUdIIUI"
 
 
-HIT = Kind("hit", "hits")
+HITS = (
+    Kind("hit", "hits"),
+    Kind("hit", "hits: 80 % updates", mix="UUUUUI" * 4 + "d"),
+    Kind("hit", "hits: updates alone", mix="U"),
+)
+"""Steps that hold: what one of them saves by its mix is what trying is worth."""
 KINDS = (
     Kind("a", "misses (a): a changed key"),
     Kind("b", "misses (b): an update of a row that is not there"),
@@ -70,7 +77,7 @@ LONGER = 3
 class Feeder:
     """Makes steps, each of new inserts, updates of rows in turn and deletes of rows that no step has touched."""
 
-    inserts: int
+    changes: int
     loaded: int
 
     def __post_init__(self) -> None:
@@ -86,15 +93,16 @@ class Feeder:
             lines.append(b"%d\t%d\t%b\t%d\t%d%b" % (point, next(sequence), type_, key % 1_000 + 1, key, tail))
 
         fresh = 0
-        for number in range(self.inserts):
-            fresh = next(self._fresh)
-            event(b"I", fresh)
-            if number % 2 == 0:
+        for change in islice(cycle(kind.mix), self.changes):
+            if change == "I":
+                fresh = next(self._fresh)
+                event(b"I", fresh)
+            elif change == "U":
                 self._old = 1 if kind.hot else self._old % (self.loaded // 2) + 1
                 event(b"B", self._old)
                 event(b"U", self._old)
-            if number % 4 == 0:
-                event(b"d", self._gone, _TAIL)
+            else:
+                event(b"d", self._gone)
                 self._gone -= 1
         self._spoil(kind, event, fresh)
         return b"".join(lines), point
@@ -196,17 +204,17 @@ def measure(sinks: Sinks, feeder: Feeder, steps: int, rounds: int) -> dict[str, 
     found: dict[str, dict[str, Any]] = {}
     for _ in range(rounds):
         for name, one, cost in [
-            *((kind.label, kind, _cost) for kind in (HIT, *KINDS)),
+            *((kind.label, kind, _cost) for kind in (*HITS, *KINDS)),
             *((f"a lane whose every step {kind.label}", kind, _lane) for kind in ALWAYS),
         ]:
             general, _ = cost(sinks, feeder, one, steps, False)
             tried, taken = cost(sinks, feeder, one, steps, True)
-            if (taken.missed > 0) is (one is HIT):
+            if (taken.missed > 0) is (one in HITS):
                 raise SystemExit(f"{name}: {taken}")
             row = found.setdefault(name, {"ratios": [], "general_ms": [], "wanted": None})
             row["ratios"].append(round(tried / general, 3))
             row["general_ms"].append(round(general * 1000, 1))
-            row["wanted"] = None if one is HIT else MISSED if cost is _cost else LANE
+            row["wanted"] = None if one in HITS else MISSED if cost is _cost else LANE
     return found
 
 
@@ -214,17 +222,17 @@ def main() -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.misses", description=__doc__)
     parser.add_argument(
-        "--inserts", type=int, default=10_000, help="of a step; half as many updates, a quarter deletes"
+        "--changes", type=int, default=17_500, help="of a step; by default 4/7 inserts, 2/7 updates, 1/7 deletes"
     )
     parser.add_argument("--steps", type=int, default=4, help="of each kind in a round")
     parser.add_argument("--repeat", type=int, default=3, help="rounds")
     options = parser.parse_args()
-    steps = options.repeat * options.steps * 2 * (1 + len(KINDS) + LONGER * len(ALWAYS))
-    in_all = steps * (options.inserts // 4 + 1)
+    steps = options.repeat * options.steps * 2 * (len(HITS) + len(KINDS) + LONGER * len(ALWAYS))
+    in_all = steps * (options.changes // 7 + 1)
     sinks = Sinks(2 * in_all)
     before = report.machine()
     try:
-        found = measure(sinks, Feeder(options.inserts, 2 * in_all), options.steps, options.repeat)
+        found = measure(sinks, Feeder(options.changes, 2 * in_all), options.steps, options.repeat)
     finally:
         sinks.close()
     for name, row in found.items():

@@ -128,7 +128,9 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
     else:
         from core.spark.runner import open_runner as open_spark
 
-        runner = open_spark(SparkOptions(), "slotkeeper bench", place.folder / "spark")
+        runner = open_spark(
+            SparkOptions(), "slotkeeper bench", place.folder / "spark", kinds=("dws", "postgres")
+        )  # as a job's driver does
     spec = job_of(place, "warm")
     warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:

@@ -7,6 +7,7 @@ Next door: `compare.py` compares two files, `chart.py` draws one.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -126,7 +127,7 @@ class Figure:
 
     def values(self) -> dict[str, Any]:
         """For the JSON file."""
-        value = round(self.value, 3)
+        value = round(self.value, 3) if math.isfinite(self.value) else None
         return {"name": self.name, "value": value, "unit": self.unit, "wanted": self.wanted, "met": self.met}
 
     def line(self) -> str:

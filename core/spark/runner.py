@@ -176,14 +176,22 @@ class SparkRunner:
 
 
 def open_runner(
-    options: SparkOptions, name: str, work_dir: Path, say: Callable[[str], None] | None = None
+    options: SparkOptions,
+    name: str,
+    work_dir: Path,
+    say: Callable[[str], None] | None = None,
+    kinds: tuple[str, ...] = (),
 ) -> SparkRunner:
     """Start Spark for the job `name` and a runner on it; on a cluster `say` is told who runs its tasks.
 
-    Raises what `open_context` raises, and Unreachable where a cluster gives no executor within a minute.
+    With a job's `kinds` of source and sink they are loaded before workers are forked, and the first of these starts
+    while the caller asks its servers. Raises what `open_context` raises, and Unreachable where a cluster gives no
+    executor within a minute.
     """
-    runner = SparkRunner(open_context(options, name, work_dir))
+    runner = SparkRunner(open_context(options, name, work_dir, kinds))
     if not Master.parse(options.master).ships:
+        if kinds:
+            runner.warm_up()
         return runner
     try:
         workers = runner.warm_up(task.whereabouts).result(MUSTER_SECONDS)

@@ -173,8 +173,10 @@ class _Remains:
             return False
 
 
-def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
+def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[str, ...] = ()) -> Context:
     """Start Spark for the job `name`; its files lie in a folder of their own below `work_dir`, gone at the end.
+
+    Workers have the `kinds` of source and sink loaded before they are forked.
 
     Raises ConfigError where there is no Java, or the settings or a cluster's secret are refused, Unreachable where
     Spark or its cluster does not come up.
@@ -192,7 +194,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path) -> Context:
     spelled, capacity = with_capacity(master)
     conf = SparkConf(loadDefaults=False).setMaster(spelled).setAppName(f"slotkeeper/{name}")
     folder = sockets.path if sockets else None
-    for key, value in spark_settings(options, run, folder, _java_options(archive, run), package.NAME).items():
+    for key, value in spark_settings(options, run, folder, _java_options(archive, run), package.NAME, kinds).items():
         conf.set(key, value)
     environ = _environ(java, cache, run, spark_home, options)
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from core.domain.master import Master, MasterKind
 from core.domain.spec import SparkOptions
+from core.spark.task import KINDS
 
 LEAST_CAPACITY = 2
 """One lane that hangs must not hold back the others."""
@@ -39,9 +40,15 @@ def with_capacity(master: Master) -> tuple[str, int | None]:
 
 
 def spark_settings(
-    options: SparkOptions, run: Path, sockets: Path | None, java_options: tuple[str, ...], package: str
+    options: SparkOptions,
+    run: Path,
+    sockets: Path | None,
+    java_options: tuple[str, ...],
+    package: str,
+    kinds: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    """Every setting but master, name and secret; the user's allow-listed ones win. `run` is this run's folder."""
+    """Every setting but master, name and secret; the user's allow-listed ones win. `run` is this run's folder, `kinds`
+    those of source and sink that workers are to have loaded."""
     master = Master.parse(options.master)
     settings = {
         "spark.ui.enabled": "false",
@@ -61,6 +68,8 @@ def spark_settings(
         # Local mode makes its own secret; for the others the session sets one, out of sight of any command line.
         "spark.authenticate": "true",
     }
+    if kinds:
+        settings[f"spark.executorEnv.{KINDS}"] = " ".join(kinds)
     if master.here:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if sockets is not None and master.here:

@@ -21,6 +21,8 @@ import core
 from core.error_values import ErrorValues
 from core.errors import ConfigError, SlotkeeperError
 
+KINDS = "SLOTKEEPER_KINDS"
+"""The workers' variable that names the kinds of source and sink which are loaded before they are forked."""
 _FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
 """Packages of others that workers may lack; any other missing module is a defect of ours."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -50,6 +52,27 @@ def test_the_folders_of_a_run_are_private_and_gone_at_its_end_with_every_process
     assert not Path(sockets).exists()
     assert list((long / "work").iterdir()) == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_start_that_is_stopped_at_once_leaves_no_process_of_its_first_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("SLOTKEEPER_TEST_RUN", mark)
+    runner = open_runner(SparkOptions(master="local[2]"), "stopped", tmp_path / "work", kinds=("absent", "nothing"))
+    runner.close()
+    until(lambda: not _started_with(mark), 10.0, "what was starting has ended")
+    assert capfd.readouterr() == ("", "")
+
+
+def _started_with(mark: str) -> list[int]:
+    """Processes with this value of the variable; not this one, which got it while it ran."""
+    found = []
+    for one in psutil.process_iter():
+        with suppress(psutil.Error):
+            if one.environ().get("SLOTKEEPER_TEST_RUN") == mark:
+                found.append(one.pid)
+    return found
 
 
 def test_spark_starts_without_an_installed_java_from_the_wheel(

@@ -29,6 +29,7 @@ def described(_spec: object) -> dict[str, object]:
         "core": str(Path(core.__file__)),
         "user": os.geteuid(),
         "pyspark_sql": "pyspark.sql" in sys.modules,
+        "loaded": {"core.engine.worker.stream_task", "core.sources.dws.kind"} <= sys.modules.keys(),
     }
 
 

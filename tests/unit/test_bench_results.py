@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+import os
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
 
 from bench import chart, compare, report
 from bench.curves import Shape, shapes
-from bench.report import Ratio, Side, cheaper, faster
+from bench.peers.peer import Caught
+from bench.report import Figure, Ratio, Side, cheaper, faster
+from bench.rig import Rig, Sizes
+from bench.rounds import Rounds
+from core.engine.local_runner import LocalRunner
 
 
 def side(name: str, *seconds: float, sink: float = 1.0) -> Side:
@@ -19,6 +25,42 @@ def side(name: str, *seconds: float, sink: float = 1.0) -> Side:
     for one in seconds:
         made.add(1_000_000, one, {"source": 0.5, "sink": sink, "programs": 0.25})
     return made
+
+
+class NoRig:
+    """A rig without servers, in which every table has one row; the CPU of both servers is this process's."""
+
+    source = sink = SimpleNamespace(pid=os.getpid())
+    sizes = Sizes(1, 1, 1, 1)
+
+    def copy_of(self, base: str, name: str) -> str:
+        return name
+
+    def settle(self, *sinks: str) -> None: ...
+
+    def drop(self, *names: str) -> None: ...
+
+    def fingerprint(self, *place: object) -> tuple[int, int]:
+        return 1, 1
+
+
+@dataclass
+class Way:
+    """A peer that catches up in two seconds, or breaks."""
+
+    name: str
+    label: str
+    breaks: bool
+    wanted: float = 1.0
+
+    def reserve(self, rig: Rig, round_: int) -> None: ...
+
+    def catch_up(self, rig: Rig, database: str, round_: int) -> Caught:
+        if self.breaks:
+            raise RuntimeError("no jar")
+        return Caught(2.0, 0.0)
+
+    def release(self, rig: Rig, database: str, round_: int) -> None: ...
 
 
 def result(**ratios: float) -> dict[str, Any]:
@@ -63,7 +105,33 @@ def test_the_kept_result_is_as_the_picture_in_the_readme_shows_it() -> None:
     if not report.KEPT.exists():
         pytest.skip("no result is kept")
     assert chart.FILE.read_text(encoding="utf-8") == chart.drawn(json.loads(report.KEPT.read_text(encoding="utf-8")))
-    assert "speed.svg" in (Path(chart.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert chart.LINK in chart.README.read_text(encoding="utf-8")
+
+
+def test_the_readme_links_the_picture_of_a_kept_result_and_none_that_is_not_there() -> None:
+    text = chart.README.read_text(encoding="utf-8")
+    assert text.count(chart.MARK) == 1
+    assert {chart.LINK in text, report.KEPT.exists(), chart.FILE.exists()} in ({True}, {False})
+    without = text.replace(chart.LINK, "")
+    assert chart.linked(without).count(chart.LINK) == 1
+    assert chart.linked(chart.linked(without)) == chart.linked(without)
+
+
+def test_a_peer_that_fails_is_named_and_the_others_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    ways = [Way("broken", "a peer that breaks", True), Way("fine", "one that does not", False)]
+    rounds = Rounds(cast(Rig, NoRig()), LocalRunner(1), ways, print)
+    for peer in tuple(rounds.peers):
+        rounds._turn_of(peer, "base", 0, (1, 1))()
+    assert [peer.name for peer in rounds.peers] == ["fine"]
+    assert rounds.not_run == {"broken": "RuntimeError: no jar"}
+    assert "broken" not in rounds.sides and rounds.sides["fine"].seconds == [2.0]
+    assert "not run: a peer that breaks: RuntimeError: no jar" in capsys.readouterr().out
+
+
+def test_a_figure_that_was_not_had_is_not_met() -> None:
+    lost = Figure("p99", float("inf"), "ms", 300.0)
+    assert lost.met is False
+    assert lost.values()["value"] is None
 
 
 def test_the_picture_has_a_bar_for_each_ratio_in_which_more_is_better() -> None:
