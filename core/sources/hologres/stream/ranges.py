@@ -62,17 +62,15 @@ class ShardRanges:
         while True:
             left = until - self._clock.monotonic()
             delivered = reader.read(max(0.0, left))
-            if delivered is None and left <= 0:
-                what = f"{place} sends nothing within {self._wait:g} s, and has a row at LSN {up_to}"
-                raise Unreachable(what, where="source")
-            if delivered is None:
-                continue
-            self._waiting.extend(delivered.rows)
-            if delivered.rows:
+            if delivered is not None and delivered.rows:
+                self._waiting.extend(delivered.rows)
                 return self._at
-            if delivered.lsn > self._at:
+            if delivered is not None and delivered.lsn > self._at:
                 return delivered.lsn
-            if delivered.caught_up:
+            if left <= 0:  # heartbeats, and rows that came before, are no answer however many of them come
+                what = f"{place} sends nothing new within {self._wait:g} s, and has a row at LSN {up_to}"
+                raise Unreachable(what, where="source")
+            if delivered is not None and delivered.caught_up:
                 what = f"{place} says that there is no row behind LSN {self._at}, and has one at {up_to}"
                 raise Busy(what, "the same range is read again; nothing was skipped", where="source")
 
