@@ -102,23 +102,20 @@ def logged_in(
 def _logged_in(
     endpoint: Endpoint, password: str, name: str, seconds: float, conv: dict[Any, Any] | None, database: str
 ) -> GuardedConnection:
+    raw = _unconnected(endpoint, password, name, conv, database)
     try:
         line = in_time(lambda: _line(endpoint, seconds), seconds, socket.socket.close)
     except Late as late:
         raise NoAnswer(seconds) from late
     except OSError as error:
-        raise pymysql.err.OperationalError(
-            CR.CR_CONN_HOST_ERROR, f"cannot be reached: {error.strerror or error}"
-        ) from error
-    raw = None
+        what = f"cannot be reached: {error.strerror or error}"
+        raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, what) from error
     try:
-        raw = _unconnected(endpoint, password, name, conv, database)
         with answered(line.fileno(), seconds, LOGIN_BYTES):
             raw.connect(line)
     except BaseException:
         line.close()
-        if raw is not None:
-            ended(raw)  # TLS has taken the socket over
+        ended(raw)  # TLS has taken the socket over
         raise
     return raw
 

@@ -139,10 +139,13 @@ def test_a_sink_that_is_just_starting_makes_no_table_wait_for_the_copy_of_anothe
     monkeypatch.setattr(PostgresProgress, "create_tables", starting)
     monkeypatch.setattr("core.engine.driver.tables.ASK_AGAIN", 0.1)
     states: list[dict[str, str]] = []
-    probe = At(
-        "after_chunk_commit", lambda: states.append({name: it.state for name, it in mirror.heard.tables.items()})
-    )
-    mirror.start(probe).wait_running().wait_equal()
+
+    def seen() -> None:
+        states.append({name: it.state for name, it in mirror.heard.tables.items()})
+
+    mirror.start(At("after_chunk_commit", seen)).wait_running()
+    mirror.wait_table(TABLES[2], JobState.RUNNING)
+    mirror.wait_equal()
     mirror.stop()
     assert len(asked) > 1 and states, "it was asked again, and a table was copied"
     assert {states[0][table] for table in TABLES[:2]} == {JobState.RUNNING.value}, states
