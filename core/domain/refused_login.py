@@ -6,9 +6,15 @@ Next door: `core.drivers.logins` counts the refusals; the console's remedies ask
 
 from __future__ import annotations
 
-PASSWORDS = ("password authentication failed", "login denied", "account has been locked")
+PASSWORDS = (
+    "password authentication failed",
+    "login denied",
+    "account has been locked",
+    "(using password: yes)",
+    "account is blocked",
+)
 """Words of a server that counts the refusal against the account. DWS: "Invalid username/password,login denied", "The
-account has been locked"."""
+account has been locked"; MySQL, errors 1045 and 3955."""
 LOCKED = PASSWORDS[2]
 CLOSED = "permission denied for database"
 _TLS = (

@@ -174,8 +174,8 @@ class Reshape:
 
     `before` has to be cured first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
     cures, such as another key. `blank` is the same as `statements` where old values do not fit a column's new type:
-    the column is emptied, and gets its values from the copy; `empties`: so does one of `statements`. `source` and
-    `target` are both ends' columns, the differences marked.
+    the column is emptied, and gets its values from the copy; `empties`: one of `statements` does so, or casts to a type
+    that has no room for each value. `source` and `target` are both ends' columns, the differences marked.
     """
 
     found: tuple[ColumnChange, ...] = ()

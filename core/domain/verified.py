@@ -15,7 +15,9 @@ APART = "equal apart from quarantine"
 """The verdict where every key but those that are held in quarantine is equal."""
 
 VOID = "void"
-"""In place of a verdict: a reset has made the target anew, or left it without changes, so older ones say nothing."""
+"""In place of a verdict: a reset or a copy makes the target anew, or leaves it without changes, so older ones say
+nothing."""
+_COPY = "copy of "
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Verified:
     """One comparison: `verdict` is equal, equal apart from quarantine, different, unsettled, or void.
 
     `differences` counts the keys that are missing, extra or have other values. A void one was no comparison: `at` is
-    when older ones ended, `by_whom` the reset that ended them.
+    when older ones ended, `by_whom` the reset or the copy that ended them.
     """
 
     job: str
@@ -39,13 +41,22 @@ class Verified:
 
     @property
     def is_void(self) -> bool:
-        """Whether it stands for a reset that ended older comparisons."""
+        """Whether it stands for a reset or a copy that ended older comparisons."""
         return self.verdict == VOID
 
     @classmethod
     def void(cls, job: str, at: datetime, reset: str) -> Verified:
         """What stands over older comparisons of a job from a reset on."""
-        return cls(job, at, VOID, 0, 0, 0, 0, 0, 0.0, f"reset {reset}")
+        return cls._of_none(job, at, f"reset {reset}")
+
+    @classmethod
+    def copied(cls, job: str, at: datetime, target: str) -> Verified:
+        """What stands over them from the begin of a copy on."""
+        return cls._of_none(job, at, f"{_COPY}{target}")
+
+    @classmethod
+    def _of_none(cls, job: str, at: datetime, by_whom: str) -> Verified:
+        return cls(job, at, VOID, 0, 0, 0, 0, 0, 0.0, by_whom)
 
 
 def in_a_phrase(found: Verified | None, now: datetime) -> str:
@@ -65,7 +76,8 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
         case _ if found.verdict == APART:
             return f"verified equal{apart} {ago}"
         case _ if found.is_void:
-            return f"not verified since the reset {ago}"
+            since = "copy began" if found.by_whom.startswith(_COPY) else "reset"
+            return f"not verified since the {since} {ago}"
         case "different":
             return f"DIFFERENT: {found.differences} {'key' if found.differences == 1 else 'keys'}{apart}, {ago}"
         case _:

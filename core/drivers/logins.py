@@ -1,8 +1,9 @@
 """Logins that a server refused: asked twice with one password, then hours apart, so that no account gets locked.
 
 DWS, "Setting Account Security Policies": an account is locked after `failed_login_attempts` wrong passwords in a row
-(default 10), for a day. A driver opens many sessions, and each would be one more. Next door: `pg.py` asks before it
-connects, with `turn`; `core.domain.refused_login` has the words; `core.retry` ends a job after two refusals.
+(default 10), for a day. A driver opens many sessions, and each would be one more. Next door: `pg.py` and
+`my_login.py` ask before they connect, with `turn`; `core.domain.refused_login` has the words; `core.retry` ends a job
+after two refusals.
 """
 
 from __future__ import annotations

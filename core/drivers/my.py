@@ -1,18 +1,17 @@
-"""The only importer of pymysql: sessions of MySQL and MariaDB, and the stream of a replica, each call under a deadline.
+"""Sessions of MySQL and MariaDB, and the stream of a replica, each call under a deadline.
 
-pymysql logs in (methods, TLS) and sends statements; the packets of a replication stream are read here, because it has
-no command for them. A call that is late has its socket shut by `deadline.py`, as those of `pg.py` have.
-Decision: docs/adr/0040-reading-a-mysql-binlog.md. Next door: `core.sources.mysql` reads what packets hold.
+pymysql sends statements; the packets of a replication stream are read here, because it has no command for them. A call
+that is late has its socket shut by `deadline.py`, as those of `pg.py` have.
+Decision: docs/adr/0040-reading-a-mysql-binlog.md. Next door: `my_login.py` logs in; `core.sources.mysql` reads what
+packets hold.
 """
 
 from __future__ import annotations
 
-import socket
 import ssl
 import struct
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +20,23 @@ import pymysql.cursors
 from pymysql.constants import COMMAND
 
 from core.domain.endpoint import Endpoint
-from core.drivers.deadline import Call, Cut, Late, in_time, limited, shut
+from core.drivers import my_login
+from core.drivers.deadline import Call, shut
+from core.drivers.my_login import DriverError, NoAnswer, TooMuch, answered, ended
 
-DriverError = pymysql.err.MySQLError
-"""What this driver raises for anything that a server or a line did wrong."""
+__all__ = ["DriverError", "Dump", "NoAnswer", "Replica", "Session", "TooMuch", "connect"]
+
 CLOSE_SECONDS = 2.0
 ROWS_AT_ONCE = 1000
+LOT_BYTES = 8 << 20
+"""Of text in the rows of a large answer that are given at once; one row may have more."""
+ANSWER_BYTES = 256 << 20
+"""The most of an answer that is held whole (ADR 24)."""
+ROW_BYTES = 1 << 30
+"""The most that may come without a row being handed on: max_allowed_packet has no higher value (MySQL, "Server System
+Variables")."""
+EVENT_BYTES = (1 << 30) + (1 << 20)
+"""The most that an event may have: replica_max_allowed_packet has no higher value, and an event has a header."""
 PIECE_BYTES = 256 * 1024
 """The most that a stream takes from its socket at once."""
 _MAX_PACKET = 0xFFFFFF
@@ -34,13 +44,6 @@ NON_BLOCKING = 0x01
 """Flag of a dump: it ends where the binlog ends."""
 _THROUGH_GTID = 0x04
 _HEADER = struct.Struct("<HBB")
-
-
-class NoAnswer(pymysql.err.OperationalError):
-    """Our own deadline ended a call."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(2013, f"does not answer within {seconds:g} s")
 
 
 def code_of(error: BaseException) -> int:
@@ -89,17 +92,28 @@ class Session:
         return found[0] if found else None
 
     def read(self, statement: str, values: Sequence[object] = ()) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a large answer as they come, some at a time, each lot in time. Has to be read to its end."""
-        cursor = self._raw.cursor(pymysql.cursors.SSCursor)
-        with self._answered():
-            cursor.execute(statement, values or None)
-        while True:
+        """The rows of a large answer as they come, some at a time, each lot in time. Left before its end, it ends the
+        session."""
+        cursor, done = self._raw.cursor(pymysql.cursors.SSCursor), False
+        try:
             with self._answered():
-                rows = cursor.fetchmany(ROWS_AT_ONCE)
-            if not rows:
-                cursor.close()
-                return
-            yield list(rows)
+                cursor.execute(statement, values or None)
+            while rows := self._lot(cursor):
+                yield rows
+            done = True
+        finally:
+            if not done:  # the cursor would read what is left, however long that takes
+                self.close()
+
+    def _lot(self, cursor: Any) -> list[tuple[Any, ...]]:
+        """The next rows of a large answer: so many, or so much text of them as is to be in memory at once."""
+        found, size = list[tuple[Any, ...]](), 0
+        with self._answered(most_bytes=ROW_BYTES) as call:
+            while len(found) < ROWS_AT_ONCE and size < LOT_BYTES and (row := cursor.fetchone()) is not None:
+                call.moved = True
+                found.append(row)
+                size += sum(len(one) for one in row if isinstance(one, str | bytes))
+        return found
 
     def command(self, number: int, payload: bytes) -> None:
         """A command of the protocol that is answered by OK."""
@@ -121,32 +135,15 @@ class Session:
 
     def close(self) -> None:
         """End the session; safe to call twice. Nothing is waited for."""
-        with suppress(DriverError, OSError):
-            self._raw._force_close()
+        ended(self._raw)
 
     @contextmanager
-    def _answered(self, seconds: float | None = None) -> Iterator[None]:
+    def _answered(self, seconds: float | None = None, most_bytes: int = ANSWER_BYTES) -> Iterator[Call]:
         line = self._raw._sock
         if line is None:
             raise pymysql.err.InterfaceError(0, "the session is closed")
-        limit = self.seconds if seconds is None else seconds
-        with limited(line.fileno(), limit) as call:
-            try:
-                yield
-            except (DriverError, OSError, ValueError) as error:
-                _raise_cut(call, limit, error)
-                if isinstance(error, DriverError):
-                    raise
-                raise pymysql.err.OperationalError(2013, f"the line broke: {type(error).__name__}") from error
-            if call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread():
-                raise KeyboardInterrupt
-
-
-def _raise_cut(call: Call, seconds: float, error: BaseException) -> None:
-    if call.cut is Cut.LATE:
-        raise NoAnswer(seconds) from error
-    if call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread():
-        raise KeyboardInterrupt from error
+        with answered(line.fileno(), self.seconds if seconds is None else seconds, most_bytes) as call:
+            yield call
 
 
 class Dump:
@@ -165,9 +162,12 @@ class Dump:
         """
         body = self._part(seconds)
         if len(body) == _MAX_PACKET:
-            parts = [body]
+            parts, size = [body], len(body)
             while len(parts[-1]) == _MAX_PACKET:
                 parts.append(self._part(seconds))
+                size += len(parts[-1])
+                if size > EVENT_BYTES:
+                    raise TooMuch(EVENT_BYTES)
             body = b"".join(parts)
         if not body:
             raise pymysql.err.OperationalError(2027, "the server sent an empty packet")
@@ -214,72 +214,15 @@ def connect(endpoint: Endpoint, password: str, name: str, seconds: float, databa
     """Log in, in time, with the session's settings pinned: utf8mb4, UTC, strict, autocommit; `name` is shown as
     `program_name` of performance_schema.session_connect_attrs.
 
-    Raises DriverError; NoAnswer where the server does not answer.
+    Raises DriverError, NoAnswer where the server does not answer; AccessRefused for a file of TLS that is none.
     """
-    try:
-        line = in_time(lambda: _line(endpoint, seconds), seconds, socket.socket.close)
-    except Late as late:
-        raise NoAnswer(seconds) from late
-    except OSError as error:
-        raise pymysql.err.OperationalError(2003, f"cannot be reached: {error.strerror or error}") from error
-    try:
-        with limited(line.fileno(), seconds) as call:
-            try:
-                raw = _login(endpoint, password, name, line, database)
-            except (DriverError, OSError, ValueError) as error:
-                _raise_cut(call, seconds, error)
-                raise
-    except BaseException:
-        line.close()
-        raise
-    session = Session(raw, seconds)
+    session = Session(my_login.logged_in(endpoint, password, name, seconds, _AS_TEXT, database), seconds)
     try:
         session.rows("SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', NAMES utf8mb4")
     except BaseException:
         session.close()
         raise
     return session
-
-
-def _line(endpoint: Endpoint, seconds: float) -> socket.socket:
-    line = socket.create_connection((endpoint.host, endpoint.port), seconds)
-    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    line.settimeout(None)
-    return line
-
-
-def _login(endpoint: Endpoint, password: str, name: str, line: socket.socket, database: str) -> pymysql.Connection[Any]:
-    raw = pymysql.Connection(
-        host=endpoint.host,
-        port=endpoint.port,
-        user=endpoint.user,
-        password=password,
-        database=database or None,
-        charset="utf8mb4",
-        autocommit=True,
-        local_infile=False,
-        program_name=name,
-        conv=_AS_TEXT,
-        defer_connect=True,
-        **_tls(endpoint),
-    )
-    raw.connect(line)
-    return raw
-
-
-def _tls(endpoint: Endpoint) -> dict[str, Any]:
-    """libpq's modes in pymysql's words; `prefer` goes on without where the server has none."""
-    if endpoint.sslmode == "disable":
-        return {"ssl_disabled": True}
-    if endpoint.sslmode in ("allow", "prefer"):
-        return {}
-    context = ssl.create_default_context(cafile=endpoint.sslrootcert or None)
-    context.check_hostname = endpoint.sslmode == "verify-full"
-    context.verify_mode = ssl.CERT_REQUIRED if endpoint.sslmode.startswith("verify") else ssl.CERT_NONE
-    if endpoint.sslcert:
-        context.load_cert_chain(endpoint.sslcert, endpoint.sslkey or None, endpoint.key_password or None)
-    return {"ssl": context}
 
 
 _AS_TEXT: dict[Any, Any] = {

@@ -14,11 +14,16 @@ from pymysql.cursors import SSCursor
 
 from core.domain.endpoint import Login
 from core.domain.text import safe
-from core.drivers import deadline, tls_context
+from core.drivers import deadline, my_login, tls_context
+from core.drivers.my import ANSWER_BYTES, ROW_BYTES, code_of
+from core.drivers.my_login import answered, ended
 from core.errors import AccessRefused, Refused, SlotkeeperError, Unclassified, Unreachable
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
+_LOGIN |= {CR.CR_AUTH_PLUGIN_ERR}
+_STATEMENTS = range(1000, 2000)
+"""Numbers of a server's own errors; those from 2000 on are the client's."""
 READ_SECONDS = 60
 
 
@@ -35,26 +40,37 @@ class MysqlQueries:
         """A statement's rows; a session that has broken is opened anew at the next."""
         try:
             line = self._opened()
-            with deadline.limited(line._sock.fileno(), self._seconds), line.cursor() as cursor:
+            with answered(line._sock.fileno(), self._seconds, ANSWER_BYTES), line.cursor() as cursor:
                 cursor.execute(statement, tuple(values) if values else None)
                 return list(cursor.fetchall())
-        except (pymysql.MySQLError, OSError) as error:
+        except pymysql.MySQLError as error:
             raise self._failed(error) from error
 
     def streamed(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """The same, a row at a time as they come; the session takes no other statement meanwhile."""
+        """The same, a row at a time as they come; the session takes no other statement meanwhile.
+
+        Left before its end, it ends the session.
+        """
+        done = False
         try:
             line = self._opened()
-            with deadline.limited(line._sock.fileno(), self._seconds), line.cursor(SSCursor) as cursor:
+            cursor = line.cursor(SSCursor)
+            with answered(line._sock.fileno(), self._seconds, ROW_BYTES) as call:
                 cursor.execute(statement, tuple(values) if values else None)
-                yield from cursor.fetchall_unbuffered()
-        except (pymysql.MySQLError, OSError) as error:
+                while (row := cursor.fetchone()) is not None:
+                    call.moved = True
+                    yield row
+            done = True
+        except pymysql.MySQLError as error:
             raise self._failed(error) from error
+        finally:
+            if not done:  # the cursor would read what is left, however long that takes
+                self.close()
 
     def _failed(self, error: Exception) -> SlotkeeperError:
         place = f"{self._login.endpoint.host}:{self._login.endpoint.port}"
         found = tls_context.refused(error, place, self._where) or translated(error, self._where)
-        if isinstance(found, Unreachable):
+        if code_of(error) not in _STATEMENTS:  # what is left of an answer may be in the line
             self.close()
             return Unreachable(
                 f"{self._where} {self._login.endpoint.name}: {found.message}", found.hint, found.code, self._where
@@ -64,22 +80,8 @@ class MysqlQueries:
     def _opened(self) -> Any:
         if self._line is None:
             endpoint = self._login.endpoint
-            tls = tls_context.context(endpoint)
-            self._line = pymysql.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                user=endpoint.user,
-                password=self._login.password,
-                connect_timeout=max(1, endpoint.connect_timeout_ms // 1000),
-                read_timeout=max(1, endpoint.connect_timeout_ms // 1000),
-                charset="utf8mb4",
-                program_name=self._login.name,
-                local_infile=False,
-                autocommit=True,
-                ssl=tls,
-                ssl_disabled=tls is None,
-            )
-            self._line._read_timeout = None  # of the login; the deadline of each call is over all of its answer
+            seconds = max(1.0, endpoint.connect_timeout_ms / 1000)
+            self._line = my_login.logged_in(endpoint, self._login.password, self._login.name, seconds)
         return self._line
 
     def line(self) -> tuple[str, str]:
@@ -98,7 +100,7 @@ class MysqlQueries:
         """End the session without a word that somebody would have to take; safe to call twice."""
         line, self._line = self._line, None
         if line is not None:
-            line._force_close()
+            ended(line)
 
 
 def translated(error: Exception, where: str) -> SlotkeeperError:

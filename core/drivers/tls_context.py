@@ -13,6 +13,8 @@ from core.domain.text import safe
 from core.domain.tls import SAFEST, VERIFYING
 from core.errors import AccessRefused, SlotkeeperError
 
+NO_KEY_PASSWORD = "none was given"  # noqa: S105
+"""For a key that turns out to be encrypted; one that is not needs none."""
 _NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure")
 """OpenSSL's words for a server that answers a TLS hello in plain text. A line that breaks is none of these."""
 _HINTS = (
@@ -39,12 +41,24 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
         raise AccessRefused(what, "name a file with the authority's certificate, as PEM") from error
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.check_hostname = endpoint.sslmode == SAFEST
-    if endpoint.sslmode not in VERIFYING:
+    if endpoint.sslmode not in VERIFYING and not endpoint.sslrootcert:  # with one, `require` is as libpq's: verify-ca
         made.verify_mode = ssl.CERT_NONE
+    if endpoint.sslcert:
+        _show(made, endpoint)
     return made
 
 
-def refused(error: Exception, place: str, where: str) -> SlotkeeperError | None:
+def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
+    """Load the client's certificate; without a password given, OpenSSL would ask for an encrypted key's and wait."""
+    try:
+        made.load_cert_chain(endpoint.sslcert, endpoint.sslkey or None, endpoint.key_password or NO_KEY_PASSWORD)
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "strerror", "") or "no certificate, or not its key"
+        what = f"sslcert {safe(endpoint.sslcert)}, sslkey {safe(endpoint.sslkey)}: {safe(str(why), 100)}"
+        raise AccessRefused(what, "name the client's certificate and its key, as PEM, and sslpassword_...") from error
+
+
+def refused(error: BaseException, place: str, where: str) -> SlotkeeperError | None:
     """The error of a line that TLS refuses, in a person's words; None where it was refused by nothing of TLS."""
     said = error.args[1] if len(error.args) > 1 else error
     text = str(getattr(error, "verify_message", "") or said)

@@ -36,6 +36,10 @@ def _silent(view: JobView) -> None:
     """Nobody watches."""
 
 
+class Unwanted(Refused):
+    """A job that nobody asked for by name is at rest, or not to run, by now: somebody, or its own end, came first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long to wait for an effect (0: not at all), and who is shown each change on the way."""
@@ -51,15 +55,17 @@ def start(
     launch: Launch | None = None,
     take_over: bool = False,
     patience: Patience | None = None,
+    again: bool = False,
 ) -> JobView:
     """Start a job and wait until it runs or the cause why not is seen; Refused where one runs already, naming it.
 
     A copy may take hours: one that goes on when the patience ends is no failure. Busy where nothing has begun by then.
     The start lock is held until the supervisor lives, so that of two starts at once the later one sees the first.
-    `take_over` goes on to the driver, and here it starts a job that another machine's name stands at.
+    `take_over` goes on to the driver, and here it starts a job that another machine's name stands at. `again`: only
+    what is wanted already and was not seen to end is started; raises Unwanted for anything else.
     """
     with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
-        run = _begin(store, job, config, launch, take_over)
+        run = _begin(store, job, config, launch, take_over, again)
         try:
             spawn_supervisor(store.folder, job, config, run)
             _wait_for_supervisor(store, job)
@@ -138,8 +144,10 @@ def restart(
     return start(store, job, config or view.config, launch, patience=patience)
 
 
-def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool) -> str:
-    """Record a new run, under the start lock; Refused where the job lives."""
+def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool, again: bool = False) -> str:
+    """Record a new run, under the start lock; Refused where the job lives, Unwanted where `again` finds it at rest."""
+    if again:
+        _refuse_unwanted(observe(store, job))
     launch = launch or Launch()
     if take_over:
         launch = replace(launch, extra=(*launch.extra, TAKE_OVER))
@@ -147,9 +155,17 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     store.register_job(job, config)
     _make_way(store, job, take_over)
     run = uuid.uuid4().hex
-    store.begin_run(job, run, launch.text)
+    if not store.begin_run(job, run, launch.text, unasked=again):
+        raise Unwanted(f"job {job} is not wanted to run any more")
     store.record_event(job, JobEvent.START.value, f"run {run}")
     return run
+
+
+def _refuse_unwanted(view: JobView) -> None:
+    if not view.state.is_open:
+        raise Unwanted(f"job {view.name} is {view.state.value} by now")
+    if view.wanted is not WantedState.RUN:
+        raise Unwanted(f"job {view.name} is wanted to {view.wanted.value} by now")
 
 
 def settled(store: Store, job: str) -> JobView:

@@ -15,7 +15,7 @@ from core.domain.job import JobState, WantedState
 from core.domain.job_view import JobView
 from core.errors import SlotkeeperError
 from core.launch import control
-from core.launch.control import Patience
+from core.launch.control import Patience, Unwanted
 from core.launch.launch import FOREGROUND, TAKE_OVER, Launch
 from core.launch.view import observe, observe_all
 from core.state.sqlite import Store
@@ -52,12 +52,12 @@ def ensure(store: Store, start: Callable[[JobView], JobView] | None = None) -> l
 def restarted(store: Store, view: JobView) -> JobView:
     """Start a job as its newest run was: with its configuration file, command and limits; does not wait for its driver.
 
-    Raises what `control.start` raises.
+    Raises what `control.start` raises, Unwanted where it has been stopped or has failed since it was seen.
     """
     launch = _launch(store, view)
     # what was taken over then is ours; another start elsewhere since then is not to be ended without being asked
     launch = replace(launch, extra=tuple(one for one in launch.extra if one != TAKE_OVER))
-    return control.start(store, view.name, view.config, launch, patience=Patience(0))
+    return control.start(store, view.name, view.config, launch, patience=Patience(0), again=True)
 
 
 def _launch(store: Store, view: JobView) -> Launch:
@@ -79,6 +79,8 @@ def _ensured(store: Store, view: JobView, start: Callable[[JobView], JobView]) -
         return Outcome(view.name, Ensured.REFUSED, view.state, f"{view.reason}; {view.safe}")
     try:
         started = start(view)
+    except Unwanted as error:
+        return Outcome(view.name, Ensured.STAYS, observe(store, view.name).state, error.message)
     except SlotkeeperError as error:
         now = observe(store, view.name)
         if now.lives:  # somebody else started it first

@@ -20,11 +20,13 @@ from core.domain.progress import LaneState
 from core.domain.report import JobReport, LaneReport
 from core.domain.spec import JobSpec
 from core.domain.table import TableReport, said_of
+from core.domain.verified import Verified
 from core.engine.driver.conditions import of_lanes
 from core.errors import Busy, Refused, SlotkeeperError
 from core.ports.driver import TaskRunner
 from core.ports.progress import ChunkCounts
 from core.sources import registry
+from core.state import verified
 from core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
@@ -85,6 +87,8 @@ class StoreNarrator:
         except (Busy, StateError):
             # the store of this host may be busy or gone; the next report carries the state
             state = transition(JobState(self._report.state), event)
+        if event is JobEvent.COPY_BEGAN and not self._tables:
+            self._void(*self._targets.values())
         self._take_in()
         with self._lock:
             self._report = replace(self._report, state=state.value, reason=reason)
@@ -162,6 +166,8 @@ class StoreNarrator:
             tables = tuple(self._tables.values())
             reason = said_of(tables) if self._report.reason == said_before else self._report.reason
             self._report = replace(self._report, tables=tables, reason=reason)
+        if report.state == JobState.SNAPSHOT.value != before.state:
+            self._void(report.target)
         if report.rests or report.state == JobState.RUNNING.value:
             said = f"{name}: {report.reason.removeprefix(f'{name}: ')}" if report.reason else name
             with suppress(Busy, StateError):
@@ -169,6 +175,13 @@ class StoreNarrator:
                 if report.state == JobState.FAILED.value:
                     self._store.record_error(self._report.job, "", "", said)
         self._tell(now=True)
+
+    def _void(self, *targets: str) -> None:
+        """A copy makes a target anew: what was found equal before it says nothing any more."""
+        job = self._report.job
+        with suppress(Busy, StateError):
+            if job in verified.last(self._store):
+                verified.record(self._store, Verified.copied(job, self._clock.utc(), ", ".join(targets)))
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble outside the lanes, or its end."""

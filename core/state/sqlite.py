@@ -159,9 +159,15 @@ class Store:
 
     # Runs
 
-    def begin_run(self, job: str, run: str, launch: str = "") -> None:
-        """A start, at once: state PENDING, wanted state RUN, a new run; Refused where the job is not at rest."""
+    def begin_run(self, job: str, run: str, launch: str = "", unasked: bool = False) -> bool:
+        """A start, at once: state PENDING, wanted state RUN, a new run; Refused where the job is not at rest.
+
+        `unasked`: nobody asked for it by name, so False, and nothing is begun, where it is wanted to stop or pause.
+        """
         with self.write() as sql:
+            wanted = sql.execute("SELECT wanted FROM jobs WHERE name = ?", (job,)).fetchone()
+            if unasked and wanted is not None and wanted[0] != WantedState.RUN.value:
+                return False
             after = transition(self._known(sql, job), JobEvent.START)
             self._put_state(sql, job, after, "", "", "")
             sql.execute("UPDATE jobs SET run = ?, wanted = ? WHERE name = ?", (run, WantedState.RUN.value, job))
@@ -173,6 +179,7 @@ class Store:
                 " ORDER BY rowid DESC LIMIT 1 OFFSET ?)",
                 (job, job, KEPT_RUNS),
             )
+        return True
 
     def end_run(self, run: str, exit_code: int | None, outcome: str) -> None:
         """The run is over; the first end told is kept."""

@@ -217,6 +217,29 @@ def test_a_merging_job_does_not_empty_what_a_cast_refuses(warehouse: Warehouse, 
     assert mirror.query(mirror.sink, f"SELECT f FROM {TARGET} WHERE id = 1") == [(1e12,)]
 
 
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    ("there", "then", "kept"),
+    [
+        ("timestamp", "date", "2026-01-02 03:04:05"),
+        ("numeric(8,3)", "integer", "1.234"),
+    ],
+)
+def test_a_merging_job_makes_no_cast_that_rounds(
+    there: str, then: str, kept: str, warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = prepared(warehouse, make_mirror, RESNAPSHOT, f"id bigint NOT NULL, x {there}")
+    mirror.job = replace(mirror.job, on_existing="merge")
+    run(warehouse, f"INSERT INTO {TABLE} (id) VALUES (1)")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.at_sink(f"INSERT INTO {TARGET} (id, x) VALUES (999, '{kept}')")
+    run(warehouse, f"ALTER TABLE {TABLE} ALTER COLUMN x TYPE {then}")
+    error = mirror.wait_error()
+    assert isinstance(error, SlotkeeperError) and "type at the sink" in error.hint, repr(error)
+    assert mirror.query(mirror.sink, f"SELECT x::text FROM {TARGET} WHERE id = 999") == [(kept,)]
+
+
 # -- names ------------------------------------------------------------------------------------------------------------
 
 

@@ -191,3 +191,33 @@ def test_a_half_done_copy_whose_shadow_is_gone_is_refused_by_name(mirror: Mirror
     assert "shadow" in error.message
     assert "--to snapshot" in error.hint
     assert len(mirror.target_rows()) == 2
+
+
+# -- a target that a stranger alters
+
+
+@pytest.mark.chaos
+def test_a_target_that_is_altered_while_its_shadow_fills_is_not_filled_with_rounded_values(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, n numeric(12,4)", ("id",))
+    run(warehouse, f"INSERT INTO {TABLE} SELECT n, n + 0.1234 FROM generate_series(1, 50) n")
+    mirror = make_mirror(warehouse, TABLE, TARGET)
+    options = replace(mirror.job.binlog, full_sync_binlog_batch_read_size=10)
+    mirror.job = replace(mirror.job, on_existing="replace", binlog=options)
+    mirror.at_sink(
+        "CREATE SCHEMA mart",
+        f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, n numeric(12,4))",
+        f"INSERT INTO {TARGET} VALUES (7, 7.7777)",
+    )
+    alter = f"ALTER TABLE {TARGET} ALTER COLUMN n TYPE numeric"
+    mirror.start(At("after_chunk_commit", lambda: mirror.at_sink(f"{alter}(12,1)")))
+    error = mirror.wait_error()
+    assert isinstance(error, Refused) and "column n has another type" in error.message, repr(error)
+    assert mirror.query(mirror.sink, f"SELECT n::text FROM {TARGET}") == [("7.8",)], "what the stranger made of it"
+    error = mirror.start().wait_error()
+    assert isinstance(error, Refused), "nor by the next start"
+    mirror.at_sink(f"{alter}(12,4)")
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()

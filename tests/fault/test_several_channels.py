@@ -23,7 +23,8 @@ from core.embedded.scaling import add_dn
 from core.embedded.warehouse import Warehouse
 from core.engine.messages import LaneTask, StreamTask
 from core.engine.worker import stream_task
-from core.errors import Trouble, TroubleName
+from core.errors import Trouble, TroubleName, Unreachable
+from core.sinks.postgres.progress.store import PostgresProgress
 from core.sources.dws.session import DwsSession
 from core.wiring import worker
 from core.wiring.driver import WiredSessions
@@ -117,6 +118,38 @@ def test_a_table_that_is_added_is_copied_and_one_that_is_removed_stays_as_it_was
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     assert applied(mirror)[TABLES[0]] == 80
+
+
+@pytest.mark.chaos
+def test_a_sink_that_is_just_starting_makes_no_table_wait_for_the_copy_of_another(
+    warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror, TABLES[:2])
+    mirror.start().wait_running().wait_equal()
+    mirror.stop()
+    mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
+    made, asked = PostgresProgress.create_tables, list[int]()
+
+    def starting(store: PostgresProgress) -> None:
+        asked.append(1)
+        if len(asked) == 1:
+            raise Unreachable("the database system is starting up", where="sink")
+        made(store)
+
+    monkeypatch.setattr(PostgresProgress, "create_tables", starting)
+    monkeypatch.setattr("core.engine.driver.tables.ASK_AGAIN", 0.1)
+    states: list[dict[str, str]] = []
+
+    def seen() -> None:
+        states.append({name: it.state for name, it in mirror.heard.tables.items()})
+
+    mirror.start(At("after_chunk_commit", seen)).wait_running()
+    mirror.wait_table(TABLES[2], JobState.RUNNING)
+    mirror.wait_equal()
+    mirror.stop()
+    assert len(asked) > 1 and states, "it was asked again, and a table was copied"
+    assert {states[0][table] for table in TABLES[:2]} == {JobState.RUNNING.value}, states
+    assert states[0][TABLES[2]] == JobState.SNAPSHOT.value
 
 
 def test_ddl_on_one_table_stops_that_table_alone_and_its_reset_brings_it_back_while_the_others_stream(

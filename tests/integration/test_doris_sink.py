@@ -217,6 +217,7 @@ def test_a_wrong_password_is_no_answer_that_passes(doris: DorisStandin) -> None:
     with pytest.raises(AccessRefused) as told:
         sink.send(BATCH, "a")
     assert "falsch" not in str(told.value)
+    session.close()
     with pytest.raises(AccessRefused):
         DorisConnection(replace(opened(doris), password="falsch")).target(job_of(doris)).admit(IDENTITY)
 

@@ -12,11 +12,12 @@ from dataclasses import replace
 import pytest
 
 from console.__main__ import main
-from core.domain.job import JobState
+from core.domain.job import JobState, WantedState
+from core.domain.job_view import JobView
 from core.launch import control
 from core.launch import identity as processes
 from core.launch.control import Patience
-from core.launch.ensure import Ensured, ensure
+from core.launch.ensure import Ensured, ensure, restarted
 from core.launch.launch import FOREGROUND, TAKE_OVER, Launch
 from core.state.audit import Audit
 from tests.support.jobs import FAKE, SOON, Jobs
@@ -81,6 +82,44 @@ def test_of_two_at_once_one_starts_a_job(jobs: Jobs) -> None:
     assert found == ["lives", "started"]
     running(jobs, "orders")
     assert len(jobs.pids("orders")) == 2, "one driver before, one after"
+
+
+@pytest.mark.parametrize("what", ["stop", "pause", "fail"])
+def test_what_is_stopped_paused_or_has_failed_between_the_look_and_the_start_stays(jobs: Jobs, what: str) -> None:
+    jobs.start("orders")
+    killed(jobs, "orders")
+
+    def late(view: JobView) -> JobView:
+        if what == "stop":
+            control.stop(jobs.store, "orders", Patience(SOON))
+        elif what == "pause":
+            jobs.store.set_wanted("orders", WantedState.PAUSE)
+        else:
+            jobs.store.set_state("orders", JobState.FAILED, "it needs a person")
+        return restarted(jobs.store, view)
+
+    before = jobs.view_of_job("orders").run
+    (outcome,) = ensure(jobs.store, late)
+    assert outcome.what is Ensured.STAYS and "by now" in outcome.why
+    assert jobs.view_of_job("orders").run == before and not jobs.view_of_job("orders").lives
+
+
+def test_a_job_that_is_not_wanted_any_more_is_not_begun_by_whoever_was_not_asked(jobs: Jobs) -> None:
+    jobs.store.register_job("orders", "c.toml")
+    assert not jobs.store.begin_run("orders", "r1", unasked=True)
+    assert jobs.view_of_job("orders").run == "" and jobs.store.begin_run("orders", "r1")
+
+
+def test_a_stopped_supervisor_is_slow_and_not_gone(jobs: Jobs) -> None:
+    jobs.start("orders")
+    supervisor = jobs.view_of_job("orders").supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGSTOP)
+    try:
+        assert ensured(jobs) == {"orders": Ensured.LIVES}
+        assert len(jobs.pids("orders")) == 1
+    finally:
+        os.kill(supervisor.pid, signal.SIGCONT)
 
 
 def test_a_failed_job_needs_a_person_and_a_foreground_run_its_own_service(jobs: Jobs) -> None:

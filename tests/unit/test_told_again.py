@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 from core.config.load import load
+from core.domain.job import JobEvent
 from core.domain.lag import FRESH_SECONDS
 from core.domain.lane import Lane
 from core.domain.lock_wait import Blocker, LockWait
 from core.domain.progress import LaneState
 from core.domain.report import JobReport
 from core.domain.table import TableReport
+from core.domain.verified import Verified, in_a_phrase
 from core.engine.local_runner import LocalRunner
 from core.spark.narrator import StoreNarrator
 from core.state.sqlite import Store
+from core.state.verified import last, record
 from tests.tui.filled import StillClock
 from tests.unit.config.samples import VALID
 from tests.unit.engine.test_lane_io import LANE
@@ -99,3 +102,30 @@ def test_who_waits_for_a_lock_is_in_the_report_as_it_was_measured_and_gone_with_
     assert told.after(40.0).lock_waits == (wait,), "what the loop tells meanwhile does not end it"
     told.narrator.lock_waits((), "sink mart: permission denied")
     assert (reported().lock_waits, reported().locks_untold) == ((), "sink mart: permission denied")
+
+
+def test_a_copy_that_begins_ends_what_was_found_equal_before(told: Told) -> None:
+    job, now = told.job, told.clock.utc()
+    told.narrator.event(JobEvent.BEGAN)
+    told.narrator.event(JobEvent.COPY_BEGAN)
+    assert last(told.store) == {}, "nothing was verified yet"
+    equal = Verified(job.name, now, "equal", 0, 0, 0, 9, 9, 0.5, "li.wei")
+    record(told.store, equal)
+    told.clock.at += timedelta(minutes=5)
+    told.narrator.event(JobEvent.BEGAN)
+    assert last(told.store)[job.name] == equal
+    told.narrator.event(JobEvent.COPY_BEGAN)
+    found = last(told.store)[job.name]
+    assert found.is_void and in_a_phrase(found, told.clock.utc()).startswith("not verified since the copy began")
+
+
+def test_a_tables_copy_ends_what_was_found_equal_of_its_job(told: Told) -> None:
+    first = told.job.channels[0]
+    job = replace(told.job, channels=(first, replace(first, source_table="ods.b", target="m.b")))
+    narrator = StoreNarrator(told.store, job, "run-1", told.clock, LocalRunner(1))
+    equal = Verified(job.name, told.clock.utc(), "equal", 0, 0, 0, 9, 9, 0.5, "li.wei")
+    record(told.store, equal)
+    narrator.table(TableReport("ods.b", "m.b", "RUNNING"))
+    assert last(told.store)[job.name] == equal
+    narrator.table(TableReport("ods.b", "m.b", "SNAPSHOT"))
+    assert last(told.store)[job.name].by_whom == "copy of m.b"

@@ -19,7 +19,7 @@ from core.domain.progress import STREAMING
 from core.domain.table import AS_THE_JOB, TableWanted
 from core.engine.driver.context import JobContext
 from core.engine.driver.job import JobEnd, run_group
-from core.engine.driver.reshape import NAMES
+from core.engine.driver.reshape import NAMES, PASSING
 from core.engine.driver.shared_runner import SharedRunner
 from core.engine.driver.table_narrator import GroupNarrator, Telling
 from core.engine.local_runner import Pooled
@@ -27,6 +27,8 @@ from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
 """Seconds between two readings of what is wanted of single tables."""
+ASKED, ASK_AGAIN = 12, 5.0
+"""How often, and after how many seconds, a sink is asked which tables have to be copied."""
 END_WITHIN = 8.0
 """Seconds that tables which go on alone have for ending: as long as a loop drains, and its sessions close."""
 
@@ -98,20 +100,28 @@ class Tables:
         return [table for table in running if table not in self._apart]
 
     def _copied(self, tables: Collection[str]) -> set[str]:
-        """The tables that have only to be streamed; none where the sink does not tell, or nothing streams here."""
+        """The tables that have only to be streamed; none where the sink does not tell, or nothing streams here.
+
+        A sink that is just starting is asked again for a while: else all would wait for the copy of one.
+        """
         if not self._ctx.job.binlog.binlog:
             return set()
-        found = set()
-        try:
-            for table in tables:
-                store = self._ctx.of(table).sessions.store()
-                store.create_tables()
-                rows = store.rows()
-                if rows and all(row.state in STREAMING for row in rows):
-                    found.add(table)
-        except SlotkeeperError:
-            return set()  # their start meets it as well
-        return found
+        for left in range(ASKED, 0, -1):
+            try:
+                return {table for table in tables if self._streams(table)}
+            except SlotkeeperError as error:
+                if left == 1 or error.kind not in PASSING or self._ctx.wanted() is not WantedState.RUN:
+                    break  # their start meets it as well
+                said = f"which tables have to be copied is asked again in {ASK_AGAIN:.0f} s: {error.message}"
+                self._ctx.narrator.retrying(said, error)
+                self._ctx.pause(ASK_AGAIN)
+        return set()
+
+    def _streams(self, table: str) -> bool:
+        store = self._ctx.of(table).sessions.store()
+        store.create_tables()
+        rows = store.rows()
+        return bool(rows) and all(row.state in STREAMING for row in rows)
 
     def _together(self, tables: list[str]) -> JobEnd:
         channels = tuple(one for one in self._ctx.job.channels if one.source_table in tables)

@@ -162,9 +162,12 @@ def page_name(url: str) -> str:
     >>> page_name("http://u:p@be:8040/api/_load_error_log?file=a")
     'http://be:8040/api/_load_error_log?file=a'
     """
-    where = urlsplit(url)
+    try:
+        where = urlsplit(url)
+        port = f":{where.port}" if where.port else ""
+    except ValueError:
+        return "its URL is none"
     host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname
-    port = f":{where.port}" if where.port else ""
     return safe(f"{where.scheme}://{host}{port}{where.path}?{where.query}", 300)
 
 
@@ -181,8 +184,8 @@ def reasons_of(page: str) -> list[str]:
 def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> SlotkeeperError:
     """The error of a load whose rows were rejected, with Doris's own reasons, and without a value of a row."""
     reasons = reasons_of(page)
-    rows = answer.get("NumberFilteredRows", 0)
-    what = f"{target} refuses {rows} of {answer.get('NumberTotalRows', 0)} rows"
+    rows, total = (counted(answer, name) for name in ("NumberFilteredRows", "NumberTotalRows"))
+    what = f"{target} refuses {rows} of {total} rows"
     said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors does not say why"
     more = f" (and {len(reasons) - _NAMED} more reasons)" if len(reasons) > _NAMED else ""
     hint = "bring the target's columns in line with the source, or filter such rows"
@@ -205,6 +208,16 @@ def without_values(reason: str) -> str:
     rest = re.sub(r"\[.*\]", "[..]", reason[len(head) :], flags=re.S)
     rest = re.sub(r"(['\"]).*\1", "'..'", rest, flags=re.S)
     return head + re.sub(r"\b(value|input|str)\s*[=:]\s*(?!\[\.\.\]).*", r"\1=..", rest, flags=re.S)
+
+
+def counted(answer: Mapping[str, Any], name: str) -> int:
+    """A number of rows in an answer; 0 where it has none.
+
+    >>> counted({"a": 3, "b": "4", "c": [5], "d": True}, "a"), counted({"b": "4"}, "b"), counted({"c": [5]}, "c")
+    (3, 0, 0)
+    """
+    found = answer.get(name)
+    return found if type(found) is int else 0
 
 
 def unreadable(target: str, status: int) -> SlotkeeperError:

@@ -19,12 +19,15 @@ from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
 from core.domain.endpoint import Login
+from core.domain.text import safe
 from core.drivers import deadline, tls_context
 from core.errors import Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
 """How long a server is waited for before the body is sent all the same (RFC 9110, 10.1.1). `recv` and no `poll`: over
 TLS 1.3 a line can be read at once, and has a session's ticket only."""
+ERRORS = "/api/_load_error_log"
+"""The path of a page of errors (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
 ANSWER_BYTES = 1 << 20
 """Of an answer, at most."""
 _PIECE = 1 << 16
@@ -41,10 +44,10 @@ class HttpAnswer:
 
     @property
     def json(self) -> dict[str, Any] | None:
-        """Its object; None where it is none."""
+        """Its object; None where it is none, or one within another without end."""
         try:
             found = json.loads(self.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
 
@@ -76,10 +79,15 @@ class DorisHttp:
         return self._exchange(host, port, method, path, asked, seconds, body, size)
 
     def page(self, url: str, seconds: float) -> str:
-        """What a page of a BE says, at most ANSWER_BYTES; "" where it cannot be had."""
-        where = urlsplit(url)
+        """What a page of errors says, at most ANSWER_BYTES; "" where it cannot be had, or the URL is no such page's.
+
+        The URL is the server's own, and is asked with the password: of other pages some do things.
+        """
         try:
             host, port = self._named(url)
+            where = urlsplit(url)
+            if where.path != ERRORS:
+                return ""
             path = f"{where.path}?{where.query}"
             found = self._exchange(host, port, "GET", path, {}, seconds, None, 0)
         except SlotkeeperError:
@@ -88,9 +96,13 @@ class DorisHttp:
 
     def _named(self, url: str) -> tuple[str, int]:
         """The host and port of a URL, without the password in it; Refused where nobody named the host."""
-        where = urlsplit(url)
-        host, port = where.hostname or "", where.port or 8040
         endpoint = self.login.endpoint
+        try:
+            where = urlsplit(url)
+            host, port = safe(where.hostname or "", 253), where.port or 8040
+        except ValueError as error:  # of the URL, which has a password in it, nothing is repeated
+            what = f"the FE {endpoint.host} sends on to what is no URL"
+            raise Refused(what, "see what answers there in its place", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
             self._refuse_scheme(host, port, where.scheme)
         if host not in (endpoint.host, *endpoint.backends):
@@ -127,13 +139,16 @@ class DorisHttp:
                 with deadline.limited(line.sock.fileno(), seconds) as call:
                     if self._severed:
                         raise ConnectionAbortedError
+                    late = Unreachable(f"{host}:{port} did not answer within {seconds:g} s", where="sink").after_limit()
                     try:
-                        return self._through(line, method, path, headers, body, size)
+                        answer = self._through(line, method, path, headers, body, size)
                     except (OSError, http.client.HTTPException) as error:
                         if call.cut is None:
                             raise
-                        late = Unreachable(f"{host}:{port} did not answer within {seconds:g} s", where="sink")
-                        raise late.after_limit() from error
+                        raise late from error
+                    if call.cut is not None:  # the end of a line that was cut may pass for that of a body
+                        raise late
+                    return answer
         except (OSError, http.client.HTTPException) as error:
             refused = tls_context.refused(error, f"{host}:{port}", "sink")
             raise refused or Unreachable(f"{host}:{port}: {type(error).__name__} on {method}", where="sink") from error

@@ -141,7 +141,7 @@ class DorisSink:
         except RowRefused:
             return count  # of a load without a single row that fits, versions say that it failed
         self.abort(str(answer.get("TxnId", "")))
-        return int(answer.get("NumberFilteredRows", 0))
+        return answers.counted(answer, "NumberFilteredRows")
 
     def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
         """Why Doris filters a row, by its page of errors."""
@@ -214,7 +214,7 @@ class DorisSink:
             raise answers.refusal(str(found["msg"]), self.target)
         if status in (answers.SUCCESS, answers.PUBLISH_TIMEOUT, answers.TAKEN):
             return found
-        filtered = int(found.get("NumberFilteredRows") or 0)
+        filtered = answers.counted(found, "NumberFilteredRows")
         if found.get("ErrorURL"):
             page = self.http.page(str(found["ErrorURL"]), SHORT_SECONDS)
             raise answers.rejected(self.target, found, page, str(found["ErrorURL"]))

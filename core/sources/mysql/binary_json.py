@@ -34,16 +34,33 @@ def text_of(raw: bytes) -> str:
     if not raw:
         return "null"
     try:
-        return _value(raw[0], raw, 1, len(raw), 0)
+        return _value(raw[0], raw, 1, _Room(len(raw)), 0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise Damaged("a JSON document is cut short") from error
 
 
-def _value(kind: int, body: bytes, at: int, stop: int, depth: int) -> str:
+class _Room:
+    """What is left of a document's bytes: no two of its values share one, so all of them have no more than it has.
+
+    Else a few bytes that lead to one another in two ways each would be read for ever.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def take(self, size: int) -> None:
+        """A value, a key or a string takes so many; raises Damaged where there are none left."""
+        self._left -= size
+        if self._left < 0:
+            raise Damaged("a JSON document has values that lie over one another")
+
+
+def _value(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
+    room.take(1)
     if depth > _DEEPEST:
         raise Damaged(f"a JSON document is deeper than {_DEEPEST} levels")
     if kind <= _LARGE_ARRAY:
-        return _container(kind, body, at, depth)
+        return _container(kind, body, at, room, depth)
     if kind == _LITERAL:
         return _LITERALS[body[at]] if body[at] in _LITERALS else _unknown(f"literal {body[at]}")
     if kind in _NUMBERS:
@@ -52,14 +69,16 @@ def _value(kind: int, body: bytes, at: int, stop: int, depth: int) -> str:
         return double_text(struct.unpack_from("<d", body, at)[0])
     if kind == _STRING:
         size, at = _length(body, at)
+        room.take(size)
         return quoted(_slice(body, at, size).decode())
     if kind == _OPAQUE:
         size, start = _length(body, at + 1)
+        room.take(size)
         return _opaque(body[at], _slice(body, start, size))
     return _unknown(f"type {kind}")
 
 
-def _container(kind: int, body: bytes, at: int, depth: int) -> str:
+def _container(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
     size, form = (2, "<H") if kind in (_SMALL_OBJECT, _SMALL_ARRAY) else (4, "<I")
     count, total = struct.unpack_from(form + form[1], body, at)
     stop = at + total
@@ -71,26 +90,28 @@ def _container(kind: int, body: bytes, at: int, depth: int) -> str:
     parts = []
     for number in range(count):
         entry = entries_at + number * (1 + size)
-        text = _entry(body, at, entry, size, stop, depth)
+        text = _entry(body, at, entry, size, stop, room, depth)
         if is_object:
             key = keys_at + number * (size + 2)
             start = at + int.from_bytes(body[key : key + size], "little")
-            name = _slice(body, start, int.from_bytes(body[key + size : key + size + 2], "little")).decode()
+            length = int.from_bytes(body[key + size : key + size + 2], "little")
+            room.take(length)
+            name = _slice(body, start, length).decode()
             text = f"{quoted(name)}: {text}"
         parts.append(text)
     inside = ", ".join(parts)
     return f"{{{inside}}}" if is_object else f"[{inside}]"
 
 
-def _entry(body: bytes, at: int, entry: int, size: int, stop: int, depth: int) -> str:
+def _entry(body: bytes, at: int, entry: int, size: int, stop: int, room: _Room, depth: int) -> str:
     """A member: its value is in the entry itself where it fits there, else at an offset from the container's begin."""
     kind = body[entry]
     if kind in (_LITERAL, 5, 6) or (size == 4 and kind in (7, 8)):
-        return _value(kind, body, entry + 1, stop, depth + 1)
+        return _value(kind, body, entry + 1, room, depth + 1)
     offset = int.from_bytes(body[entry + 1 : entry + 1 + size], "little")
     if at + offset >= stop:
         raise Damaged("a JSON document has a value beyond its end")
-    return _value(kind, body, at + offset, stop, depth + 1)
+    return _value(kind, body, at + offset, room, depth + 1)
 
 
 def _slice(body: bytes, at: int, size: int) -> bytes:

@@ -7,7 +7,7 @@ of sql/rpl_source.cc and sql/sql_repl.cc. Next door: `core.retry` decides from t
 from __future__ import annotations
 
 from core.domain.text import safe
-from core.drivers import my
+from core.drivers import my, tls_context
 from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unclassified, Unreachable
 from core.sources.mysql.errors import BinlogError, Damaged, GoneBack
 
@@ -47,6 +47,8 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
 
 
 _DENIED = 1045
+_IN_CLEAR = 2061
+"""`my_login` refuses to send the password on an open line."""
 
 
 def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
@@ -57,6 +59,11 @@ def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
         return Unreachable(f"source {place} {text}", "", "08000", "source").after_limit()
     if code in (1236, 4052) or any(words in text.lower() for words in _OTHER_READER):
         return _of_dump(message, text.lower(), number)
+    refused = tls_context.refused(error, f"source {place}", "source")
+    if refused is not None:
+        return refused
+    if code == _IN_CLEAR:
+        return AccessRefused(message, "", number, "source")
     if code in _RIGHTS:
         return AccessRefused(message, REPLICA_RIGHTS.format(user=user), number, "source")
     if code in _LOGIN:

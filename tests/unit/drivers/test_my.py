@@ -84,3 +84,15 @@ def test_an_error_of_the_server_is_raised_with_its_number(line: tuple[my.Dump, s
     with pytest.raises(my.DriverError, match="purged") as error:
         dump.packet(SECONDS)
     assert my.code_of(error.value) == 1236
+
+
+def test_an_event_of_more_than_any_has_is_cut(
+    line: tuple[my.Dump, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server says of each packet that another one continues it."""
+    monkeypatch.setattr(my, "_MAX_PACKET", 1_000)
+    monkeypatch.setattr(my, "EVENT_BYTES", 10_000)
+    dump, server = line
+    server.sendall(b"".join(packet(number, b"\0" * 1_000) for number in range(1, 12)))
+    with pytest.raises(my.TooMuch):
+        dump.packet(SECONDS)

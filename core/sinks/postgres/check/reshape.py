@@ -97,7 +97,7 @@ class _Reshaping:
             tuple(made_types.pasteable(one) for one in self._statements(made, known, blanks))
             for blanks in (False, True)
         )
-        empties = any(one.act is Act.TYPE and self._using(one, made, False) == _EMPTIED for one in made)
+        empties = any(one.act is Act.TYPE and self._loses(one, made) for one in made)
         return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target, empties)
 
     def _base(self, it: TargetColumn) -> str:
@@ -198,6 +198,14 @@ class _Reshaping:
             return ""
         emptied = key or blanks or not self._castable(one, made)
         return _EMPTIED if emptied else f" USING {quoted(one.column)}::{self._made(one.to)}"
+
+    def _loses(self, one: Need, made: Sequence[Need]) -> bool:
+        """Whether old values may not outlive a column's new type: it is emptied, or has no room for each of them.
+
+        PostgreSQL, CREATE CAST: a cast that is made by itself may round or cut, as from a timestamp to a date.
+        """
+        there = self._base(self._there(one, made))
+        return self._using(one, made, False) == _EMPTIED or not types.fits(self._made(one.to), there)
 
     def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
         """The column as it is now, under the name that it has now."""

@@ -20,10 +20,9 @@ from core.errors import Refused
 from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
+from core.sqltext import dotted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
-
-"""The first server version of PostgreSQL that has MERGE."""
 
 
 def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
@@ -171,8 +170,26 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
     into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
     values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
     cursor.execute(SQL("TRUNCATE {}").format(target.identifier))
+    _refuse_altered(cursor, target)
     cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, into, values, shadow(target)))
     cursor.execute(SQL("DROP TABLE {}").format(shadow(target)))
+
+
+def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
+    """Raise Refused where a column has another type than when the shadow was made like it: PostgreSQL would round and
+    cut the copied values without a word (CREATE CAST, "assignment"). Nobody can alter the target behind its TRUNCATE.
+    """
+    names = [dotted(target.name), dotted(".".join(shadow(target).strings))]
+    cursor.execute(
+        "SELECT t.attname::text FROM pg_attribute t JOIN pg_attribute s ON s.attname = t.attname"
+        " WHERE t.attrelid = %s::regclass AND s.attrelid = %s::regclass AND t.attnum > 0"
+        " AND (t.atttypid <> s.atttypid OR t.atttypmod <> s.atttypmod)",
+        names,
+    )
+    altered = [str(name) for (name,) in cursor.fetchall() if name in target.columns]
+    if altered:
+        what = f"target {target.name} was altered while it was copied: column {safe(altered[0], 60)} has another type"
+        raise Refused(what, "give the column its type back, or take a new snapshot", where="sink")
 
 
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:

@@ -21,6 +21,8 @@ _COUNT = struct.Struct("<ii")
 _SMALLEST = _HEAD.size + _COUNT.size
 _MOST_TIMES = 255
 """How many bytes one byte of an LZ4 block can become at most."""
+MOST_BYTES = 1 << 30
+"""The most that a message may become: as much as one may have that is not compressed (`core.drivers.pg_stream`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _inflated(raw: bytes) -> bytes:
     if len(raw) < 5:
         raise garbled(f"a compressed message of {len(raw)} bytes")
     (size,) = struct.unpack_from(">i", raw)
-    if not 0 <= size <= _MOST_TIMES * len(raw):
+    if not 0 <= size <= min(_MOST_TIMES * len(raw), MOST_BYTES):
         raise garbled(f"a compressed message of {len(raw)} bytes that would be {size}")
     try:
         whole: bytes = lz4.block.decompress(raw[4:], uncompressed_size=size)

@@ -97,18 +97,17 @@ class ShardRanges:
             limit = min(self._wait, self._behind) if empty else self._wait
             left = began + limit - self._clock.monotonic()
             delivered = reader.read(max(0.0, left))
-            if delivered is None and left <= 0 and empty:
+            if delivered is not None:
+                empty = empty or delivered.caught_up
+                self._waiting.extend(delivered.rows)
+                self._beats.update(lsn for lsn in delivered.beats if lsn > self._at)
+                if delivered.rows or up_to in self._beats:
+                    return
+            if left <= 0 and empty:
                 raise self._again(reader, f"says that there is no row behind LSN {self._at}, and has one at {up_to}")
-            if delivered is None and left <= 0:
-                what = f"shard {reader.stream.shard} sends nothing within {self._wait:g} s, and has a row at {up_to}"
-                raise Unreachable(what, where="source")
-            if delivered is None:
-                continue
-            empty = empty or delivered.caught_up
-            self._waiting.extend(delivered.rows)
-            self._beats.update(lsn for lsn in delivered.beats if lsn > self._at)
-            if delivered.rows or up_to in self._beats:
-                return
+            if left <= 0:  # heartbeats, and rows that came before, are no answer however many of them come
+                what = f"sends nothing new within {self._wait:g} s, and has a row at LSN {up_to}"
+                raise Unreachable(f"shard {reader.stream.shard} {what}", where="source")
 
     def _again(self, reader: ShardReader, what: str) -> Busy:
         said = f"shard {reader.stream.shard} {what}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -25,6 +25,8 @@ _END_DAY = 2_145_042_906
 """The day behind its last one, 5874897-12-31."""
 _END_SECONDS = 9_224_318_016_000
 """The second behind its last timestamp, 294276-12-31, since 1970-01-01."""
+_NUMERIC_BYTES = 17
+"""Of a numeric's digits: at most 38 (Hologres, "Data types"), which are 16 bytes, and a byte of sign."""
 _SIZE = re.compile(r"\((\d+)(?:,(\d+))?\)")
 Text = Callable[[Any], str]
 
@@ -188,8 +190,8 @@ def numeric(scale: int) -> Text:
     """
 
     def text(raw: bytes) -> str:
-        if not raw:
-            raise garbled("a numeric of no bytes")
+        if not 0 < len(raw) <= _NUMERIC_BYTES:
+            raise garbled(f"a numeric of {len(raw)} bytes")
         number = int.from_bytes(raw, "little", signed=True)
         digits = str(abs(number)).rjust(scale + 1, "0")
         shown = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
@@ -282,14 +284,25 @@ def array(code: str, text: Text) -> Text:
         first = 4 + (count + 31) // 32 * 4
         if count < 0 or first + count * size > len(raw):
             raise garbled("an array that ends behind its field")
-        gone = int.from_bytes(raw[4:first], "little")
+        gone = [raw[4 + place // 8] >> place % 8 & 1 for place in range(count)]
         values = struct.unpack_from(f"<{count}{code}", raw, first)
         if code == "Q":
-            values = tuple(b"" if gone >> place & 1 else piece(raw, slot) for place, slot in enumerate(values))
-        shown = ["NULL" if gone >> place & 1 else text(value) for place, value in enumerate(values)]
+            values = tuple(_pieces(raw, values, gone))
+        shown = ["NULL" if null else text(value) for value, null in zip(values, gone, strict=True)]
         return "{" + ",".join(shown) + "}"
 
     return texts
+
+
+def _pieces(raw: bytes, slots: Sequence[int], gone: Sequence[int]) -> Iterator[bytes]:
+    """The bytes of each element; none lies where another does, so that they are no more than the array itself."""
+    size = 0
+    for slot, null in zip(slots, gone, strict=True):
+        found = b"" if null else piece(raw, slot)
+        size += len(found)
+        if size > len(raw):
+            raise garbled("elements of an array that lie over one another")
+        yield found
 
 
 # -- by type --------------------------------------------------------------------------------------------------------

@@ -202,6 +202,26 @@ def test_damaged_messages_are_errors_of_ours_or_messages(seed: int) -> None:
             continue
 
 
+def test_a_size_that_no_message_may_have_is_refused_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.sources.hologres.stream.payload.MOST_BYTES", 1_000)
+    raw = message([logged(1, v="ab" * 1_000)], compressed=True)
+    with pytest.raises(Unclassified, match=r"a compressed message of \d+ bytes that would be"):
+        payload(raw, compressed=True)
+
+
+def test_a_numeric_of_more_digits_than_any_has_is_garbled() -> None:
+    with pytest.raises(Unclassified, match="a numeric of 4000 bytes"):
+        field_of(Column("n", "numeric(38,2)")).text(b"\1" * 4_000)
+
+
+def test_elements_that_lie_over_one_another_are_garbled() -> None:
+    """A thousand elements, each of which is the whole array: a server's 9 KB would be 9 MB here, its GB for ever."""
+    whole = 4 + 128 + 8 * 1_000
+    raw = struct.pack("<i", 1_000) + bytes(128) + struct.pack("<Q", whole) * 1_000
+    with pytest.raises(Unclassified, match="over one another"):
+        field_of(Column("a", "text[]")).text(raw)
+
+
 @pytest.mark.parametrize("type_", ["interval", "uuid", "inet", "bit(3)", "money", "numeric", "date[]", "x.mood"])
 def test_a_type_that_the_stream_has_not_is_refused_by_name(type_: str) -> None:
     with pytest.raises(Refused, match="column 'odd' is "):

@@ -144,3 +144,20 @@ def test_a_document_without_a_bottom_is_refused() -> None:
     inner = b"\x01\x00\x08\x00\x02\x00\x00\x00"  # an array whose only member is itself
     with pytest.raises(BinlogError):
         text_of(b"\x02" + inner)
+
+
+def test_a_document_whose_values_lie_over_one_another_is_refused_and_not_read_for_ever() -> None:
+    """Sixty arrays, each of two members which are both the next one: 2^60 values in 600 bytes."""
+    size = 10
+    arrays = [struct.pack("<HHBHBH", 2, 600 - size * at, 2, size, 2, size) for at in range(59)]
+    with pytest.raises(BinlogError, match="over one another"):
+        text_of(b"\x02" + b"".join(arrays) + struct.pack("<HHBHBH", 2, size, 4, 1, 4, 1))
+
+
+def test_a_key_that_all_members_share_is_refused() -> None:
+    key, count = b"k" * 60_000, 100
+    at = 4 + count * (4 + 3)
+    table = struct.pack("<HH", at, len(key)) * count
+    body = struct.pack("<HH", count, at + len(key)) + table + struct.pack("<BH", 4, 1) * count + key
+    with pytest.raises(BinlogError, match="over one another"):
+        text_of(b"\x00" + body)

@@ -1,0 +1,75 @@
+"""The real passwords of source and sink are in nothing that Spark writes, shows or says of a stream and its writer.
+
+Searched: the event log, the checkpoint, local folders, plans, settings, the words of queries that fail. Next door:
+`test_secret_canaries.py` has those of jobs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.dataframe import register, start
+from core.embedded.warehouse import Warehouse
+from tests.support.canaries import files_with, seen_in
+from tests.support.flow import orders, written
+from tests.support.frame_session import spark_session
+from tests.support.frames import JOB, configured
+from tests.support.mirror import MakeMirror, Mirror
+
+pytestmark = [pytest.mark.spark, pytest.mark.chaos]
+
+
+def passwords(mirror: Mirror) -> set[str]:
+    """What the references of both ends lead to."""
+    return {Path(one.password.ref).read_text("utf-8").strip() for one in (mirror.job.source, mirror.job.sink)}
+
+
+def shown(frame: Any, query: Any) -> str:
+    """What a person at Spark's own tools sees of a stream."""
+    told = [str(query.lastProgress), str(query.status), str(query.exception())]
+    told.append(query._jsq.explainInternal(True))
+    told.append(str(frame.schema.json()))
+    return "\n".join(told)
+
+
+def failing(spark: Any, path: Path, folder: Path) -> str:
+    """The words of reads that are refused: by options, by a server that is not there, by a login that is none."""
+    said = []
+    for options in ({"job": "none"}, {"password": "x"}, {"table": "ods.none"}):
+        with pytest.raises(Exception) as refused:
+            spark.read.format("slotkeeper").options(**{"config": str(path), "job": JOB, **options}).load().collect()
+        said.append(f"{refused.value!r} {refused.value}")
+    return "\n".join(said)
+
+
+def test_no_password_is_in_what_spark_writes_shows_or_says(
+    make_mirror: MakeMirror, warehouse: Warehouse, seed: int, tmp_path: Path
+) -> None:
+    mirror = orders(make_mirror, warehouse, seed)
+    path, spark_folder, log = configured(mirror, tmp_path / "c"), tmp_path / "spark", tmp_path / "events"
+    log.mkdir()
+    secrets = passwords(mirror)
+    assert all(len(one) > 12 for one in secrets)
+    settings = {"spark_eventLog_enabled": "true", "spark_eventLog_dir": log.as_uri()}
+    with spark_session(spark_folder, **settings) as spark:
+        register(spark)
+        options = {"config": str(path), "job": JOB, "start": "initial"}
+        frame = spark.readStream.format("slotkeeper").options(**options).load()
+        writes = {"config": str(path), "sink": mirror.job.sink.name, "table": "mart.written", "create_target": "true"}
+        writer = frame.writeStream.format("slotkeeper_postgres").options(**writes)
+        checkpoint = tmp_path / "checkpoint"
+        with written(mirror, seed, changes=20):
+            pass
+        query = start(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
+        assert query.awaitTermination(300) and query.exception() is None
+        told = shown(frame, query) + failing(spark, path, tmp_path)
+        told += str(spark.sparkContext.getConf().getAll())
+        jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+        assert seen_in(jvm, *secrets) == ""
+    assert not [one for one in secrets if one in told]
+    assert list(log.rglob("*")), "an event log was written"
+    assert list(checkpoint.rglob("commits")), "and a checkpoint"
+    assert files_with([tmp_path], *secrets) == []

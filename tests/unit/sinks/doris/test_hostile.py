@@ -1,0 +1,114 @@
+"""What a hostile Doris, or whoever answers in its place, says: one error of ours, in time, and nothing is done by it.
+
+The server is a socket that says the same to everybody. Next door: `core.sinks.doris.http` asks.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from core.domain.endpoint import Endpoint, Login
+from core.errors import Refused, RowRefused, SlotkeeperError, Unreachable
+from core.sinks.doris import answers
+from core.sinks.doris.http import ANSWER_BYTES, DorisHttp, HttpAnswer
+
+SECRET = "canary-4711"
+
+
+@contextmanager
+def saying(answer: bytes, for_ever: bytes = b"") -> Iterator[tuple[DorisHttp, list[bytes]]]:
+    """A client of a server that answers so, and then goes on with `for_ever`; the requests that it got."""
+    server, asked = socket.create_server(("127.0.0.1", 0)), list[bytes]()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                with client, suppress(OSError):
+                    asked.append(client.recv(65_536))
+                    client.sendall(answer)
+                    while for_ever:
+                        client.sendall(for_ever)
+
+    threading.Thread(target=serve, daemon=True).start()
+    endpoint = Endpoint("d", "127.0.0.1", 1, "", "etl", sslmode="disable", http_port=server.getsockname()[1])
+    try:
+        yield DorisHttp(Login(endpoint, SECRET, "test")), asked
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+
+
+def sent_on(place: str) -> bytes:
+    return f"HTTP/1.1 307 Temporary Redirect\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "place", ["http://u:p@127.0.0.1:99999/", "http://u:p@[::1/", "http://127.0.0.1:a/", "//x/", ""]
+)
+def test_a_place_that_is_no_url_is_refused_without_what_is_in_it(place: str) -> None:
+    with saying(sent_on(place)) as (http, asked):
+        with pytest.raises(Refused) as refused:
+            http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
+        assert "p@" not in str(refused.value) and str(refused.value).isprintable() and len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:{port}/rest/v2/manager/node/drop", "http://127.0.0.1:99999/api/_load_error_log", "?", ""]
+)
+def test_only_a_page_of_errors_is_asked_with_the_password(url: str) -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno") as (http, asked):
+        assert http.page(url.format(port=http.login.endpoint.http_port), 5) == ""
+        assert not asked
+        page = f"http://127.0.0.1:{http.login.endpoint.http_port}/api/_load_error_log?file=a"
+        assert http.page(page, 5) == "no" and len(asked) == 1
+
+
+def test_an_object_within_another_without_end_is_no_answer() -> None:
+    assert HttpAnswer(200, b'{"a":' * 200_000).json is None
+
+
+@pytest.mark.parametrize("number", ["7", [7], {"a": 1}, None, 7.5, "x" * 9])
+def test_a_number_of_rows_that_is_none_is_not_taken_for_one(number: object) -> None:
+    answer = {"NumberFilteredRows": number, "NumberTotalRows": number}
+    assert isinstance(answers.rejected("a.b", answer, "", "http://[x"), RowRefused)
+    assert answers.counted(answer, "NumberFilteredRows") == 0
+
+
+def test_a_body_without_end_is_read_to_its_most_and_no_further() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536) as (http, _):
+        assert len(http.ask("GET", "/", {}, 20).data) == ANSWER_BYTES
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 ", b"\0" * 4096),
+    ],
+)
+def test_a_head_without_end_ends_in_an_error_of_ours(begin: bytes, piece: bytes) -> None:
+    with saying(begin, piece) as (http, _), pytest.raises(Unreachable):
+        http.ask("GET", "/", {}, 2)
+
+
+def test_what_is_packed_is_not_unpacked() -> None:
+    """A few bytes that would be gigabytes stay a few bytes: nobody asked for packed answers."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
+    with saying(head + b"\x1f\x8b\x08\0") as (http, asked):
+        assert http.ask("GET", "/", {}, 5).json is None
+        assert b"accept-encoding" not in asked[0].lower()
+
+
+@pytest.mark.parametrize("message", ["\x1b[2J\x07 dropped", "a\r\nb\x00", "x" * 100_000])
+def test_what_a_server_says_is_one_bounded_visible_line(message: str) -> None:
+    error: SlotkeeperError = answers.refusal(json.loads(json.dumps(message)), "a.b")
+    assert str(error).isprintable() and len(str(error)) < 1_000

@@ -1,0 +1,64 @@
+"""Ranges of a shard's stream where a server sends for ever, and never what was asked for.
+
+Next door: `tests/integration/test_hologres_stream.py` has ranges over a socket.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, cast
+
+import pytest
+
+from core.errors import Unreachable
+from core.sources.hologres.stream.ranges import ShardRanges
+from core.sources.hologres.stream.session import ShardReader
+from core.sources.hologres.stream.shard import Delivered
+
+WAIT = 60.0
+
+
+class Ticking:
+    """A second passes with each message."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def utc(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, timezone.utc)
+
+    def random(self) -> float:
+        return 0.5
+
+
+class Endless:
+    """A reader whose server never stops, and brings the same each time."""
+
+    def __init__(self, clock: Ticking, brings: Delivered) -> None:
+        self.stream = self
+        self.shard = 2
+        self._clock, self._brings = clock, brings
+
+    def read(self, seconds: float) -> Delivered:
+        self._clock.seconds += 1
+        assert self._clock.seconds < 10 * WAIT, "it is read for ever"
+        return self._brings
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(
+    "brings",
+    [Delivered((), 1), Delivered((), 1, complete_us=5), Delivered((), 0)],
+    ids=["rows that came before", "heartbeats", "an older place"],
+)
+def test_what_brings_nothing_new_is_no_answer_however_much_of_it_comes(brings: Delivered) -> None:
+    clock = Ticking()
+    shard = ShardRanges(lambda after: cast("ShardReader", cast("Any", Endless(clock, brings))), WAIT, clock)
+    with pytest.raises(Unreachable, match="sends nothing new within 60 s, and has a row at LSN 9"):
+        list(shard.rows(1, 9))
+    assert clock.seconds <= WAIT + 1
