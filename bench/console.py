@@ -38,6 +38,7 @@ class Rounds:
     paints: dict[str, list[Paint]] = field(default_factory=lambda: {"ours": [], "empty": []})
     seen: list[Seen] = field(default_factory=list)
     floors: list[Floor] = field(default_factory=list)
+    moves: list[tuple[Keys, Keys]] = field(default_factory=list)
     many: list[Used] = field(default_factory=list)
     ends: list[dict[str, float]] = field(default_factory=list)
 
@@ -56,6 +57,7 @@ class Rounds:
                 f" empty {self.paints['empty'][-1].seconds:.2f}"
             )
             self.floors.append(measure.floor(keys))
+            self.moves.append(measure.moves_in_turns(writer.config, first, keys))
             self.seen.append(measure.measure(writer.config, first, seconds, keys))
             say(f"round {number + 1}: idle {self.seen[-1].idle.percent:.1f} %, {self.seen[-1].idle.rate:,.0f} B/s")
             self.ends.append(measure.ends(writer.config, first))
@@ -66,10 +68,8 @@ class Rounds:
 
 def bars(rounds: Rounds) -> list[Bar]:
     """The figures beside their bars."""
-    moves, switches = (together(getattr(one, name) for one in rounds.seen) for name in ("moves", "switches"))
-    empty_moves, empty_switches = (
-        together(getattr(one, name) for one in rounds.floors) for name in ("moves", "switches")
-    )
+    moves, empty_moves = (together(one[place] for one in rounds.moves) for place in (0, 1))
+    switches, empty_switches = (together(one.switches for one in some) for some in (rounds.seen, rounds.floors))
     return [
         *_start_bars(rounds),
         Bar("idle CPU of a core", _middle([one.idle.percent for one in rounds.seen]), 3.0, "%", _floor(rounds)),
@@ -145,10 +145,10 @@ def _raw(rounds: Rounds) -> dict[str, Any]:
         "idle": [vars_of(one.idle) for one in rounds.seen],
         "paused": [vars_of(one.paused) for one in rounds.seen],
         "many": [vars_of(one) for one in rounds.many],
-        "move_ms": [round(one * 1000, 2) for seen in rounds.seen for one in seen.moves.seconds],
+        "move_ms": [round(one * 1000, 2) for ours, _ in rounds.moves for one in ours.seconds],
         "switch_ms": [round(one * 1000, 2) for seen in rounds.seen for one in seen.switches.seconds],
         "switch_bytes": [one for seen in rounds.seen for one in seen.switches.counts],
-        "empty_move_ms": [round(one * 1000, 2) for floor in rounds.floors for one in floor.moves.seconds],
+        "empty_move_ms": [round(one * 1000, 2) for _, floor in rounds.moves for one in floor.seconds],
         "empty_switch_ms": [round(one * 1000, 2) for floor in rounds.floors for one in floor.switches.seconds],
         "ends_s": rounds.ends,
     }

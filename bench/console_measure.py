@@ -96,6 +96,21 @@ def together(several: Iterable[Keys]) -> Keys:
     return found
 
 
+def moves_in_turns(config: Path, job: str, number: int) -> tuple[Keys, Keys]:
+    """Cursor moves of the console and of the empty app, key by key in turns: what else the machine does hits both."""
+    ours, floor = Keys(), Keys()
+    with open_terminal(console(config)) as terminal, open_terminal(EMPTY_TABLE) as empty:
+        terminal.shows(WORD, job)
+        empty.shows(WORD, "cell 0 7")
+        terminal.during(3.0)
+        both = ((ours, terminal), (floor, empty))
+        for each in range(number):
+            for keys, where in both if each % 2 else reversed(both):
+                keys.press(where, "jk"[each // 8 % 2])
+        terminal.end()
+    return ours, floor
+
+
 @dataclass
 class Seen:
     """One console, measured from start to end."""
@@ -103,7 +118,6 @@ class Seen:
     first_data: float
     idle: Used
     paused: Used
-    moves: Keys
     switches: Keys
     rss_first: int
     rss_all: int
@@ -117,9 +131,10 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
         first_data = terminal.pieces[-1].at - terminal.began
         terminal.during(3.0)
         idle = terminal.during(seconds)
-        moves, switches = Keys(), Keys()
-        for number in range(keys):
-            moves.press(terminal, "jk"[number // 8 % 2])
+        switches = Keys()
+        for key in "jjkk":
+            terminal.first(key)
+            terminal.quiet(QUIET)
         for key in "21":
             switches.press(terminal, key, QUIET * 2)
         rss_first = terminal.memory()
@@ -133,7 +148,7 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
         paused = terminal.during(max(5.0, seconds / 3))
         terminal.send("p")
         terminal.quiet(QUIET)
-        return Seen(first_data, idle, paused, moves, switches, rss_first, rss_all, terminal.end())
+        return Seen(first_data, idle, paused, switches, rss_first, rss_all, terminal.end())
 
 
 @dataclass
@@ -142,7 +157,6 @@ class Floor:
 
     idle: Used
     rss: int
-    moves: Keys
     switches: Keys
 
 
@@ -152,14 +166,12 @@ def floor(keys: int) -> Floor:
         terminal.shows(WORD)
         terminal.during(1.0)
         idle, rss = terminal.during(5.0), terminal.memory()
-    moves, switches = Keys(), Keys()
+    switches = Keys()
     with open_terminal(EMPTY_TABLE) as terminal:
         terminal.shows(WORD, "cell 0 7")
-        for number in range(keys):
-            moves.press(terminal, "jk"[number // 8 % 2])
         for number in range(keys // 2):
             switches.press(terminal, "21"[number % 2], QUIET * 2)
-    return Floor(idle, rss, moves, switches)
+    return Floor(idle, rss, switches)
 
 
 def many_rows(config: Path, seconds: float) -> Used:

@@ -16,13 +16,15 @@ from console.actions.commands import Place
 from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
 from console.views.rows import UNKNOWN, short
+from console.views.wrapping import wrapped
 from core.domain.reset import TAKES_COPY, Move, ResetPlan
 from core.domain.text import safe
 from core.domain.ttl import in_words
 from core.services.reset_texts import plan_shown
 
+_ANY = 10_000
 FULL = 24
-"""From so many rows on there is room for everything."""
+"""From so many rows on all of it has a row each, whatever has to be scrolled for that."""
 _SAID = {True: "ok", False: "FAIL", None: "?"}
 _LEVELS = {True: Level.FINE, False: Level.CRITICAL, None: Level.UNKNOWN}
 Lines = list[tuple[Level, str]]
@@ -261,12 +263,23 @@ def _fit(text: str, room: int, right: bool = False) -> str:
     return f"{short(text, room):>{room}}" if right else f"{short(text, room):<{room}}"
 
 
-def tail(plan: Preview, width: int, height: int) -> Lines:
-    """What it means, the way back, what is safer, what is sent, what holds: a line each where that is enough."""
-    room = width - 10
+def tail(plan: Preview, width: int, height: int, rows: int) -> Lines:
+    """What it means, the way back, what is safer, what is sent, what holds: a row each, in full where `rows` allow."""
+    few = height < FULL and rows < len(_tail(plan, _ANY, few=False))
+    cut, whole = _tail(plan, width - 10, few), _tail(plan, _ANY, few)
+    spare = rows - len(cut)
+    found: Lines = []
+    for one, other in zip(cut, whole, strict=True):
+        more = len(wrapped(other[1], width - 1, " ", "   ")) - 1
+        found.append(other if more <= spare else one)
+        spare -= more if more <= spare else 0
+    return found
+
+
+def _tail(plan: Preview, room: int, few: bool) -> Lines:
     lines: Lines = []
     lost = plan.warns or any(one.lost for one in plan.lanes)
-    if height < FULL:
+    if few:
         level = Level.WARNING if plan.warns else Level.FINE
         return [(level, "Effect  " + short(plan.effects[0], room)), _checks(plan.checks, room)]
     for number, effect in enumerate(plan.effects[:3]):

@@ -130,7 +130,8 @@ class JobTracks:
         self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
         for lane in report.lanes:
             track = self.lanes.setdefault(lane.name, Track())
-            track.see(Sample(at, report.run, lane.changes, lane.at, lane.latest_at))
+            latest = lane.latest_at if lane.known_behind is not None else None  # an old answer is no end to come to
+            track.see(Sample(at, report.run, lane.changes, lane.at, latest))
         self._spend(at, report)
 
     def busy(self) -> Busy | None:

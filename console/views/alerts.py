@@ -33,7 +33,7 @@ ALERT_COLUMNS = (
     Column("mark", "", 1),
     Column("level", "SEV", 4),
     Column("rule", "RULE", 16),
-    Column("object", "OBJECT", 0),
+    Column("object", "OBJECT", 0, name=True),
     Column("value", "VALUE", 9, right=True),
     Column("limit", "LIMIT", 8, right=True, least=NARROW),
     Column("since", "SINCE UTC", 14, least=WIDE),

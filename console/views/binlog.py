@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from console.monitor.snapshot import Level, TableSeen
-from console.views.rows import UNKNOWN, Column, Row, short
+from console.views.rows import UNKNOWN, Column, Row, both_ends, short
 from core.domain.peek import Ask, ChangeRow, Page
 from core.domain.spec import JobSpec
 from core.domain.text import safe
@@ -267,31 +267,31 @@ def image_title(page: Page, key: str | None) -> str:
     return f"{where} {safe(one.row.kind, 4)} {WORDS.get(one.row.kind, 'unknown')}{with_its}{alone}{when}"
 
 
-def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> str:
-    """How far each slot has read on this DN, from the last look at slots: no question of its own."""
+def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> list[str]:
+    """How far each slot has read on this DN, a line each, from the last poll of slots: no question of its own."""
     if seen is None or seen.slots is None:
-        return "who has read how far is not known yet: 3 looks"
+        return ["who has read how far is not known yet (3 shows it)"]
     rows = history(page, key) or list(page.rows)
     said = []
     for slot in seen.slots.slots:
         own = seen.retained.slot(slot.name).shards if seen.retained and not seen.retained.words.marks else ()
         here = next((one for one in own or slot.shards if one.shard == page.shard), None)
         points = [one for one in (here.live, here.durable) if one is not None] if here else []
-        name = safe(slot.name, 40)
+        name = both_ends(safe(slot.name), 40)
         if not points:
             said.append(f"{name} {UNKNOWN}")
             continue
         past = [row.kind for row in rows if row.position <= min(points)]
         share = "all" if len(past) == len(rows) else " ".join(past) if key else f"{len(past)} of {len(rows)} rows"
         said.append(f"{name} has read to {min(points).shown} ({share or 'none'})")
-    return "   ".join(said) or "no slot was seen"
+    return said or ["no slot was seen"]
 
 
 # -- where to look ---------------------------------------------------------------------------------------------------
 
 PLACE_COLUMNS = (
     Column("mark", "", 1),
-    Column("table", "TABLE", 0),
+    Column("table", "TABLE", 0, name=True),
     Column("source", "SOURCE", 16),
     Column("job", "READ BY", 24),
     Column("dns", "DNS", 4, right=True),

@@ -23,8 +23,8 @@ ERROR_COLUMNS = (
     Column("last", "LAST UTC", 14),
     Column("first", "FIRST UTC", 14, least=WIDE),
     Column("number", "N", 5, right=True),
-    Column("job", "JOB", 12),
-    Column("dn", "DN", 8, least=NARROW),
+    Column("job", "JOB", 12, name=True),
+    Column("dn", "DN", 8, least=NARROW, name=True),
     Column("side", "SIDE", 6, least=WIDE),
     Column("state", "STATE", 9),
     Column("signature", "SIGNATURE", 0),
@@ -120,8 +120,8 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         (Level.FINE, safe(one.message, 2_000)),
         (
             Level.REST,
-            f"{many(one.count, 'time')} from {clock(one.first_at)} to {clock(one.last_at)} UTC, last"
-            f" {age(one.last_at, now)} ago   side {one.side or '?'}   code {safe(one.code or '?', 40)}",
+            f"{one.side or 'side ?'}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
+            f" {_when(one)} UTC, {age(one.last_at, now)} ago",
         ),
     ]
     if job is not None and job.state is not None:
@@ -130,6 +130,12 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     said.append((Level.FINE, f"known   {known.title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
+
+
+def _when(one: ErrorRow) -> str:
+    if one.first_at == one.last_at:
+        return f"at {clock(one.last_at)}"
+    return f"from {clock(one.first_at)} to {clock(one.last_at)}"
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 JOB_COLUMNS = (
     Column("mark", "", 1),
-    Column("job", "JOB", 0),
-    Column("table", "SOURCE TABLE", 14, least=WIDE),
+    Column("job", "JOB", 0, name=True),
+    Column("table", "SOURCE TABLE", 14, least=WIDE, name=True),
     Column("state", "STATE", 11),
     Column("lag", "LAG", 6, right=True),
     Column("behind", "BEHIND", 7, right=True),
-    Column("worst", "WORST DN", 12),
+    Column("worst", "WORST DN", 12, name=True),
     Column("its", "ITS LAG", 7, right=True, least=WIDE),
     Column("rate", "ROWS/S", 6, right=True),
     Column("spark", "10 MIN", 8),
@@ -55,7 +55,7 @@ JOB_COLUMNS = (
 )
 PROCESS_COLUMNS = (
     Column("mark", "", 1),
-    Column("job", "JOB", 0),
+    Column("job", "JOB", 0, name=True),
     Column("state", "STATE", 11),
     Column("wanted", "WANTED", 6),
     Column("alive", "ALIVE", 5),
@@ -71,7 +71,7 @@ AUDIT_COLUMNS = (
     Column("at", "AT (UTC)", 14),
     Column("who", "WHO", 15),
     Column("action", "ACTION", 12),
-    Column("what", "WHAT", 0),
+    Column("what", "WHAT", 0, name=True),
     Column("said", "SAID", 18, least=NARROW),
 )
 
@@ -85,9 +85,14 @@ def units(jobs: Iterable[JobFacts]) -> set[str]:
 
 
 def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) -> list[Row]:
-    """The jobs, the worst first, then those that lag most."""
-    found = sorted(jobs, key=lambda one: (rank(one.level), -(one.lag_seconds or 0.0), -(one.behind or 0), one.name))
+    """The jobs, the worst first, of these those that have ended by themselves, then those that lag most."""
+    found = sorted(jobs, key=_badness)
     return [Row(one.name, one.level, _job_cells(one, now, ascii_only), _job_order(one, now)) for one in found]
+
+
+def _badness(job: JobFacts) -> tuple[int, bool, float, int, str]:
+    lives = job.state not in (JobState.FAILED, JobState.DEAD)
+    return rank(job.level), lives, -(job.lag_seconds or 0.0), -(job.behind or 0), job.name
 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:

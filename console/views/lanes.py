@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 LANE_COLUMNS = (
     Column("mark", "", 1),
-    Column("table", "TABLE", 16),
-    Column("dn", "DN", 12),
+    Column("table", "TABLE", 16, name=True),
+    Column("dn", "DN", 12, name=True),
     Column("doing", "DOING", 11),
     Column("lag", "LAG", 6, right=True),
     Column("rate", "RATE/S", 6, right=True),

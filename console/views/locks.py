@@ -18,8 +18,8 @@ from core.domain.ttl import in_words
 
 LOCK_COLUMNS = (
     Column("mark", "", 1),
-    Column("waiting", "WAITING", 13),
-    Column("thing", "WAITS FOR", 0),
+    Column("waiting", "WAITING", 13, name=True),
+    Column("thing", "WAITS FOR", 0, name=True),
     Column("lasts", "FOR", 6, right=True),
     Column("pid", "BLOCKER", 8, right=True),
     Column("user", "USER", 10),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.rows import FAULTS, age, beside, rank
+from console.views.rows import FAULTS, age, beside, both_ends, rank
 from core.domain.job import JobState
 from core.domain.text import safe
 
@@ -69,9 +69,9 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     different = [job for job in started if job.verified and job.verified.verdict == "different"]
     untrusted = [job for job in started if job not in different and not follows(job)]
     if different:
-        return Level.CRITICAL, f"targets: {safe(different[0].name, 30)} {in_a_phrase(different[0].verified, now)}" + (
-            f"; {_named('also different', different[1:])}" if different[1:] else ""
-        )
+        first = f"{both_ends(safe(different[0].name), 30)} {in_a_phrase(different[0].verified, now)}"
+        also = f"; {_named('also different', different[1:])}" if different[1:] else ""
+        return Level.CRITICAL, f"targets: {first}{also}"
     apart = _apart(started)
     if untrusted:
         also = f"; {apart}" if apart else ""
@@ -128,7 +128,7 @@ def who_is_on_it(local: Local, now: datetime) -> list[str]:
         f"ARMED: {safe(one.who, 40)} at another console until {one.until:%H:%M}Z, because: {safe(one.reason, 40)}"
         for one in local.armed[:1]
     ]
-    said += [f"a command is starting {safe(name, 30)} now" for name in local.locked[:1]]
+    said += [f"a command is starting {both_ends(safe(name), 30)} now" for name in local.locked[:1]]
     if local.open_resets:
         one = local.open_resets[0]
         more = f" and {len(local.open_resets) - 1} more" if local.open_resets[1:] else ""
@@ -144,7 +144,7 @@ def _named(words: str, jobs: Sequence[JobFacts]) -> str:
 
 
 def _some(jobs: Sequence[JobFacts]) -> str:
-    return ", ".join(safe(job.name, 20) for job in jobs[:2]) + (f" +{len(jobs) - 2}" if jobs[2:] else "")
+    return ", ".join(both_ends(safe(job.name), 24) for job in jobs[:2]) + (f" +{len(jobs) - 2}" if jobs[2:] else "")
 
 
 def event_lines(local: Local, most: int) -> list[str]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
+from rich.cells import cell_len
+
 from console.monitor.snapshot import Level
 from core.domain.elapsed import elapsed
 from core.domain.ttl import in_words
@@ -35,6 +37,7 @@ class Column:
     """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown.
 
     `whole` is its label where all columns have room for it. One that `grows` takes what the flexible one needs not.
+    A `name` that is too long is cut in its middle: names of one house differ at their ends.
     """
 
     key: str
@@ -44,6 +47,7 @@ class Column:
     least: int = 0
     whole: str = ""
     grows: bool = False
+    name: bool = False
 
 
 def named_by(columns: Iterable[Column], units: Collection[str], places: Collection[str] = ()) -> list[Column]:
@@ -117,10 +121,11 @@ def rank(level: Level) -> int:
     return WORST_FIRST.index(level)
 
 
-def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tuple[Column, ...]:
+def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_full: bool = True) -> tuple[Column, ...]:
     """The columns that a terminal of that width shows, with the room that is left given to the flexible one.
 
     `wide` shows those too that this width hides. What does not fit is dropped from the right, never the flexible one.
+    `in_full`: labels are whole where there is room for that.
 
     >>> [(c.key, c.width) for c in columns_for([Column("a", "", 4), Column("b", "", 0)], 20)]
     [('a', 4), ('b', 14)]
@@ -132,7 +137,7 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False) -> tu
     """
     shown = [one for one in columns if wide or one.least <= width]
     whole = [_whole(one) for one in shown]
-    shown = whole if _least(whole) <= width else shown
+    shown = whole if in_full and _least(whole) <= width else shown
     while len(shown) > 1 and _least(shown) > width:
         fixed = [one for one in shown if one.width]
         shown.remove(fixed[-1])
@@ -233,6 +238,27 @@ def short(text: str, most: int) -> str:
     ('orders', 'ord..')
     """
     return text if len(text) <= most else text[: most - 2] + ".."
+
+
+def both_ends(name: str, most: int) -> str:
+    """A name in at most so many cells: its beginning, two dots and its end, where it is cut.
+
+    >>> both_ends("orders", 6), both_ends("warehouse_orders_eu_rt_17", 16), both_ends("ab\u4e2d\u6587\u4e2d\u6587cd", 8)
+    ('orders', 'warehou..u_rt_17', 'ab..cd')
+    """
+    if cell_len(name) <= most:
+        return name
+    end = max(0, (most - 2) // 2)
+    first = _at_most(name, most - 2 - end)
+    last = _at_most(name[::-1], end)[::-1]
+    return (first + ".." + last)[: max(0, most)]
+
+
+def _at_most(text: str, room: int) -> str:
+    """The beginning of a text that fits."""
+    while cell_len(text) > room:
+        text = text[: min(len(text) - 1, room)]
+    return text
 
 
 def plain(text: str, ascii_only: bool) -> str:

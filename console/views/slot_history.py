@@ -14,6 +14,7 @@ from console.monitor.snapshot import JobFacts, Level, Local
 from console.views.rows import UNKNOWN, Column, Row, age, clock
 from core.domain.job import JobState
 from core.domain.text import safe, typed
+from core.errors import TroubleName
 
 if TYPE_CHECKING:
     from core.domain.audit import AuditLine
@@ -65,6 +66,14 @@ def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, st
 def jobs_of(local: Local) -> dict[str, JobFacts]:
     """The jobs by name."""
     return {one.name: one for one in local.jobs}
+
+
+def is_lost(table: str, slot: SlotView, jobs: Mapping[str, JobFacts]) -> bool:
+    """Whether its job has ended because the server had dropped what this slot had not read."""
+    job = jobs.get(slot.job or "")
+    if job is None or job.state is not JobState.FAILED or job.trouble != TroubleName.SLOT_LOST.value:
+        return False
+    return job.table_in(job.wrong) in ("", table)
 
 
 def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.bars import bar
-from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, clock, count, rank, yes
+from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, both_ends, clock, count, rank, yes
 from core.domain.elapsed import elapsed
 from core.domain.text import safe
 from core.domain.ttl import Severity, TimeLeft, in_words, severity_of
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 SLOT_COLUMNS = (
     Column("mark", "", 1),
-    Column("slot", "TABLE/SLOT", 0),
+    Column("slot", "TABLE/SLOT", 0, name=True),
     Column("left", "TTL LEFT", 8, right=True),
     Column("bar", "OF TTL", 8, least=WIDE),
     Column("deadline", "EXPIRES UTC", 12),
     Column("unread", "UNREAD", 6, right=True),
     Column("oldest", "OLDEST", 6, least=NARROW),
     Column("point", "RETAINS", 7, least=WIDEST),
-    Column("dn", "OLDEST DN", 9, least=WIDE),
+    Column("dn", "OLDEST DN", 9, least=WIDE, name=True),
     Column("holder", "HOLDER", 10, least=NARROW),
     Column("age", "AGE", 4, right=True, least=WIDEST),
     Column("lost", "WHAT IS LOST THEN", 20, least=150, grows=True),
 )
 SHARD_COLUMNS = (
     Column("mark", "", 1),
-    Column("dn", "DN", 0),
+    Column("dn", "DN", 0, name=True),
     Column("live", "LIVE", 10, right=True),
     Column("durable", "DURABLE", 10, right=True),
     Column("unread", "UNREAD", 6, right=True),
@@ -52,7 +52,7 @@ SHARD_COLUMNS = (
 )
 OWN_COLUMNS = (
     Column("mark", "", 1),
-    Column("dn", "DN", 0),
+    Column("dn", "DN", 0, name=True),
     Column("live", "POSITION", 20, right=True),
     Column("unread", "UNREAD", 6, right=True),
 )
@@ -96,14 +96,21 @@ def slot_rows(
     """The slots, the worst first, then the one that expires first; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
-        level, left = slot_level(one, now), remaining(one.retained.left, one.seen.at, now)
-        if slot_history.open_reset_of(local, one.seen.table, one.slot.name):
+        lost = slot_history.is_lost(one.seen.table, one.slot, jobs)
+        level, left = slot_level(one, now), None if lost else remaining(one.retained.left, one.seen.at, now)
+        if lost or slot_history.open_reset_of(local, one.seen.table, one.slot.name):
             level = Level.CRITICAL
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
         order["age"] = _seconds(seen_at(one.seen), now)
-        row = Row(one.key, level, _cells(one, level, jobs, now, ascii_only), order)
+        cells = _cells(one, level, jobs, now, ascii_only) | (_LOST if lost else {})
+        row = Row(one.key, level, cells, order)
         keyed.append((rank(level), UNKNOWN_LAST if left is None else left, one.key, row))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
+
+
+_LOST_SAID = "LOST: what it had not read is in no binlog any more; its job says what to do"
+_LOST = {"left": "LOST", "bar": "", "deadline": "-", "lost": _LOST_SAID}
+"""What is shown of a slot that was lost: no time that would be left."""
 
 
 def seen_at(seen: TableSeen) -> datetime | None:
@@ -256,7 +263,7 @@ def _shard_cells(
     server_now = one.seen.retained.now if one.seen.retained else None
     ago = UNKNOWN if at is None or server_now is None else in_words(max(0.0, (server_now - at).total_seconds()))
     return {
-        "dn": safe(name, 40),
+        "dn": both_ends(safe(name), 40),
         "live": UNKNOWN if live is None else live.shown,
         "durable": UNKNOWN if durable is None else durable.shown,
         "unread": count(unread),
@@ -283,9 +290,13 @@ def slot_lines(
     said = [(Level.CRITICAL, slot_history.open_reset_line(left, table, slot.name))] if left else []
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
-    said += [_consequence(one, now), slot_history.holder_line(slot, slot_history.jobs_of(local))]
+    jobs = slot_history.jobs_of(local)
+    lost = slot_history.is_lost(table, slot, jobs)
+    said += [(Level.CRITICAL, _LOST_SAID) if lost else _consequence(one, now), slot_history.holder_line(slot, jobs)]
     if local.at is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
+    if lost:
+        return said  # its figures are of nothing, and what could be typed by hand would register nothing
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
         said.append((Level.UNKNOWN, "unread rows were not counted yet"))
@@ -343,14 +354,15 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
     return level, f"if nobody registers, it expires at {clock(left.expires_at)} UTC and {lost} lost to it"
 
 
-def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True) -> str:
-    """The TTL and what is left of it, with its bar; the default is named as such."""
+def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> str:
+    """The TTL and what is left of it, with its bar; the default is named as such; nothing is left of a lost slot's."""
     ttl = one.seen.retained.ttl if one.seen.retained else None
     if keeps_nothing(one):
         return "TTL -"
     if ttl is None or ttl.seconds is None:
         return f"TTL {UNKNOWN}"
-    left = remaining(one.retained.left, one.seen.at, now)
+    lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))
+    left = None if lost else remaining(one.retained.left, one.seen.at, now)
     some = f"   {ttl_bar(left, ttl.seconds, ascii_only)} {left / ttl.seconds:.0%} left" if left is not None else ""
     return f"TTL {in_words(ttl.seconds)}{' (default)' if ttl.default else ''}{some}"
 
@@ -364,30 +376,39 @@ def faults(tables: Iterable[TableSeen]) -> list[str]:
     ]
 
 
-def soonest(tables: Iterable[TableSeen], now: datetime) -> tuple[Level, str]:
-    """The overview's line on slots: what expires first, from statuses that may be old, and says so."""
-    slots = all_slots(tables)
+def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
+    """The overview's line on slots: which were lost, what expires first, from statuses that may be old, and says so."""
+    slots, jobs = all_slots(tables), slot_history.jobs_of(local)
     if not slots:
         return Level.REST, "slots: not seen yet"
+    lost = [one for one in slots if slot_history.is_lost(one.seen.table, one.slot, jobs)]
     keyed = [
-        (left, one.key, one) for one in slots if (left := remaining(one.retained.left, one.seen.at, now)) is not None
+        (left, one.key, one)
+        for one in slots
+        if one not in lost and (left := remaining(one.retained.left, one.seen.at, now)) is not None
     ]
-    unknown = len(slots) - len(keyed)
+    unknown = len(slots) - len(keyed) - len(lost)
     more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
+    more = f"; {len(lost)} LOST{more}" if lost else more
+    if lost and not keyed:
+        name = both_ends(safe(f"{lost[0].seen.table}/{lost[0].slot.name}"), 40)
+        return Level.CRITICAL, f"slots {len(slots)}: {name} is LOST{f' and {len(lost) - 1} more' if lost[1:] else ''}"
     if not keyed and all(map(keeps_nothing, slots)):
         return Level.FINE, f"slots {len(slots)}: none expires, their sources keep nothing for them"
     if not keyed:
         return Level.UNKNOWN, f"slots {len(slots)}: when they expire cannot be told"
     left, _, one = min(keyed, key=lambda item: item[:2])
-    name = safe(f"{one.seen.table}/{one.slot.name}", 40)
+    name = both_ends(safe(f"{one.seen.table}/{one.slot.name}"), 40)
     seen = f"seen {age(one.seen.at, now)} ago{more}"
     ends = f"expires {deadline(one.retained.left, now)}, {in_words(left)} left"
-    return slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
+    return Level.CRITICAL if lost else slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
 
 
-def slot_risk(one: SlotFacts, now: datetime) -> tuple[Level, str]:
-    """What a job's slot risks next, and when."""
+def slot_risk(one: SlotFacts, now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
+    """What a job's slot risks next, and when; of a lost one that it is."""
+    if slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local)):
+        return Level.CRITICAL, f"slot {both_ends(safe(one.slot.name), 40)}: {_LOST_SAID} -> [3] Slots"
     level, said = _consequence(one, now)
     left = remaining(one.retained.left, one.seen.at, now)
     still = "" if left is None else f" ({in_words(left)} left)"
-    return level, f"next risk: slot {safe(one.slot.name, 40)}: {said}{still} -> [3] Slots"
+    return level, f"next risk: slot {both_ends(safe(one.slot.name), 40)}: {said}{still} -> [3] Slots"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from textual.pilot import Pilot
 
+from console.tui.widgets.live_table import LiveTable
 from core.domain.job import JobState
 from core.state.acks import AckFile
 from core.state.folder import StateFolder
-from tests.tui.filled import Filled, driven, press, screen
+from tests.tui.filled import Filled, begin, console, driven, lane, press, screen
 
 
 def _acks(made: Filled) -> dict[str, str]:
@@ -82,3 +85,23 @@ async def test_printed_commands_name_the_configuration_that_was_typed(made: Fill
     made.app.services.config = "/srv/my etl/c.toml"
     await press(pilot, "4")
     assert "slotkeeper --config '/srv/my etl/c.toml' verify stock_rt" in " ".join(screen(made.app).split())
+
+
+def _several_errors(folder: Path) -> Filled:
+    """A job that has recovered has the newest error, one that has FAILED an older one."""
+    made = console(folder)
+    begin(made.store, "healed_rt", lane("dn_1", 88_512_330))
+    made.store.record_error("healed_rt", "sink", "40P01", "deadlock detected")
+    return made
+
+
+@driven(_several_errors)
+async def test_the_worst_error_is_chosen_at_once_and_a_row_stays_chosen(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "4")
+    table = made.app.screen.query_one(LiveTable)
+    assert table.row_count == 2 and "fatal" in " ".join(table.words(0)) and table.cursor_row == 0
+    chosen = table.cursor_key
+    for key in ("z", "z", "slash", "S", "escape", "escape"):
+        await press(pilot, key)
+        assert table.cursor_key == chosen is not None, key
+    assert "no row is chosen" not in screen(made.app) and "SLOT LOST" in screen(made.app)

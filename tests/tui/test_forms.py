@@ -42,6 +42,12 @@ async def _stop_several(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "a", "s")
 
 
+async def _register(made: Filled, pilot: Pilot[int]) -> None:
+    made.app.services.runs.answers = planned(verb_plan("register", 7, None))  # type: ignore[attr-defined]
+    await opened(pilot, made.app, "f")
+    await until(pilot, made.app, "REGISTER")
+
+
 async def _discard(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "4", "j", "enter")
     await until(pilot, made.app, " 4809 ")
@@ -51,6 +57,7 @@ async def _discard(made: Filled, pilot: Pilot[int]) -> None:
 FORMS: dict[str, tuple[Opens, list[str]]] = {
     "reset": (_reset, ["reason", "name", "rows"]),
     "drop": (_drop, ["reason", "name", "table", "rows"]),
+    "register": (_register, ["reason", "name", "rows"]),
     "cancel": (_cancel, ["reason", "name"]),
     "several": (_stop_several, ["number"]),
     "discard": (_discard, ["reason", "name", "rows"]),

@@ -10,10 +10,26 @@ from console.tui.screens.audit import SlotHistoryScreen
 from console.tui.screens.binlog import BinlogRowsScreen
 from console.tui.screens.slots import SlotScreen
 from core.domain.audit import Actor, AuditLine, Phase
+from core.domain.job import JobState
 from core.domain.reset_files import MARKS
 from core.state.audit import Audit
 from core.state.resets import ResetFiles
-from tests.tui.filled import LARGE, NOW, Filled, console, drive, driven, lines, on_screen, press, screen
+from tests.tui.filled import (
+    LARGE,
+    NOW,
+    Filled,
+    begin,
+    console,
+    drive,
+    driven,
+    lane,
+    lines,
+    on_screen,
+    polled,
+    press,
+    screen,
+    slot,
+)
 from tests.tui.pages import PlantedPeeker
 
 
@@ -93,3 +109,28 @@ async def test_the_siblings_of_a_slot_are_the_slots_as_listed(made: Filled, pilo
     assert "Slots > second" in screen(made.app)
     await press(pilot, "left_square_bracket")
     assert "Slots > orders_slot" in screen(made.app)
+
+
+def _lost(folder: Path) -> Filled:
+    made = console(folder, ascii_only=True, filled=False)
+    made.polled["dws1", "ods.orders"] = polled(
+        "ods.orders", slot("orders_slot", 0.0, 0, "orders_rt"), slot("other", 12.5, 0)
+    )
+    begin(made.store, "orders_rt", lane("dn_1", 88_512_330))
+    made.store.set_state("orders_rt", JobState.FAILED, "ods.orders: the points of dn_1 are gone", "SLOT LOST", "copy")
+    return made
+
+
+@driven(_lost)
+async def test_a_lost_slot_is_marked_on_every_screen_and_has_no_time_left(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "3", "r")
+    (row,) = [line for line in screen(made.app).splitlines() if "orders_slot " in line and line[:1] in "x!? "][:1]
+    assert row.startswith("x ") and " LOST " in row and "23h" not in row and "24h" not in row
+    await press(pilot, "g")
+    shown = screen(made.app)
+    assert "LOST: what it had not read is in no binlog any more" in shown and "if nobody registers" not in shown
+    await press(pilot, "1", "r")
+    assert "slots 2: ods.orders/other expires " in screen(made.app) and "; 1 LOST" in screen(made.app)
+    await press(pilot, "g", "enter")
+    shown = screen(made.app)
+    assert "LOST: what it had not read" in " ".join(shown.split()) and "left)" not in shown

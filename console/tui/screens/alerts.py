@@ -32,21 +32,26 @@ class AlertsScreen(AckTable):
     panel_height = 9
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "ack", "unack", "snooze", "filter", "faults", "quit")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._alerts: list[Alert] = []
+
     def rows(self) -> list[Row]:
-        """The alerts, those that need somebody first."""
-        return alert_rows(self._alerts(), self._acks(), self.console.now)
+        """The alerts, those that need somebody first; they are found once for each drawing, not for each key."""
+        self._alerts = alerts(self.console.shown, self.console.now)
+        return alert_rows(self._alerts, self._acks(), self.console.now)
 
     def about(self) -> str:
         """How many fire."""
         slots = "" if self.console.shown.tables else "   slots not seen yet"
-        return figures(self._alerts(), self._acks(), self.console.now) + slots
+        return figures(self._alerts, self._acks(), self.console.now) + slots
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What it means and what can be done."""
         one = self._alert(key)
         if one is None:
             gone = "the alert that was chosen has ended; j or k chooses another"
-            return "What this means", [(Level.REST, gone if self.rows() else "nothing fires")]
+            return "What this means", [(Level.REST, gone if self._alerts else "nothing fires")]
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -78,8 +83,5 @@ class AlertsScreen(AckTable):
         """Silent for an hour."""
         self.put_silence(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
 
-    def _alerts(self) -> list[Alert]:
-        return alerts(self.console.shown, self.console.now)
-
     def _alert(self, key: str | None) -> Alert | None:
-        return next((one for one in self._alerts() if one.key == key), None)
+        return next((one for one in self._alerts if one.key == key), None)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
+
 from console.monitor.snapshot import Level
 from console.monitor.store_reader import message_of
 from console.tui.screens.base import Lines
+from console.tui.screens.below import events_below
 from console.tui.screens.table import TableScreen
 from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from console.views.rows import Row
@@ -45,6 +48,10 @@ class AuditScreen(TableScreen):
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
         return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         """The line in full has the keys: it can be scrolled."""
@@ -101,6 +108,10 @@ class SlotHistoryScreen(TableScreen):
             *lines,
             (Level.REST, f"`slotkeeper slots history {place}` asks the sink, which knows every machine"),
         ]
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
 
     def crumb(self) -> str:
         """Where one is."""

@@ -21,6 +21,7 @@ from textual.widget import Widget
 from console.cli.printed import with_config
 from console.monitor.snapshot import Level
 from console.tui.keymap import bindings_of, shown_key
+from console.tui.screens.sharing import has_tabs
 from console.tui.theme import style_of
 from console.tui.widgets.line import Line as Line
 from console.tui.widgets.live_table import ROLES
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from console.views.slots import SlotFacts
 
 SMALLEST = (60, 15)
-FULL = (80, 24)
 TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
 Lines = Iterable[tuple[Level, str]]
 OUTERMOST = "nothing is open here that could be left; q leaves the console"
@@ -142,7 +142,7 @@ class Frame(Screen[None]):
         """Choose what a terminal of this size shows."""
         width, height = event.size.width, event.size.height
         self.set_class(width < SMALLEST[0] or height < SMALLEST[1], "-tiny")
-        self.set_class(width < FULL[0] or height < FULL[1], "-small")
+        self.set_class(not has_tabs(width, height), "-untabbed")
         self.redraw()
 
     def redraw(self) -> None:
@@ -171,7 +171,7 @@ class Frame(Screen[None]):
         """Where one is, or what was said last."""
         if self.is_mounted:
             level, words = self.console.said or (Level.FINE, self.crumb())
-            self._line("crumb").say(self.text(self._cut(f" {words}"), level))
+            self._line("crumb").say(self.text(self.cut(f" {words}"), level))
 
     # Keys
 
@@ -242,7 +242,7 @@ class Frame(Screen[None]):
     def rule(self, words: str, right: str = "", style: str = "") -> Text:
         """A title in a rule across the screen, with a word at its end where there is room."""
         line = "-" if self.console.ascii_only else "\u2500"
-        start = self._cut(f"{line} {plain(words, self.console.ascii_only)} ")
+        start = self.cut(f"{line} {plain(words, self.console.ascii_only)} ")
         end = f" {plain(right, self.console.ascii_only)} {line}" if right else ""
         room = self._width - cell_len(start) - cell_len(end)
         if room < 1:
@@ -257,7 +257,8 @@ class Frame(Screen[None]):
     def _width(self) -> int:
         return max(SMALLEST[0], self.app.size.width)
 
-    def _cut(self, words: str) -> str:
+    def cut(self, words: str) -> str:
+        """Words as wide as the screen at most; where they are cut there are two dots."""
         shown = plain(words, self.console.ascii_only)
         if cell_len(shown) <= self._width:
             return shown

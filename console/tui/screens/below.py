@@ -54,7 +54,7 @@ def events_below(screen: Frame, room: int) -> list[Text]:
     if not events:
         return []
     lines = [screen.text(""), screen.text(" last events (UTC)", Level.REST)]
-    return [*lines, *(text for one in events for text in screen.wrapped([(Level.FINE, one)])[:1])]
+    return [*lines, *(screen.text(screen.cut(f" {one}")) for one in events)]
 
 
 class GraphBelow(TableScreen):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -20,6 +21,7 @@ from textual.widgets import Input
 from console.monitor.snapshot import Level, TableSeen
 from console.tui.screens.asking import AskingScreen
 from console.tui.screens.base import Lines
+from console.tui.screens.below import events_below
 from console.tui.screens.table import TableScreen
 from console.views import binlog as models
 from console.views.binlog import Place
@@ -60,6 +62,10 @@ class BinlogScreen(TableScreen):
             ),
             (Level.FINE, "No slot is made and no point is moved by looking."),
         ]
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         """Its rows."""
@@ -213,7 +219,7 @@ class BinlogRowsScreen(AskingScreen):
         if not page.rows:
             return "Row", [
                 (Level.REST, "no rows in this range"),
-                (Level.FINE, models.read_so_far(page, self._seen(), {})),
+                *((Level.FINE, one) for one in models.read_so_far(page, self._seen(), {})),
             ]
         row = next((one for one in page.rows if one.key == key), None)
         keyed = models.key_of(page, row) if row else {}
@@ -221,7 +227,7 @@ class BinlogRowsScreen(AskingScreen):
         if keyed:
             net = models.net_effect(models.history(page, keyed))
             lines.append((Level.FINE, f"Key {models.key_words(keyed)}   {net}"))
-        lines.append((Level.REST, models.read_so_far(page, self._seen(), keyed)))
+        lines += [(Level.REST, one) for one in models.read_so_far(page, self._seen(), keyed)]
         return models.image_title(page, key), lines
 
     def crumb(self) -> str:

@@ -29,7 +29,7 @@ ALL = "*"
 """The row of the whole job: no lane is called so."""
 LINE_COLUMNS = (
     Column("mark", "", 1),
-    Column("dn", "DN", 12),
+    Column("dn", "DN", 12, name=True),
     Column("lag", "LAG", 6, right=True),
     Column("most", "MAX", 6, right=True),
     Column("rate", "RATE/S", 6, right=True),

@@ -20,6 +20,7 @@ from console.tui.keymap import Bound, bindings_of, keys_of
 from console.tui.screens.base import Frame, Line
 from console.tui.widgets.line import catch
 from console.views.rows import plain
+from console.views.wrapping import wrapped
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
 LEGEND = (
@@ -202,7 +203,7 @@ class HelpScreen(Frame):
         """The entry after the last one that is seen whole where `top` is the first."""
         left, width = self._room, self.query_one("#body").size.width or self.app.size.width
         for place, one in enumerate(found[top:], top):
-            left -= len(self._line_of(one, False).wrap(self.app.console, width, no_wrap=False))
+            left -= len(self._lines_of(one, False, width))
             if left < 0:
                 return max(place, top + 1)
         return len(found)
@@ -213,20 +214,23 @@ class HelpScreen(Frame):
             self._top += 1
         while self._top > 0 and self._end(found, self._top - 1) == len(found):
             self._top -= 1  # the last page is full
+        width = self.query_one("#body").size.width or self.app.size.width
         lines = [
-            self._line_of(one, place == self._chosen)
+            line
             for place, one in enumerate(found[self._top : self._top + self._room], self._top)
+            for line in self._lines_of(one, place == self._chosen, width)
         ]
-        return Text("\n", end="").join(lines or [self.text("nothing is called so")])
+        return Text("\n", end="").join(lines[: self._room] or [self.text("nothing is called so")])
 
-    def _line_of(self, entry: Entry, chosen: bool) -> Text:
-        if entry.heading:
-            return Text(entry.words, style=self.style("here"), no_wrap=True, overflow="crop", end="")
-        text = Text(no_wrap=True, overflow="crop", end="", style="reverse" if chosen else "")
-        ascii_only = self.console.ascii_only
-        if entry.key:
-            text.append(plain(f"  {entry.key:<18} ", ascii_only), style=self.style("accent"))
-        return text.append(plain(entry.words if entry.key else f"  {entry.words}", ascii_only))
+    def _lines_of(self, entry: Entry, chosen: bool, width: int) -> list[Text]:
+        """An entry; what goes on in further rows stands below its words, not below its key."""
+        style = self.style("here") if entry.heading else "reverse" if chosen else ""
+        key = "" if entry.heading else f"  {entry.key:<18} " if entry.key else "  "
+        rows = wrapped(plain(entry.words, self.console.ascii_only), width, key, " " * len(key))
+        lines = [Text(row, style, no_wrap=True, overflow="crop", end="") for row in rows]
+        if entry.key and lines:
+            lines[0].stylize(self.style("accent"), 0, len(key))
+        return lines
 
 
 def _legend() -> Iterator[Entry]:

@@ -24,7 +24,7 @@ class DescribeScreen(TableScreen):
 
     columns = (
         Column("mark", "", 1),
-        Column("key", "KEY", 38),
+        Column("key", "KEY", 38, name=True),
         Column("value", "VALUE", 0),
         Column("origin", "FROM", 16, least=NARROW),
     )
@@ -67,7 +67,7 @@ def describe_rows(loaded: Loaded, job: str) -> list[Row]:
     found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
     from core.services.promise import promise_of  # the first frame is seen without a sink's driver
 
-    said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "by these"}
+    said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "what follows"}
     return [Row("promise", Level.FINE, said)] + [
         Row(
             one.key,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from console.monitor.snapshot import JobDetail, JobFacts, Level
 from console.tui.screens.base import Lines
-from console.tui.screens.below import GraphBelow
+from console.tui.screens.below import GraphBelow, events_below
 from console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
@@ -135,7 +136,7 @@ class _OfJobs(_LeadsToLocks):
         sync = sync_line(job, self.console.ascii_only)
         different = job.verified is not None and job.verified.verdict == "different"
         return [
-            (job.level, f"wrong  {what_is_wrong(job)}"),
+            _wrong(job),
             (Level.FINE, f"do     {what_is_safe(job)}"),
             (
                 Level.CRITICAL if different else Level.FINE,
@@ -160,7 +161,7 @@ class OverviewScreen(_OfJobs):
         local = self.console.shown.local
         if local.at is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
-        slots = soonest(self.console.shown.tables.values(), self.console.now)
+        slots = soonest(self.console.shown.tables.values(), self.console.now, local)
         if local.fault:
             return [*self.fault(), slots]
         return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]
@@ -187,6 +188,11 @@ class JobsScreen(_OfJobs):
         if job is not None and job.state is not None:
             lines.append((Level.FINE, _run(job)))
         return (safe(key, 60) if key else "Job"), lines
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """The graphs of the job, then what happened last."""
+        graphs = super().more(key, room)
+        return [*graphs, *events_below(self, room - len(graphs))]
 
 
 class JobScreen(_LeadsToLocks):
@@ -236,7 +242,7 @@ class JobScreen(_LeadsToLocks):
         if job is None:
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
         routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
-        middle = (job.level, f"wrong  {what_is_wrong(job)}") if job.level in FAULTS else (Level.FINE, work(job))
+        middle = _wrong(job) if job.level in FAULTS else (Level.FINE, work(job))
         return [
             (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {routes}".rstrip()),
             (Level.FINE, figures(job, self.console.ascii_only)),
@@ -249,6 +255,7 @@ class JobScreen(_LeadsToLocks):
         job, detail = self.console.shown.job(self.job), self._detail()
         lines: list[tuple[Level, str]] = []
         if job is not None:
+            lines += [] if self.worst_is_whole or job.level not in FAULTS else [_wrong(job)]
             lines += [(Level.FINE, f"do     {what_is_safe(job)}"), self._risk(job)]
             lines += [(Level.FINE, work(job))] if job.level in FAULTS and job.busy else []
             trouble = lane_trouble(job, key)
@@ -269,7 +276,7 @@ class JobScreen(_LeadsToLocks):
         slots = all_slots(self.console.shown.tables.values())
         mine = [one for one in slots if one.slot.job == job.name and not keeps_nothing(one)]
         if mine:
-            risks = [slot_risk(one, self.console.now) for one in mine]
+            risks = [slot_risk(one, self.console.now, self.console.shown.local) for one in mine]
             return min(risks, key=lambda risk: rank(risk[0]))
         return Level.FINE, next_risk(job, self.console.now)
 
@@ -308,6 +315,10 @@ class JobScreen(_LeadsToLocks):
     def crumb(self) -> str:
         """Where one is."""
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
+
+
+def _wrong(job: JobFacts) -> tuple[Level, str]:
+    return job.level, f"wrong  {what_is_wrong(job)}"
 
 
 def _more(job: JobFacts) -> str:

@@ -106,7 +106,7 @@ class LogScreen(Frame):
         how += [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
         figures = [f"Log of {safe(self.job, 60)}", many(len(listed), "line"), follow, *how]
         self.say("title", self.rule("   ".join(figures)))
-        lines = [self.text(self._cut(f" {line.text}"), line_level(line.text)) for line in shown]
+        lines = [self.text(self.cut(f" {line.text}"), line_level(line.text)) for line in shown]
         empty = self.text(f" {self._tail.fault or 'nothing here'}", Level.REST)
         self.say("log", Text("\n", end="").join(lines or [empty]))
 

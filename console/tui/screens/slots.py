@@ -94,7 +94,7 @@ class _OfSlots(TableScreen):
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
             return "What this means", missing or [(Level.REST, "no row is chosen")]
-        said = ttl_line(one, self.console.now, self.console.ascii_only)
+        said = ttl_line(one, self.console.now, self.console.ascii_only, self.console.shown.local)
         title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   {said}"
         return title, [*missing, *slot_lines(one, self.console.now, self.console.shown.local, shard)]
 

@@ -18,21 +18,16 @@ from textual.widgets import Input
 
 from console.monitor.snapshot import Level
 from console.tui.screens.base import Frame, Line, Lines
+from console.tui.screens.sharing import rows_of, share
 from console.tui.widgets.line import Panel
 from console.tui.widgets.live_table import LiveTable
 from console.views.fitting import Chosen, fitted, needs
-from console.views.rows import Column, Row, columns_for, kept
+from console.views.rows import Column, Row, columns_for, kept, rank
 from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
 from core.domain.text import safe
 
-USUAL_ROWS = 30
-FIXED_ROWS = 6
-"""The rows of a screen besides strip, table and panel: identity, tabs, two rules, place and keys."""
-
 _AROUND_TITLE = 6
 """The cells of a title's rule besides its words and those at its end."""
-_LEAST_TABLE = 3
-"""The least height of a table, also in console.tcss."""
 
 
 class TableScreen(Frame):
@@ -73,8 +68,10 @@ class TableScreen(Frame):
         self._marks: set[str] = set()
         self._moved_on = True
         self._late = False
-        self._above = 0
-        self._sized = 0
+        self._above = (0, 0)
+        self._sized = -1
+        self.worst_is_whole = True
+        """Whether what is worst of what stands above the table is seen in full there."""
         self._title = ""
         self._needs: dict[str, int] = {}
         self._needs_at = 0
@@ -124,10 +121,9 @@ class TableScreen(Frame):
 
     @property
     def panel_rows(self) -> int:
-        """The height of the panel: all that the table does not need, and half of what is beyond a usual terminal."""
-        height = self.app.size.height
-        least = self.panel_height + max(0, (height - USUAL_ROWS) // 2)
-        return max(least, height - FIXED_ROWS - self._above - max(_LEAST_TABLE, self._every + 1))
+        """The height of the panel."""
+        size = self.app.size
+        return share(size.width, size.height, self._every, self._above, self.panel_height).panel
 
     @property
     def table(self) -> LiveTable:
@@ -178,17 +174,18 @@ class TableScreen(Frame):
         if self._sized != rows:
             self._sized = panel.room = rows
             panel.styles.height = rows
+            panel.display = self.query_one("#subtitle").display = rows > 0
 
     def draw(self) -> None:
         """Strip, table, panel."""
-        above: list[Text] = []
-        if self.has_strip:
-            above = self.wrapped(self.strip())[:4]
-            self.say("strip", Text("\n", end="").join(above), layout=True)
         every = self.rows()
-        if (len(above), len(every)) != (self._above, self._every):
-            self._above, self._every = len(above), len(every)
+        parts = [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
+        above = len(parts), sum(len(rows) for _, rows in parts)
+        if (above, len(every)) != (self._above, self._every):
+            self._above, self._every = above, len(every)
             self._size_panel()
+        if self.has_strip:
+            self._draw_strip(parts)
         listed = self._listed(every)
         calm = self._calm(listed)
         self.table.show(calm, self._fitted(calm), self._marks)
@@ -203,6 +200,22 @@ class TableScreen(Frame):
         self._draw_title()
         self.draw_panel()
 
+    def _draw_strip(self, parts: Sequence[tuple[int, Sequence[Text]]]) -> None:
+        """What stands above the table: a row at least of each part where there is room, cut with two dots."""
+        size = self.app.size
+        most = share(size.width, size.height, self._every, self._above, self.panel_height).above
+        shown: list[Text] = []
+        worst = min((rank for rank, _ in parts), default=0)
+        self.worst_is_whole = True
+        for (level, rows), number in zip(parts, rows_of(parts, most), strict=True):
+            self.worst_is_whole &= level > worst or number >= len(rows)
+            shown += rows[:number]
+            if 0 < number < len(rows):
+                whole = " ".join([rows[number - 1].plain, *(row.plain.strip() for row in rows[number:])])
+                shown[-1] = Text(self.cut(whole), rows[0].style, no_wrap=True, end="")
+        self.query_one("#strip").display = bool(shown)
+        self.say("strip", Text("\n", end="").join(shown), layout=True)
+
     def _draw_title(self) -> None:
         """What the table is of, and on which row the cursor is."""
         table = self.table
@@ -215,19 +228,24 @@ class TableScreen(Frame):
         """All columns that there are now, by their names."""
         return self.columns
 
-    def columns_now(self) -> tuple[Column, ...]:
-        """The columns that are shown at this width, as they were chosen."""
+    def columns_now(self, in_full: bool = True) -> tuple[Column, ...]:
+        """The columns that are shown at this width, as they were chosen, their labels whole where there is room."""
         chosen = self.console.services.columns.get(type(self).__name__, Chosen())
-        return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide)
+        return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide, in_full)
 
     def _fitted(self, rows: Sequence[Row]) -> tuple[Column, ...]:
         """Those columns, each as wide as what is in it as far as there is room."""
         columns, width = self.columns_now(), self.app.size.width
         if self._needs_at != width:
             self._needs_at, self._needs = width, {}
-        self._needs = needs(rows, columns, self._needs, self.console.ascii_only)
         flexible = next((one.key for one in self.columns if one.width == 0), "")
-        return fitted(columns, self._needs, flexible)
+        self._needs = needs(rows, columns, self._needs, self.console.ascii_only)
+        shown = fitted(columns, self._needs, flexible)
+        if all(one.key != flexible or one.width >= self._needs[flexible] for one in shown):
+            return shown
+        columns = self.columns_now(in_full=False)  # a name in full is worth more than a label
+        before = {one.key: self._needs[one.key] for one in columns if not one.whole}
+        return fitted(columns, needs(rows, columns, before, self.console.ascii_only), flexible)
 
     def draw_panel(self) -> None:
         """What the row under the cursor means."""

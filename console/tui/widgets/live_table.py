@@ -24,7 +24,7 @@ from textual.strip import Strip
 from console.monitor.snapshot import Level
 from console.tui.theme import style_of
 from console.tui.widgets.diff_widget import Drawn
-from console.views.rows import Column, Row, plain
+from console.views.rows import Column, Row, both_ends, plain
 
 MARKED = "*"
 ROLES = {
@@ -260,9 +260,11 @@ class LiveTable(Drawn, can_focus=True):
         return cursor + style + Style.from_color(bgcolor=cursor.bgcolor)
 
     def _text(self, value: str, column: Column) -> str:
-        """The value in exactly the column's width, and a blank; what is too long ends in two dots."""
+        """The value in exactly the column's width, and a blank; what is too long is cut, and has two dots there."""
         text, room = plain(value, self._ascii_only), column.width
         taken = len(text) if text.isascii() else cell_len(text)
+        if taken > room and column.name:
+            return set_cell_size(both_ends(text, room), room) + " "
         if taken > room:
             return set_cell_size(set_cell_size(text, max(0, room - 2)) + ".."[:room], room) + " "
         blanks = " " * (room - taken)

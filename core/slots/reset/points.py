@@ -94,7 +94,7 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
             raise Superseded(f"{place}: epoch {now.epoch} has taken over from our {epoch}")
         if (now.position, now.state) != (row.position, row.state):
             raise Refused(f"{place}: the row is not where this reset put it")
-        text = f"row {row.position.text if row.position else 'none'} {row.state.value}"
+        text = f"stands at {row.position.text}, {row.state.value}" if row.position else "awaits its copy"
         if points is not None:
             seen = statuses[place].kept if place in statuses else None
             if seen is None or seen.missing:

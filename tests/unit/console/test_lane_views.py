@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from console.monitor.rates import JobTracks
 from console.monitor.snapshot import JobFacts, LanePace, Level
 from console.views.jobs import in_sync
 from console.views.lanes import lane_rows, lane_trouble, next_risk
@@ -55,3 +56,15 @@ def test_a_lane_whose_table_has_ended_alone_is_in_trouble_and_never_in_sync(erro
 def test_a_slot_has_a_time_to_live_where_its_source_keeps_positions(keeps: bool, said: str) -> None:
     facts = replace(STOPPED, report=replace(REPORT, keeps_positions=keeps))
     assert next_risk(facts, NOW) == f"next risk: nobody reads its binlog; {said}"
+
+
+def test_what_was_told_too_long_ago_is_unknown_and_nothing_arrives_there() -> None:
+    there = replace(LANE, at=8, behind=0, polled_age=600.0)
+    (row,) = lane_rows(replace(STOPPED, report=replace(REPORT, lanes=(there,))))
+    assert (row.cells["behind"], row.level) == ("?", Level.UNKNOWN)
+    fresh, old = JobTracks(), JobTracks()
+    for at in (0.0, 5.0):
+        fresh.see(at, replace(REPORT, lanes=(replace(there, polled_age=1.0),)))
+        old.see(at, replace(REPORT, lanes=(there,)))
+    assert fresh.lanes["dn_1"].eta(6.0) == 0.0
+    assert old.lanes["dn_1"].eta(6.0) is None, "an old answer is no end to come to"

@@ -24,6 +24,7 @@ from console.tui.screens.actions.preview import SlotPreview
 from console.tui.screens.actions.progress import ActionsScreen, JobProgress, SlotProgress
 from console.tui.widgets.line import Line
 from console.views.quarantine import Choice
+from console.views.rows import both_ends
 from console.views.slots import SlotFacts
 from core.domain.text import safe
 
@@ -217,7 +218,7 @@ class JobMenu(Menu):
     def named(self) -> str:
         """To what."""
         if len(self.names) > 1:
-            return f"{len(self.names)} jobs: {', '.join(safe(name, 20) for name in self.names)}"
+            return f"{len(self.names)} jobs: {', '.join(both_ends(safe(name), 24) for name in self.names)}"
         job = next(iter(self.jobs()), None)
         state = job.state.value if job and job.state else "never started"
         return f"job {safe(self.names[0], 60)}   {state}" if self.names else "no job"

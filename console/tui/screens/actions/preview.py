@@ -30,6 +30,8 @@ from console.tui.widgets.line import Line
 from core.domain.text import safe
 from core.domain.ttl import in_words
 
+_AROUND = 8
+"""The rows of identity, title, three of the head, buttons, place and keys."""
 NOTHING_TO_UNDO = "this slot has no finished reset that could be undone"
 
 
@@ -169,9 +171,14 @@ class SlotPreview(FieldsScreen):
         lines = preview.words(plan) if self._full else preview.lanes(plan, width)
         self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
         self._draw_head()
-        below = [] if self._full else preview.tail(plan, width, self.app.size.height)
-        self.say("act-tail", self.paragraph(below, 9), layout=True)
+        rows = self._rows_below(plan)
+        below = [] if self._full else preview.tail(plan, width, self.app.size.height, rows)
+        self.say("act-tail", self.paragraph(below, max(9, rows)), layout=True)
         self.enable()
+
+    def _rows_below(self, plan: Preview) -> int:
+        """The rows that lanes, fields and what is around them leave to what the plan means."""
+        return self.app.size.height - _AROUND - len(plan.wants) - max(2, len(plan.lanes))
 
     def _draw_head(self) -> None:
         if self.plan is None:

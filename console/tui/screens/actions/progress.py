@@ -201,7 +201,7 @@ class SlotProgress(Cancelled):
 COLUMNS = (
     Column("mark", "", 1),
     Column("at", "AT (UTC)", 14),
-    Column("what", "WHAT", 28),
+    Column("what", "WHAT", 28, name=True),
     Column("state", "STATE", 10),
     Column("took", "TOOK", 6, right=True, least=NARROW),
     Column("outcome", "OUTCOME", 0),
