@@ -379,8 +379,7 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     say("plan", f"{plan.id}: {plan.source} {plan.table} slot {plan.slot} (job {plan.job}) to {plan.goal.text}")
     say("", f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet")
     output.line("")
-    lanes = [[_name(m), _position(m, False), _position(m, True), _points(m), _new_points(m)] for m in plan.moves]
-    output.table(["dn", "position", "new", "points", "new points"], lanes, ascii_only)
+    output.table(*_lanes(plan), ascii_only)
     output.line("")
     counts = [[_name(m), m.read_again.text, m.skipped.text, *_oldest(m)] for m in plan.moves]
     output.table(["dn", "read again", "skipped", "oldest", "of"], counts, ascii_only)
@@ -426,13 +425,22 @@ def _how(plan: ResetPlan, undoing: str) -> list[str]:
     return [f"slotkeeper slots {what} \\", consent]
 
 
+def _lanes(plan: ResetPlan) -> tuple[list[str], list[list[object]]]:
+    """Heads and rows of what moves: our position, and what the source keeps where it keeps something."""
+    rows: list[list[object]] = [[_name(m), _position(m, False), _position(m, True)] for m in plan.moves]
+    if not any(m.seen.kept.marks for m in plan.moves):
+        return ["dn", "position", "new"], rows
+    kept = [[*row, _points(m), _new_points(m)] for row, m in zip(rows, plan.moves, strict=True)]
+    return ["dn", "position", "new", "points", "new points"], kept
+
+
 def _name(move: Move) -> str:
     return move.seen.row.key.shard
 
 
 def _position(move: Move, after: bool) -> str | None:
     position = move.to.position if after else move.before
-    return position.text if position else None
+    return position.plain if position else None
 
 
 def _points(move: Move) -> str:

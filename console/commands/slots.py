@@ -133,11 +133,13 @@ def show(
         return
     ascii_only, retained = select.ascii_only(ctx), found.retained.slot(slot)
     owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
-    output.line(f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one)}", ascii_only)
+    output.line(
+        f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one, found.retained)}", ascii_only
+    )
     if query is not None:
         output.paragraph("query", query.text, ascii_only)
     output.line(_ttl(found.retained), ascii_only)
-    output.table(*_places(one, retained, found.retained.words.marks), ascii_only)
+    output.table(*_places(one, retained, found.retained), ascii_only)
     if found.retained.words.marks:
         output.table(*_times(retained), ascii_only)
     for text in _notes(one.name, retained, found.retained):
@@ -181,9 +183,12 @@ def _times(retained: SlotRetained) -> tuple[list[str], list[list[object]]]:
     return ["dn", "registered", "by", "expires at", "left", "ttl"], rows
 
 
-def _places(one: SlotView, retained: SlotRetained, marks: tuple[str, ...]) -> tuple[list[str], list[list[object]]]:
+def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of a slot's DNs: what the source keeps there, or our own position where it keeps nothing."""
-    shards = one.shards or _own_shards(retained)
+    shards, marks = one.shards or _own_shards(retained), table.words.marks
+    if not marks and table.ttl.by_record:
+        heads = ["dn", "position", "unread", "records go from", "left", "ttl"]
+        return heads, [[h.shard, h.live, h.unread, *_goes(h.left)] for h in retained.shards]
     if not marks:
         return ["dn", "position", "unread"], [[each.shard, each.live, each.unread] for each in shards]
     rows: list[list[object]] = [[each.shard, each.live, each.durable, each.xmin, each.unread] for each in shards]
@@ -208,6 +213,11 @@ def _print(ctx: typer.Context, each: Polled) -> None:
     _tell_untold(each)
 
 
+def _goes(left: TimeLeft | None) -> list[object]:
+    """From when on unread records go by their age, and what is left until then."""
+    return [both(left.expires_at, SHORT) if left else None, *_left(left)]
+
+
 def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of slots at a source that keeps nothing: our own position that lies furthest back."""
     rows: list[list[object]] = []
@@ -217,7 +227,7 @@ def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
         place = back.point.shown if back and back.point else None
         row: list[object] = [slot.name, slot.job or "external", len(retained.shards) or None, place, slot.unread]
         if each.retained.ttl.by_record:
-            row += [both(retained.left.expires_at, SHORT) if retained.left else None, *_left(retained.left)]
+            row += _goes(retained.left)
         rows.append(row)
     heads = ["slot", "owner", "dns", "position", "unread"]
     return [*heads, *(["records go from", "left", "ttl"] if each.retained.ttl.by_record else ())], rows
@@ -264,7 +274,9 @@ def _tell_untold(found: Polled) -> None:
         diagnostics.note(f"{found.slots.source} {found.slots.table}: {sentence}")
 
 
-def _presence(slot: SlotView) -> str:
+def _presence(slot: SlotView, table: TableRetained) -> str:
+    if slot.exists is None and not table.words.marks:
+        return "; the server keeps nothing for it, ours are the progress rows"
     if slot.exists is None:
         return "; whether it exists cannot be told here"
     return "" if slot.exists else "; it does not exist (and was not created by looking)"

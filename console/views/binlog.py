@@ -176,7 +176,7 @@ def binlog_columns(page: Page, rows: Sequence[Row], width: int, gap: int = 1) ->
     """The columns that fit: place, key, then values, those that changed somewhere first; CHANGED takes what is left."""
     columns = [
         Column("mark", "", 1),
-        _fitted("point", "POINT", rows, right=True),
+        _fitted("point", page.rows[0].position.called.upper() if page.rows else "POINT", rows, right=True),
         _fitted("sequence", "SEQ", rows, right=True),
         Column("type", "T", 1),
     ]
@@ -263,7 +263,8 @@ def image_title(page: Page, key: str | None) -> str:
     alone = "" if one.pair or one.row.kind not in ("B", "U") else ", its other half is not on this page"
     at = moment(one.row.time_us)
     when = f"   {at:%m-%d %H:%M:%S}.{at.microsecond:06d} UTC" if at else ""
-    where = one.row.position.text
+    place = one.row.position
+    where = place.plain if place.called == "point" else f"{place.called} {place.plain}"
     return f"{where} {safe(one.row.kind, 4)} {WORDS.get(one.row.kind, 'unknown')}{with_its}{alone}{when}"
 
 

@@ -227,6 +227,7 @@ def _cells(
 ) -> dict[str, str]:
     slot, retained = one.slot, one.retained
     back, nothing = retained.furthest_back, "-" if keeps_nothing(one) else ""
+    unkept = "-" if by_age(one, False) else ""
     return {
         "mark": level.value,
         "slot": safe(f"{one.seen.table}/{slot.name}", 120),
@@ -234,8 +235,8 @@ def _cells(
         "bar": ttl_bar(remaining(retained.left, one.seen.at, now), _ttl(one), ascii_only),
         "deadline": nothing or deadline(retained.left, now),
         "unread": count(slot.unread),
-        "oldest": nothing or _is_oldest(retained),
-        "point": nothing or (back.behind.value if back and back.behind else UNKNOWN),
+        "oldest": unkept or _is_oldest(retained),
+        "point": unkept or (back.behind.value if back and back.behind else UNKNOWN),
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
         "age": age(seen_at(one.seen), now),
@@ -400,7 +401,8 @@ def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ)
     left, _, one = min(keyed, key=lambda item: item[:2])
     name = both_ends(safe(f"{one.seen.table}/{one.slot.name}"), 40)
     seen = f"seen {age(one.seen.at, now)} ago{more}"
-    ends = f"expires {deadline(one.retained.left, now)}, {in_words(left)} left"
+    goes = "unread records go" if by_age(one) else "expires"
+    ends = f"{goes} {deadline(one.retained.left, now)}, {in_words(left)} left"
     return Level.CRITICAL if lost else slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
 
 

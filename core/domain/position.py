@@ -70,6 +70,16 @@ class Position:
         return None
 
     @property
+    def plain(self) -> str:
+        """In full for people: its text, without what only the core needs."""
+        return self.text
+
+    @property
+    def called(self) -> str:
+        """What such a place is called where one is shown, in one word."""
+        return "point"
+
+    @property
     def seen_at(self) -> float | None:
         """Up to when everything that its server wrote has been applied, by the server's clock, in seconds since 1970.
 

@@ -254,7 +254,9 @@ def _make_roles(server: Server, cursor: pg.Cursor) -> None:
     cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (USER,))
     if not cursor.rowcount:
         password = write_password(server.folder / f"{USER}.password")
-        cursor.execute(f"CREATE ROLE {USER} LOGIN PASSWORD %s IN ROLE {READERS}", (password,))
+        cursor.execute(f"CREATE ROLE {USER} LOGIN PASSWORD %s", (password,))
+    # another stand-in of the same server may have made the login, and a grant that is there is none once more
+    cursor.execute(f"GRANT {READERS} TO {USER}")
 
 
 def _enable(cursor: pg.Cursor, table: str, distribute_by: Sequence[str] | None, ttl_s: int, timestamp: bool) -> None:

@@ -57,6 +57,16 @@ class HoloPosition(Position):
         return self.lsn, self.image
 
     @property
+    def plain(self) -> str:
+        """The LSN."""
+        return self.shown
+
+    @property
+    def called(self) -> str:
+        """As Hologres calls it."""
+        return "LSN"
+
+    @property
     def seen_at(self) -> float | None:
         """`seen` in seconds; None for a place that a person has typed.
 

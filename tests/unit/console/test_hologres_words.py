@@ -1,0 +1,58 @@
+"""What people see of a Hologres where others have points and slots: LSNs, and until when unread records are there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from console.monitor.snapshot import Level, TableSeen
+from console.views.binlog import binlog_columns, binlog_rows, image_title
+from console.views.slots import slot_rows, soonest
+from core.domain.peek import ChangeRow, Page
+from core.domain.slot import Column, TableIdentity
+from core.domain.ttl import Ttl
+from core.slots.status.inspect import SlotView, TableSlots
+from core.slots.status.retained import OwnLane, put_together
+from core.slots.status.sights import sights
+from core.sources.hologres.position import HoloPosition
+from core.sources.hologres.words import WORDS
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+US = int(NOON.timestamp() * 1_000_000)
+
+
+def test_a_binlog_is_shown_by_its_lsns_with_its_events_in_words() -> None:
+    rows = (
+        ChangeRow(HoloPosition(121, US, US, image=0), "B", US, ("1", "2")),
+        ChangeRow(HoloPosition(121, US, US), "U", US, ("1", "3")),
+    )
+    identity = TableIdentity(1, (Column("id", "bigint"), Column("v", "bigint")), ("id",), "s")
+    page = Page("holo1", "ods.t", "shard_0", ("shard_0",), identity, rows, None, None, rows[1].position, None, True)
+    shown = binlog_rows(page, False)
+    columns = binlog_columns(page, shown, 80)
+    assert [column.label for column in columns][:4] == ["", "LSN", "SEQ", "T"]
+    assert shown[0].cells["point"] == "121"
+    assert image_title(page, shown[1].key) == "LSN 121 U after update, with its B   11-21 12:00:00.000000 UTC"
+
+
+def seen(age_s: int) -> TableSeen:
+    """A slot of one shard whose lane was up to date so long ago, under a TTL of an hour."""
+    at = NOON - timedelta(seconds=age_s)
+    place = HoloPosition(165, 5, int(at.timestamp() * 1_000_000))
+    lanes = {"s": [OwnLane("shard_0", place, place, at)]}
+    found = put_together(Ttl(3_600, False, True), None, NOON, None, None, lanes, WORDS)
+    return TableSeen("holo1", "ods.t", NOON, TableSlots("holo1", "ods.t", (SlotView("s", "j", None),)), found)
+
+
+def test_a_job_that_stands_still_is_shown_counting_down_to_when_unread_records_go() -> None:
+    for age_s, level, left in (
+        (60, Level.FINE, "59m00s"),
+        (2_000, Level.WARNING, "26m40s"),
+        (3_300, Level.CRITICAL, "5m00s"),
+    ):
+        table = seen(age_s)
+        (row,) = slot_rows([table], NOON)
+        assert (row.cells["left"], row.cells["oldest"], row.level) == (left, "-", level)
+        assert "unread records go 1" in soonest([table], NOON)[1]
+        assert table.slots is not None and table.retained is not None
+        (seen_so,) = sights("holo1", "ods.t", NOON, table.slots, table.retained)
+        assert seen_so.expires_at == NOON + timedelta(seconds=3_600 - age_s)
