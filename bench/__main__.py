@@ -12,11 +12,14 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from bench import chart, compare, live, report
+from bench import chart, compare, live, mysql_job, report
 from bench.ours import job_of, open_runner
 from bench.report import Figure
 from bench.rig import Rig, Sizes, run
 from bench.rounds import Rounds, all_peers
+from core.errors import ConfigError
+
+MYSQL_ROWS = 100_000
 
 
 def say(text: str) -> None:
@@ -35,6 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="rounds")
     parser.add_argument("--peers", default=",".join(names), help=f"which of {', '.join(names)}; none: an empty text")
     parser.add_argument("--no-live", action="store_true", help="without freshness, idling, starts and memory")
+    parser.add_argument("--no-mysql", action="store_true", help="without a job from MariaDB beside its replica")
     parser.add_argument(
         "--seconds", type=float, default=20.0, help="how long each freshness and the idling is measured"
     )
@@ -68,6 +72,8 @@ def main() -> int:
     finally:
         rig.close()
     figures = _live(values, options)
+    if not options.no_mysql:
+        values["mysql_job"] = _from_mariadb()
     values |= {"figures": [one.values() for one in figures], "runner_start_seconds": round(start_seconds, 2)}
     values["run_seconds"] = round(time.monotonic() - began)
     return _shown(rounds, figures, values, options)
@@ -85,9 +91,21 @@ def _live(values: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
         raise
 
 
+def _from_mariadb() -> dict[str, Any]:
+    """A job from MariaDB against MariaDB's own replica, where the machine has one."""
+    say("a job from MariaDB beside MariaDB's own replica")
+    try:
+        return mysql_job.compared(MYSQL_ROWS, 1)
+    except ConfigError as error:
+        return {"not_run": error.message}
+
+
 def _shown(rounds: Rounds, figures: list[Figure], values: dict[str, Any], options: argparse.Namespace) -> int:
     print(report.table(rounds.ratios(), rounds.sides.values(), figures, options.repeat))
     print(report.profile_text(rounds.profile))
+    if found := values.get("mysql_job"):
+        ratio = f"{found['ratio']} x MariaDB's own replica" if "ratio" in found else f"not run: {found['not_run']}"
+        print(f"a job from MariaDB into PostgreSQL: {ratio}")
     for name, why in rounds.not_run.items():
         print(f"not run: {name}: {why}")
     file = report.write(values)

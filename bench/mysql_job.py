@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,9 +78,9 @@ class Job:
         finally:
             sessions.close()
 
-    def wait(self, condition: Callable[[], bool]) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
         """Until it holds; raises what ended the job."""
-        wait(lambda: condition() or self._error is not None)
+        wait(lambda: condition() or self._error is not None, seconds)
         if self._error is not None:
             raise self._error
 
@@ -90,12 +90,12 @@ class Job:
         self._thread.join(_SECONDS)
 
 
-def wait(condition: Callable[[], bool]) -> None:
-    """Until it holds; TimeoutError after ten minutes."""
-    end = time.monotonic() + _SECONDS
+def wait(condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
+    """Until it holds; TimeoutError where it does not."""
+    end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError("not within ten minutes")
+            raise TimeoutError(f"not within {seconds:.0f} s")
         time.sleep(0.02)
 
 
@@ -119,17 +119,17 @@ def replicated(replica: my.Session, rows: int) -> float:
     return taken
 
 
-def mirrored(job: JobSpec, sink: Server, rows: int) -> float:
+def mirrored(job: JobSpec, sink: Server, rows: int, target: str = TARGET, seconds: float = _SECONDS) -> float:
     """Seconds until the target has all rows."""
     began = time.perf_counter()
     run = Job(job)
     with closing(sink.connect("mart")) as connection, connection.cursor() as cursor:
 
         def there() -> bool:
-            cursor.execute(f"SELECT count(*) FROM {TARGET}")
+            cursor.execute(f"SELECT count(*) FROM {target}")
             return int(cursor.fetchall()[0][0]) >= rows
 
-        run.wait(there)
+        run.wait(there, seconds)
     taken = time.perf_counter() - began
     run.stop()
     return taken
@@ -162,12 +162,12 @@ def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, 
     for number in range(repeat):
         rows_then = rows * (number + 1)
         insert(first, rows * number, rows_then)
-        sides: dict[str, Callable[[], float]] = {
+        runs: dict[str, Callable[[], float]] = {
             "ours": lambda then=rows_then: mirrored(job, sink, then),  # type: ignore[misc]
             "theirs": lambda then=rows_then: replicated(second, then),  # type: ignore[misc]
         }
         order = ("ours", "theirs") if number % 2 else ("theirs", "ours")
-        pair = {side: sides[side]() for side in order}
+        pair = {side: runs[side]() for side in order}
         taken.append({side: round(seconds, 2) for side, seconds in pair.items()})
         ratios.append(pair["theirs"] / pair["ours"])
         sys.stderr.write(f"bench: round {number + 1}: seconds {taken[-1]}\n")
@@ -181,26 +181,37 @@ def insert(session: my.Session, begin: int, end: int) -> None:
         session.rows(f"INSERT INTO {TABLE} SELECT seq, {values} FROM {SCHEMA}.seq_{first + 1}_to_{first + 1000}")
 
 
+@contextmanager
+def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Server]]:
+    """So many MariaDBs, each with an id of its own, and a PostgreSQL; ConfigError where there is no MariaDB."""
+    mariadb.find_programs()
+    made: list[MariaServer] = []
+    sink = postgres.start(folder / "sink", "sink", {"shared_buffers": "256MB"})
+    try:
+        for number in range(servers):
+            made.append(mariadb.create(folder / f"maria{number}", {"server_id": str(77 + number)}))
+        yield made, sink
+    finally:
+        for server in made:
+            server.discard()
+        postgres.discard(folder / "sink")
+
+
+def compared(rows: int, repeat: int) -> dict[str, Any]:
+    """The job and the replica over the same rows; ConfigError where there is no MariaDB."""
+    with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder, sides(Path(folder), 2) as (servers, sink):
+        with closing(sink.connect("postgres")) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE mart")
+        return measure(servers[0], servers[1], sink, rows, repeat)
+
+
 def main() -> int:
     """Run and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.mysql_job", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--repeat", type=int, default=3, help="rounds")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder:
-        servers: list[MariaServer] = []
-        sink = postgres.start(Path(folder) / "sink", "sink", {"shared_buffers": "256MB"})
-        try:
-            servers += [mariadb.create(Path(folder) / "source")]
-            servers += [mariadb.create(Path(folder) / "replica", {"server_id": "78"})]
-            with closing(sink.connect("postgres")) as connection, connection.cursor() as cursor:
-                cursor.execute("CREATE DATABASE mart")
-            found = measure(servers[0], servers[1], sink, options.rows, options.repeat)
-        finally:
-            for server in servers:
-                server.discard()
-            postgres.discard(Path(folder) / "sink")
-    print(json.dumps({**found, "machine": report.machine()}, indent=2))
+    print(json.dumps({**compared(options.rows, options.repeat), "machine": report.machine()}, indent=2))
     return 0
 
 

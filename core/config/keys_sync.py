@@ -10,6 +10,7 @@ from core.config import values
 from core.config.keys import Key, Section, section
 
 _TESTED = "tests/unit/config/test_mysql_keys.py"
+_OF_BYTES = "tests/unit/sources/mysql/test_thresholds.py"
 MIB = 1 << 20
 _BYTES = values.whole(1, 1 << 40)
 
@@ -40,7 +41,7 @@ SYNC: Section = section(
         15 * MIB,
         "bytes",
         "min_bytes_sync_commit",
-        _TESTED,
+        _OF_BYTES,
     ),
     Key(
         "max_bytes_sync_commit",
@@ -50,7 +51,7 @@ SYNC: Section = section(
         64 * MIB,
         "bytes",
         "max_bytes_sync_commit",
-        _TESTED,
+        _OF_BYTES,
     ),
     Key(
         "max_sync_task_threads_num",

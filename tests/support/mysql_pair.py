@@ -15,8 +15,9 @@ import pytest
 
 from core.config.secrets import login
 from core.domain.slot import TableIdentity
-from core.domain.spec import ChannelSpec, RetryOptions
+from core.domain.spec import ChannelSpec, JobSpec, RetryOptions
 from core.drivers import my
+from core.embedded.doris.server import DorisStandin
 from core.embedded.mariadb import MariaServer
 from core.embedded.warehouse import Warehouse
 from core.sinks import registry as sinks
@@ -25,6 +26,7 @@ from core.verify.compare import compare
 from core.verify.comparison import Comparison
 from core.verify.pair import open_pair
 from tests.support import maria as marias
+from tests.support.doris_pair import endpoint as doris_endpoint
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import server
 from tests.support.waiting import until
@@ -104,14 +106,40 @@ class MysqlPair:
             lines += ["create_target = true"]
         lines += [f"[jobs.{job.name}.binlog]", "binlog = true", "[state]", f'dir = "{folder / "state"}"']
         path = folder / "slotkeeper.toml"
-        path.write_text(server("sinks", job.sink) + "\n".join(lines) + "\n", encoding="utf-8")
+        path.write_text(_sinks(job) + "\n".join(lines) + "\n", encoding="utf-8")
         return path
+
+    def into(self, doris: DorisStandin) -> None:
+        """Mirror into the stand-in for Doris, whose store is the PostgreSQL."""
+        job = self.mirror.job
+        there = replace(job, sink=doris_endpoint(doris), sink_kind="doris", store=job.sink, store_kind=job.sink_kind)
+        self.mirror.job = replace(there, channels=(ChannelSpec(TABLE, TARGET),))
 
     def identity(self, table: str = TABLE) -> TableIdentity:
         """A table as the source has it."""
         session = sources.open("mysql").connect(login(self.mirror.job.source, "test"))
         with closing(session):
             return session.source(self.mirror.job.of(table)).identify()
+
+
+def _sinks(job: JobSpec) -> str:
+    """The sink's part of a configuration, and that of the store beside it."""
+    if job.sink_kind == "postgres":
+        return server("sinks", job.sink)
+    at = job.sink
+    assert job.store is not None
+    lines = [
+        f"[sinks.{at.name}]",
+        f'kind = "{job.sink_kind}"',
+        f'host = "{at.host}"',
+        f"port = {at.port}",
+        f"http_port = {at.http_port}",
+        f'user = "{at.user}"',
+        f'password_{at.password.how} = "{at.password.ref}"',
+        'sslmode = "disable"',
+        f'progress_store = "{job.store.name}"',
+    ]
+    return server("sinks", job.store) + "\n".join(lines) + "\n\n"
 
 
 MakeMysqlPair = Callable[..., MysqlPair]

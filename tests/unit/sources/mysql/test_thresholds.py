@@ -6,14 +6,17 @@ The stream is scripted; rows are those of `tests.unit.sources.mysql.test_follow`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import cast
 
+from core.domain.endpoint import Endpoint, Login
 from core.domain.slot import SlotStatus
-from core.domain.spec import BinlogOptions
+from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from core.errors import Unreachable
 from core.ports.source import Bounded
 from core.sources.mysql.follow import Follower
 from core.sources.mysql.kept import KEPT_BY_US
+from core.sources.mysql.kind import KIND
 from core.sources.mysql.position import MysqlPosition
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.source import SHARD, MysqlSource
@@ -79,3 +82,13 @@ def test_a_source_that_no_step_asks_has_no_such_limit() -> None:
     status, reached = SlotStatus(SHARD, KEPT_BY_US, at(100), "one"), at(10)
     while reached < at(100):
         reached = source.next_range(reached, status, WIDTH)
+
+
+def test_both_are_those_of_the_job() -> None:
+    there = Endpoint("maria", "127.0.0.1", 1, "", "root", sslmode="disable")
+    sync = SyncOptions(min_bytes_sync_commit=11, max_bytes_sync_commit=22)
+    job = JobSpec("j", there, there, "slot", (ChannelSpec("s.t", "mart.t"),), source_kind="mysql", sync=sync)
+    with closing(KIND.connect(Login(there, "", "test"))) as session:
+        source = session.source(job)
+        assert isinstance(source, MysqlSource)
+        assert (source._most_bytes, source._step_bytes) == (11, 22)
