@@ -120,8 +120,9 @@ SINK_OPTIONS: Section = section(
     ),
     Key(
         "optimistic_step",
-        'ours: with write_mode = "auto", try a step of at least 2,000 events without sorting it: inserts go by COPY'
-        " into the target; checks find out where that is not its net effect, and it is taken again in the general way",
+        'ours: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts, without'
+        " sorting it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is"
+        " taken again in the general way",
         values.boolean,
         True,
         tested=_EFFECT + "test_optimistic_step",

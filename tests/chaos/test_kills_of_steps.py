@@ -1,8 +1,8 @@
 """Kills while steps go the optimistic way, and with that way turned off: nothing is lost, and both ways are counted.
 
-The driver has threads where Spark would be, and a threshold of two inserts, so that most steps of the writers are tried
-the optimistic way, and some miss: writers change keys and use them again. Bursts of inserts make the steps in which a
-kill is likely to fall long. Next door: `test_kills.py` has every kind of kill on Spark.
+The driver has threads where Spark would be, and a threshold of two events of which any is an insert, so that most steps
+of the writers are tried the optimistic way, and some miss: writers change keys and use them again. Bursts of inserts
+make the steps in which a kill is likely to fall long. Next door: `test_kills.py` has every kind of kill on Spark.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_steps_of_both_ways_survive_kills(product: Product, seed: int, page: Pag
 def _both_ways(way: Way, taken: Taken) -> None:
     assert taken.general > 0, taken
     if way == "optimistic":
-        assert taken.optimistic > 50, taken
+        assert taken.optimistic > 20, taken
         assert taken.missed > 0, taken
     else:
         assert taken.optimistic == taken.missed == 0, taken

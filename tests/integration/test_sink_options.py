@@ -154,12 +154,14 @@ def test_after_a_miss_a_large_step_goes_the_general_way_and_the_next_is_tried(ta
     assert len(target.rows()) == 3 * LEAST + 2
 
 
-def test_a_large_step_of_updates_alone_is_tried_too(target: Effects) -> None:
+def test_a_large_step_of_few_inserts_is_not_tried_because_it_would_save_nothing(target: Effects) -> None:
     target.fill([*BEFORE, *(row((1, 100 + n), n, "old") for n in range(LEAST))])
     sink = target.sink(SinkOptions())
-    target.step(sink, [one for n in range(LEAST) for one in change((1, 100 + n), (1, 100 + n), -n, point=n + 1)])
-    assert (sink.taken.optimistic, sink.taken.general) == (1, 0)
+    updates = [one for n in range(LEAST) for one in change((1, 100 + n), (1, 100 + n), -n, point=n + 1)]
+    target.step(sink, [*updates, put((2, 1), 1, "new", point=LEAST + 1)])
+    assert (sink.taken.optimistic, sink.taken.general) == (0, 1)
     assert {row["a"] for row in target.rows().values()} >= {-n for n in range(LEAST)}
+    assert len(target.rows()) == LEAST + len(BEFORE) + 1
 
 
 def test_kept_plans_are_made_anew_now_and_then(target: Effects) -> None:

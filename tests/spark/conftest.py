@@ -22,7 +22,6 @@ def runner(spark_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A Spark of two places for the tests of a module that leave it usable."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(spark_cache))
-        folder = tmp_path_factory.mktemp("run")
-        opened = open_runner(SparkOptions(master="local[2]"), "tests", folder, kinds=("dws", "postgres"))
+        opened = open_runner(SparkOptions(master="local[2]"), "tests", tmp_path_factory.mktemp("run"))
     yield opened
     opened.close()

@@ -56,12 +56,6 @@ def test_a_worker_lives_on_so_that_its_connections_do(runner: SparkRunner) -> No
     assert len({described(runner)["pid"] for _ in range(4)}) == 1
 
 
-def test_a_worker_is_forked_with_what_steps_need_so_that_the_first_does_not_wait_for_imports(
-    runner: SparkRunner,
-) -> None:
-    assert described(runner)["loaded"]
-
-
 def test_a_spec_travels_there_and_back(runner: SparkRunner) -> None:
     spec = SparkOptions(settings=(("a", "b"),))
     assert runner.submit(work.echoed, spec, "echo").result(SECONDS) == spec

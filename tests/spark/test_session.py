@@ -27,7 +27,7 @@ def context_of(runner: SparkRunner) -> Context:
     return runner._context
 
 
-def test_the_folders_of_a_run_are_private_and_gone_at_its_end_with_every_process(
+def test_workers_start_loaded_and_the_folders_of_a_run_are_private_and_gone_at_its_end_with_every_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     long = tmp_path / ("long " * 24)
@@ -35,10 +35,10 @@ def test_the_folders_of_a_run_are_private_and_gone_at_its_end_with_every_process
     monkeypatch.setenv("TMPDIR", str(long))
     monkeypatch.setattr("tempfile.tempdir", None)
     before = signal.getsignal(signal.SIGINT)
-    runner = open_runner(SparkOptions(master="local[2]"), "a job", long / "work")
+    runner = open_runner(SparkOptions(master="local[2]"), "a job", long / "work", kinds=("dws", "postgres"))
     context = context_of(runner)
     sockets = context.spark.getConf().get("spark.python.unix.domain.socket.dir")
-    runner.submit(work.described, None, "about").result(SECONDS)
+    assert runner.submit(work.described, None, "about").result(SECONDS)["loaded"], "forked with the job's kinds"
     assert stat.S_IMODE(Path(sockets).stat().st_mode) == 0o700
     assert any(Path(sockets).glob(".*.sock"))
     assert {stat.S_IMODE(p.stat().st_mode) for p in (long / "work").iterdir()} == {0o700}

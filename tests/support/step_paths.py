@@ -24,7 +24,7 @@ _LETTERS = "ogm"
 def obey(environ: Mapping[str, str]) -> None:
     """Lower the threshold and count, where the environment says so; for a process that is a test's own."""
     if LEAST in environ:
-        vars(routing)["LEAST"] = int(environ[LEAST])
+        vars(routing)["LEAST"], vars(routing)["SHARE"] = int(environ[LEAST]), 1_000_000
     if FILE in environ:
         _count(Path(environ[FILE]))
 

@@ -28,6 +28,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "LEAST", 1)
     monkeypatch.setattr(routing, "BLOCK", 16)
     monkeypatch.setattr(routing, "SPOOL", 64)
+    monkeypatch.setattr(routing, "SORTED", 64)
+    monkeypatch.setattr(routing, "TOGETHER", 2)
 
 
 def _all(reader: BinaryIO) -> bytes:
@@ -54,7 +56,9 @@ def _agrees(routed: Routed, text: bytes, lines: list[tuple[int, int, str, str]])
         return
     assert apart == _text(inserts)
     assert routed.inserts == len(inserts)
-    assert _all(routed.bodies()) == b"".join(f"{value}\n".encode() for *_, value in inserts)
+    for places in ((1,), (1, 2), (2,), (3, 1)):
+        rows = _all(routed.bodies(places)).splitlines(True)
+        assert Counter(rows) == Counter(f"{value}\n".encode() for *_, value in inserts)
     assert (routed.first, routed.second) == max((point, sequence) for point, sequence, *_ in inserts)
 
 
@@ -62,6 +66,14 @@ def test_a_step_that_is_not_tried_is_passed_on_as_it_came() -> None:
     text = b"1\t0\tI\ta\n" * 30
     reader = io.BytesIO(text)
     assert _all(whole(reader.read(11), reader)) == text
+
+
+@pytest.mark.parametrize(("places", "wanted"), [((1,), b"a1\tz\na2\tb\nc\ta\n"), ((2,), b"c\ta\na2\tb\na1\tz\n")])
+def test_inserts_come_in_the_order_of_their_keys(places: tuple[int, ...], wanted: bytes) -> None:
+    text = b"1\t0\tI\tc\ta\n1\t1\tI\ta1\tz\n1\t2\tI\ta2\tb\n"
+    with closing(Routed(io.BytesIO(text))) as routed:
+        assert _all(routed.rest()) == b""
+        assert _all(routed.bodies(places)) == wanted
 
 
 def test_a_large_step_has_its_inserts_apart() -> None:

@@ -167,7 +167,7 @@ def _pairs(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
 def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
     if not routed.inserts:
         return True
-    rows = pg.copy_in(cursor, fill_target(table), routed.bodies())
+    rows = pg.copy_in(cursor, fill_target(table), routed.bodies(table.places))
     if rows != routed.inserts:
         raise Unreachable(f"{routed.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
     return True

@@ -15,8 +15,14 @@ from typing import BinaryIO, cast
 
 LEAST = 2_000
 """Events from which on a step is tried: below, its statements cost more than they save."""
+SHARE = 4
+"""Of so many events one is an insert at least where a step is tried: what is saved is saved on the inserts."""
 BLOCK = 262_144
 """Bytes read at a time; a step that ends within the first, and has fewer than `LEAST` lines, is not routed at all."""
+TOGETHER = 2_048
+"""Rows that are sent at a time."""
+SORTED = 4_194_304
+"""Bytes of the inserts that are put into the order of their keys at a time."""
 SPOOL = 16_777_216
 """Bytes of the inserts that stay in memory; more go to a file."""
 
@@ -49,9 +55,13 @@ class Routed:
         self._lines.seek(0)
         return cast(BinaryIO, self._lines)
 
-    def bodies(self) -> BinaryIO:
-        """The inserts as rows of the target: c1..cn."""
-        return _Blocks(map(_bodies, _whole_lines(self.lines())))
+    def bodies(self, places: tuple[int, ...]) -> BinaryIO:
+        """The inserts as rows of the target, c1..cn, by their keys' texts; `places` are the key's, from 1.
+
+        Neighbours in the index are then written one after another: a fifth of the server's CPU of a step, for a
+        twentieth of it here. The order says nothing: each key is there once.
+        """
+        return _Blocks(chain.from_iterable(_bodies(block, places) for block in _whole_lines(self.lines(), b"", SORTED)))
 
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""
@@ -95,14 +105,26 @@ class Routed:
         return b"\n".join((*rest, last))
 
 
-def _bodies(block: bytes) -> bytes:
-    return b"\n".join([line.split(b"\t", 3)[3] for line in block.split(b"\n")[:-1]] + [b""])
+def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
+    rows = [line.split(b"\t", 3)[3] for line in block.split(b"\n")[:-1]]
+    if places == tuple(range(1, len(places) + 1)):
+        rows.sort()  # the key comes first, as nearly always
+    else:
+        rows.sort(key=partial(_key_of, places))
+    for first in range(0, len(rows), TOGETHER):
+        yield b"\n".join((*rows[first : first + TOGETHER], b""))
 
 
-def _whole_lines(reader: BinaryIO, begin: bytes = b"") -> Iterator[bytes]:
+def _key_of(places: tuple[int, ...], row: bytes) -> list[list[bytes]]:
+    """A row's key; of one that has too few columns what is there: the server says what is wrong with it."""
+    values = row.split(b"\t", max(places))
+    return [values[n - 1 : n] for n in places]
+
+
+def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterator[bytes]:
     """Blocks that end with a line; a last line without its end comes as it is, for the server to refuse."""
     left = [begin]  # a row may be longer than many blocks: they are joined once
-    while block := reader.read(BLOCK):
+    while block := reader.read(size or BLOCK):
         end = block.rfind(b"\n") + 1
         if end:
             yield b"".join((*left, block[:end]))

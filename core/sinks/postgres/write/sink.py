@@ -103,7 +103,7 @@ class PostgresSink:
                 return self._fill(cursor, routing.whole(begin, reader))
             routed = self._routed = Routed(reader, begin)
             rows = self._fill(cursor, routed.rest()) + routed.inserts
-            if rows >= routing.LEAST:
+            if rows >= routing.LEAST and routed.inserts * routing.SHARE >= rows:
                 return rows
             if routed.inserts:
                 self._fill(cursor, routed.lines())
