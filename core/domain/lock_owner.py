@@ -106,7 +106,14 @@ def is_stranger(owners: Sequence[LockOwner]) -> bool:
 
 
 def lease_cure(owners: Sequence[LockOwner], job: str) -> str:
-    """What to do about it, for the job that wants it."""
+    """What to do about it, for the job that wants it; "" is a query of a DataFrame, which no command starts.
+
+    >>> lease_cure([LockOwner(7, "eve", "psql", None, None, None)], "")
+    'have its user or an administrator of the server run `SELECT pg_terminate_backend(7)`; then start the query again'
+    """
+    if not job:
+        first = end_it(owners) if is_stranger(owners) else "stop the query, or the job, that has it"
+        return f"{first}; then start the query again"
     passes = f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"

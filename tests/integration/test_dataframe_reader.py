@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from core.engine.driver import lease as engine_lease
 from core.engine.driver import start as engine_start
 from core.engine.worker.step import nothing
 from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from core.sinks.postgres.progress import locks
 from core.sources.dws.changelog import DwsChangelog
 from core.sources.dws.position import DwsPosition
 from core.sources.dws.source import ALL
@@ -225,6 +227,23 @@ def test_an_idle_query_keeps_its_slot_alive(mirror: Mirror, path: Path, monkeypa
     ((after,),) = mirror.query(mirror.warehouse.connect, asked)
     program.query.close()
     assert after > before
+
+
+@pytest.mark.chaos
+def test_a_lease_that_a_stranger_has_is_named_with_what_ends_it_and_no_job_is_to_be_started(
+    mirror: Mirror, path: Path, impatient: None
+) -> None:
+    program = Program(path, start="latest")
+    number = locks.lease_lock(program.asked.job.lane_key())
+    with closing(mirror.sink()) as stranger, stranger.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", (number,))
+        with pytest.raises(Refused, match="by no job of ours, but session") as refused:
+            program.query.initial()
+    assert "pg_terminate_backend" in refused.value.hint
+    assert "jobs start" not in refused.value.hint and refused.value.hint.endswith("start the query again")
+    program.crash()
+    program.query.initial()
+    program.query.close()
 
 
 # -- starts -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from contextlib import suppress
 from core.domain.fault import Party
 from core.domain.lane import Lane
 from core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
+from core.domain.progress import QUERY_TARGET
 from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import pause
 from core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
@@ -62,7 +63,8 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
         if now >= end or store.passes:
             found, what = _who_has_it(part, store)
             if not ends or any(one.rows for one in found):
-                raise Refused(what, lease_cure(found, part.job.name), where="sink")
+                job = "" if part.job.channel.target.startswith(QUERY_TARGET) else part.job.name
+                raise Refused(what, lease_cure(found, job), where="sink")
             store.pass_lease()
             ctx.narrator.retrying(f"{what}; goes on without it", Party.LOCK)
             return
