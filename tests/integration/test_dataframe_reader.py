@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from console.__main__ import main
 from core.dataframe.reader.faults import ReadFailed
 from core.dataframe.reader.read import read
+from core.dataframe.writer.spec import Field, spec_of
 from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus
 from core.embedded.switches import Switches
@@ -227,6 +229,26 @@ def test_an_idle_query_keeps_its_slot_alive(mirror: Mirror, path: Path, monkeypa
     ((after,),) = mirror.query(mirror.warehouse.connect, asked)
     program.query.close()
     assert after > before
+
+
+def test_what_travels_to_sparks_workers_and_its_logs_has_no_password(mirror: Mirror, path: Path) -> None:
+    """Spark writes options, partitions and offsets into plans, event logs and checkpoints."""
+    ends = (mirror.job.source, mirror.job.sink)
+    secrets = {Path(one.password.ref).read_text("utf-8").strip().encode() for one in ends}
+    assert all(len(one) > 12 for one in secrets)
+    program = Program(path, start="earliest")
+    try:
+        begun = program.query.initial()
+        write(mirror, 1, 2)
+        end = program.query.latest(begun, 100)
+        columns = [Field("id", "bigint", {}), Field("v", "string", {})]
+        writes = spec_of({"config": str(path), "sink": "mart", "table": "mart.t", "key": "id"}, columns)
+        travels = [program.asked, program.layout, program.query.parts(begun, end), writes]
+        assert program.query.parts(begun, end), "something is read"
+        found = pickle.dumps(travels) + json.dumps([begun.json, end.json]).encode()
+    finally:
+        program.query.close()
+    assert not [one for one in secrets if one in found]
 
 
 @pytest.mark.chaos
