@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 from console.__main__ import main
 from core.dataframe.reader.faults import ReadFailed
 from core.dataframe.reader.read import read
+from core.dataframe.writer.spec import Field, spec_of
 from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus
 from core.embedded.switches import Switches
@@ -27,6 +29,7 @@ from core.engine.driver import lease as engine_lease
 from core.engine.driver import start as engine_start
 from core.engine.worker.step import nothing
 from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from core.sinks.postgres.progress import locks
 from core.sources.dws.changelog import DwsChangelog
 from core.sources.dws.position import DwsPosition
 from core.sources.dws.source import ALL
@@ -227,6 +230,43 @@ def test_an_idle_query_keeps_its_slot_alive(mirror: Mirror, path: Path, monkeypa
     ((after,),) = mirror.query(mirror.warehouse.connect, asked)
     program.query.close()
     assert after > before
+
+
+def test_what_travels_to_sparks_workers_and_its_logs_has_no_password(mirror: Mirror, path: Path) -> None:
+    """Spark writes options, partitions and offsets into plans, event logs and checkpoints."""
+    ends = (mirror.job.source, mirror.job.sink)
+    secrets = {Path(one.password.ref).read_text("utf-8").strip().encode() for one in ends}
+    assert all(len(one) > 12 for one in secrets)
+    program = Program(path, start="earliest")
+    try:
+        begun = program.query.initial()
+        write(mirror, 1, 2)
+        end = program.query.latest(begun, 100)
+        columns = [Field("id", "bigint", {}), Field("v", "string", {})]
+        writes = spec_of({"config": str(path), "sink": "mart", "table": "mart.t", "key": "id"}, columns)
+        travels = [program.asked, program.layout, program.query.parts(begun, end), writes]
+        assert program.query.parts(begun, end), "something is read"
+        found = pickle.dumps(travels) + json.dumps([begun.json, end.json]).encode()
+    finally:
+        program.query.close()
+    assert not [one for one in secrets if one in found]
+
+
+@pytest.mark.chaos
+def test_a_lease_that_a_stranger_has_is_named_with_what_ends_it_and_no_job_is_to_be_started(
+    mirror: Mirror, path: Path, impatient: None
+) -> None:
+    program = Program(path, start="latest")
+    number = locks.lease_lock(program.asked.job.lane_key())
+    with closing(mirror.sink()) as stranger, stranger.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", (number,))
+        with pytest.raises(Refused, match="by no job of ours, but session") as refused:
+            program.query.initial()
+    assert "pg_terminate_backend" in refused.value.hint
+    assert "jobs start" not in refused.value.hint and TAKES_OVER in refused.value.hint
+    program.crash()
+    program.query.initial()
+    program.query.close()
 
 
 # -- starts -------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from core.ports.sink import Outcome
 from core.sinks.doris.encode import Layout
 from core.sinks.doris.http import DorisHttp
 from core.sinks.doris.sink import DorisSink
+from core.sources.mysql.session import MysqlSession
 from tests.integration.test_doris_sink import BATCH
 from tests.support import maria
 from tests.support.doris_pair import PASSWORD, TARGET, endpoint
@@ -97,7 +98,7 @@ def test_a_file_that_is_no_certificate_is_named(secured: DorisStandin, tmp_path:
             sent(at(secured, "verify-full", wrong))
 
 
-def test_queries_are_verified_in_the_same_way(authority: Authority, tmp_path: Path) -> None:
+def test_queries_and_a_mysql_source_are_verified_in_the_same_way(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.client("127.0.0.1")
     served = maria.begin({"ssl_cert": str(cert), "ssl_key": str(key)})
     try:
@@ -106,10 +107,16 @@ def test_queries_are_verified_in_the_same_way(authority: Authority, tmp_path: Pa
             with closing(MysqlQueries(Login(where, "", "test"), "sink")) as queries:
                 assert queries.rows("SELECT 1") == [(1,)]
                 assert queries.line()[0].startswith("TLSv1")
-        for mode, root in (("verify-full", authority.root), ("verify-ca", "")):
+            with closing(MysqlSession(Login(where, "", "test"))) as source:
+                assert source.asking(lambda line: line.encrypted)
+        (tmp_path / "other").mkdir()
+        stranger = Authority(tmp_path / "other").root
+        for mode, root in (("verify-full", authority.root), ("verify-ca", ""), ("require", stranger)):
             where = replace(maria.endpoint(served), sslmode=mode, sslrootcert=str(root))
             with pytest.raises(AccessRefused, match="TLS: "):
                 MysqlQueries(Login(where, "", "test"), "sink").rows("SELECT 1")
+            with pytest.raises(AccessRefused, match="TLS: "):
+                MysqlSession(Login(where, "", "test")).rows("SELECT 1")
     finally:
         maria.end(served)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from core.dataframe import register, start
 from core.embedded.warehouse import Warehouse
@@ -33,6 +34,14 @@ def shown(frame: Any, query: Any) -> str:
     told.append(query._jsq.explainInternal(True))
     told.append(str(frame.schema.json()))
     return "\n".join(told)
+
+
+def ends_well(query: Any) -> None:
+    """Wait for its end; a failure is told here, as nobody can ask its JVM later."""
+    try:
+        assert query.awaitTermination(400)
+    except StreamingQueryException as error:
+        raise AssertionError(str(error)[-3_000:]) from None
 
 
 def failing(spark: Any, path: Path, folder: Path) -> str:
@@ -64,7 +73,7 @@ def test_no_password_is_in_what_spark_writes_shows_or_says(
         with written(mirror, seed, changes=20):
             pass
         query = start(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
-        assert query.awaitTermination(300) and query.exception() is None
+        ends_well(query)
         told = shown(frame, query) + failing(spark, path, tmp_path)
         told += str(spark.sparkContext.getConf().getAll())
         jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
