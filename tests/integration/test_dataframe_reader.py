@@ -19,6 +19,7 @@ import pytest
 
 from console.__main__ import main
 from core.dataframe.reader.faults import ReadFailed
+from core.dataframe.reader.lease import TAKES_OVER
 from core.dataframe.reader.read import read
 from core.dataframe.writer.spec import Field, spec_of
 from core.domain.position import Position
