@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from core.drivers.session import Session
-from core.embedded.warehouse import Warehouse
 from tests.support.frames import Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.standin import MakeWarehouse
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(2_400)]
 TABLE = "ods.t"
@@ -73,7 +73,8 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
 
 
 @pytest.fixture
-def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
+def mirror(make_warehouse: MakeWarehouse, make_mirror: MakeMirror) -> Mirror:
+    warehouse = make_warehouse(dns=2)
     warehouse.create_table(TABLE, "id bigint, v text", ("id",), ("id",))
     made = make_mirror(warehouse, TABLE)
     made.source(f"INSERT INTO {TABLE} SELECT -n, 'old ' || n FROM generate_series(1, 10) n")
@@ -93,7 +94,7 @@ def test_a_driver_killed_at_each_statement_loses_and_doubles_nothing(
         )
         killer.nth = nth
         try:
-            program.until_idle(width=3)
+            program.until_idle()
         except Killed:
             continue
         break

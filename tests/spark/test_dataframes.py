@@ -51,6 +51,16 @@ def made(mirror: Mirror, slot: str = "frames_slot") -> None:
     run(mirror.warehouse, f"SELECT * FROM pgxc_register_full_sync_point('{mirror.table}', '{slot}')")
 
 
+def wait_begun(query: Any, mirror: Mirror) -> None:
+    """Wait until the query's start is through; fail with what it ended with, where it has ended."""
+
+    def through() -> bool:
+        assert query.exception() is None, query.exception()
+        return begun(mirror)
+
+    until(through, 60, "the query to begin")
+
+
 def there(mirror: Mirror) -> set[tuple[Any, ...]]:
     names = ", ".join(name if name != "attrs" else "attrs::text" for name in COLUMNS)
     return set(mirror.query(mirror.warehouse.connect, f"SELECT {names} FROM {mirror.table}"))
@@ -117,7 +127,7 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
         return start(writer.trigger(**trigger) if trigger else writer)
 
     query = life()
-    until(lambda: begun(mirror), 60, "the query to begin")
+    wait_begun(query, mirror)
     with written(mirror, seed, changes=150):
         until(lambda: query.lastProgress and query.lastProgress["batchId"] >= 3, 60, "some batches")
         query.stop()
@@ -141,7 +151,7 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
 def test_trouble_is_one_line_of_the_query_s_exception(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
     frame = spark.readStream.format("slotkeeper").options(config=str(path), job=JOB, start="latest").load()
     query = start(frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck")))
-    until(lambda: begun(mirror), 60, "the query to begin")
+    wait_begun(query, mirror)
     mirror.source(f"TRUNCATE {TABLE}")
     until(lambda: query.exception() is not None, 60, "the query to end")
     said = str(query.exception())
@@ -191,7 +201,7 @@ def test_program_backfill(spark: Any, mirror: Mirror, path: Path, tmp_path: Path
 @pytest.mark.chaos
 def test_program_counts(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
     query = program("counts")(spark, renamed(path), str(tmp_path / "ck"), str(tmp_path / "out"))
-    until(lambda: begun(mirror), 60, "the query to begin")
+    wait_begun(query, mirror)
     add = f"INSERT INTO {TABLE} (cust, order_no, status, created) SELECT 1, %s + n, 'new', '%s'"
     add += " FROM generate_series(1, %s) n"
     for number, (at, rows) in enumerate((("2030-01-01 00:10+00", 5), ("2030-01-01 00:50+00", 7), ("2030-01-02+00", 1))):
@@ -213,7 +223,7 @@ def test_program_enriched(spark: Any, mirror: Mirror, path: Path, tmp_path: Path
     )
     path.write_text(text)
     query = program("enriched")(spark, renamed(path), str(tmp_path / "ck"), str(tmp_path / "out"))
-    until(lambda: begun(mirror), 60, "the query to begin")
+    wait_begun(query, mirror)
     mirror.source(f"INSERT INTO {TABLE} (cust, order_no, amount) VALUES (1, 90001, 5), (2, 90002, 6)")
     query.processAllAvailable()
     run(mirror.warehouse, "INSERT INTO ods.customers VALUES (2, 'Bob')")
@@ -244,7 +254,7 @@ def test_the_slot_is_never_beyond_the_commit_log(
                 ahead.append((number, slot_places(mirror), before))
 
     query = start(frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)))
-    until(lambda: begun(mirror), 60, "the query to begin")
+    wait_begun(query, mirror)
     with written(mirror, seed, changes=400):
         until(lambda: len(seen) >= 200 or query.exception(), 400, "200 batches")
     query.processAllAvailable()
@@ -269,7 +279,7 @@ def test_executors_of_their_own_read_too_and_one_may_be_killed(
         frame = cluster.readStream.format("slotkeeper").options(**options).load()
         writer = frame.writeStream.format("parquet").option("path", out)
         query = start(writer.option("checkpointLocation", str(checkpoint)))
-        until(lambda: begun(mirror), 120, "the query to begin")
+        wait_begun(query, mirror)
         with written(mirror, seed, changes=300):
             until(lambda: query.lastProgress and query.lastProgress["batchId"] >= 2, 120, "some batches")
             executors = [

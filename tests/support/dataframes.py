@@ -15,15 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
 import core
 from core.dataframe import changelog
 from core.embedded.postgres import Server
-from core.spark.cluster import own_home
 from core.spark.java import find_java, shim_home
 from core.spark.settings import LIGHT
 from tests.support.changes import row_of
+from tests.support.frame_session import quick_home
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event
 
@@ -66,8 +64,7 @@ def spark_session(folder: Path, master: str = "local[2]", **more: str) -> Iterat
 
     before = dict(os.environ)
     os.environ.update(environment(folder))
-    if master.startswith("local-cluster"):
-        os.environ["SPARK_HOME"] = str(own_home(Path(pyspark.__file__).parent, folder))
+    os.environ["SPARK_HOME"] = str(quick_home(folder))
     (folder / "log4j2.properties").write_text("rootLogger.level = off\n", "utf-8")
     try:
         builder = SparkSession.builder.appName("slotkeeper tests")

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from core.spark.cluster import own_home
 from core.spark.java import find_java, shim_home
 from core.spark.settings import LIGHT
 
@@ -32,11 +34,25 @@ SETTINGS = {
 }
 
 
+def quick_home(folder: Path) -> Path:
+    """A Spark home inside `folder` without the archive of pyspark, which is compiled anew by each Python that starts.
+
+    They find the installed package instead: a third of the time, and Spark gives a source's Python ten seconds.
+    """
+    home = own_home(Path(pyspark.__file__).parent, folder)
+    (home / "python").unlink()
+    return home
+
+
 @contextmanager
 def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
     """A session of its own; `settings` have underscores for their dots."""
     folder.mkdir(parents=True, exist_ok=True)
-    environ = {"JAVA_HOME": str(shim_home(find_java(), (folder,))), "PYSPARK_PYTHON": sys.executable}
+    environ = {
+        "JAVA_HOME": str(shim_home(find_java(), (folder,))),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(quick_home(folder)),
+    }
     with mock.patch.dict(os.environ, environ):
         builder = SparkSession.builder.master(master).appName("frames")
         own = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "warehouse")}
