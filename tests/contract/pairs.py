@@ -107,7 +107,7 @@ def _written(origin: Origin, *changes: Change) -> None:
 
 
 FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
-HOLOGRES, OF_HOLOGRES, MYSQL = "into hologres", "of hologres", "mysql"
+HOLOGRES, OF_HOLOGRES, BY_STREAM, MYSQL = "into hologres", "of hologres", "of hologres by stream", "mysql"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -129,8 +129,10 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == MYSQL:
         other: MysqlPair = request.getfixturevalue("mysql_pair")
         return Pair(other.mirror, other.write)
-    if request.param == OF_HOLOGRES:
+    if request.param in (OF_HOLOGRES, BY_STREAM):
         of: HoloPair = request.getfixturevalue("holo_pair")
+        if request.param == BY_STREAM:
+            of.options(read_by="stream", binlog_read_batch_size=5)
         return Pair(of.mirror, of.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)
 

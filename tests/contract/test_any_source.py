@@ -20,11 +20,12 @@ from core.ports.kinds import SourceSession
 from core.ports.sink import Fields
 from core.ports.source import Confirmation, SlotAdmin
 from core.ports.table import WHOLE
-from tests.contract.pairs import FIRST, KEEPS, MYSQL, OF_HOLOGRES, SECOND, TABLE, Pair, pair, read, top
+from tests.contract.pairs import BY_STREAM, FIRST, KEEPS, MYSQL, OF_HOLOGRES, SECOND, TABLE, Pair, pair, read, top
 from tests.support.waiting import until
 
 __all__ = ["pair"]
-pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, KEEPS, MYSQL, OF_HOLOGRES], indirect=True)
+_BY_STREAM = pytest.param(BY_STREAM, marks=pytest.mark.chaos)  # what a stream has of its own is tested by its faults
+pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, KEEPS, MYSQL, OF_HOLOGRES, _BY_STREAM], indirect=True)
 LOADED = 30
 
 
