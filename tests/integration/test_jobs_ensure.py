@@ -84,7 +84,7 @@ def test_of_two_at_once_one_starts_a_job(jobs: Jobs) -> None:
     assert len(jobs.pids("orders")) == 2, "one driver before, one after"
 
 
-@pytest.mark.parametrize("what", ["stop", "pause", "fail"])
+@pytest.mark.parametrize("what", ["stop", *(pytest.param(one, marks=pytest.mark.chaos) for one in ("pause", "fail"))])
 def test_what_is_stopped_paused_or_has_failed_between_the_look_and_the_start_stays(jobs: Jobs, what: str) -> None:
     jobs.start("orders")
     killed(jobs, "orders")
