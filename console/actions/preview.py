@@ -7,7 +7,7 @@ Every text of it came from a child and passes `safe()` here. Next door: `console
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -16,7 +16,6 @@ from console.actions.commands import Place
 from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
 from console.views.rows import UNKNOWN, short
-from console.views.wrapping import wrapped
 from core.domain.reset import TAKES_COPY, Move, ResetPlan
 from core.domain.text import safe
 from core.domain.ttl import in_words
@@ -263,14 +262,17 @@ def _fit(text: str, room: int, right: bool = False) -> str:
     return f"{short(text, room):>{room}}" if right else f"{short(text, room):<{room}}"
 
 
-def tail(plan: Preview, width: int, height: int, rows: int) -> Lines:
-    """What it means, the way back, what is safer, what is sent, what holds: a row each, in full where `rows` allow."""
+def tail(plan: Preview, width: int, height: int, rows: int, taken: Callable[[str], int]) -> Lines:
+    """What it means, the way back, what is safer, what is sent, what holds: a row each, in full where `rows` allow.
+
+    `taken`: how many rows a text takes on this screen.
+    """
     few = height < FULL and rows < len(_tail(plan, _ANY, few=False))
     cut, whole = _tail(plan, width - 10, few), _tail(plan, _ANY, few)
     spare = rows - len(cut)
     found: Lines = []
     for one, other in zip(cut, whole, strict=True):
-        more = len(wrapped(other[1], width - 1, " ", "   ")) - 1
+        more = taken(other[1]) - 1
         found.append(other if more <= spare else one)
         spare -= more if more <= spare else 0
     return found

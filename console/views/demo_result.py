@@ -74,13 +74,15 @@ def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
 
     >>> list(rows({"verified": True, "latency_ms": {"p99": None}, "dns": 4, "cured": False, "why": ["a", "b"]}))
     [('commit to sink, 99 of 100 within', '?'), ('data nodes', '4'), ('outcome', 'NOT cured'), ('because', 'a; b')]
+    >>> list(rows({"state": "RUNNING", "why": None}))
+    [('state of the job', 'RUNNING')]
     """
     for name, value in found.items():
         if name in _OUTCOMES:
             yield "outcome", _OUTCOMES[name][not value]
         elif isinstance(value, Mapping):
             yield from (_row(f"{name}.{inner}", one) for inner, one in value.items())
-        elif name != "verified":
+        elif name != "verified" and (value or name != "why"):  # nothing has no reason
             yield _row(name, value)
 
 

@@ -190,9 +190,12 @@ def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
 
 
 def in_sync(job: JobFacts) -> float | None:
-    """During a copy the share of its chunks that is done, then the share of DNs that lag by ten seconds at most."""
+    """During a copy the share of its chunks that is done, then the share of DNs that lag by ten seconds at most.
+
+    None where it is not known, as before a new driver has begun: what the one before it has reported is over.
+    """
     report = job.report if job.current else None
-    if report is None:
+    if report is None or job.state is JobState.PENDING:
         return None
     if not report.lanes:
         return (report.chunks_done or 0) / report.chunks_total if report.chunks_total else None

@@ -7,12 +7,11 @@ Unknown is `?`, never 0; ages and durations carry units. Next door: `console.vie
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
-
-from rich.cells import cell_len
 
 from console.monitor.snapshot import Level
 from core.domain.elapsed import elapsed
@@ -246,7 +245,7 @@ def both_ends(name: str, most: int) -> str:
     >>> both_ends("orders", 6), both_ends("warehouse_orders_eu_rt_17", 16), both_ends("ab\u4e2d\u6587\u4e2d\u6587cd", 8)
     ('orders', 'warehou..u_rt_17', 'ab..cd')
     """
-    if cell_len(name) <= most:
+    if _cells(name) <= most:
         return name
     end = max(0, (most - 2) // 2)
     first = _at_most(name, most - 2 - end)
@@ -256,9 +255,16 @@ def both_ends(name: str, most: int) -> str:
 
 def _at_most(text: str, room: int) -> str:
     """The beginning of a text that fits."""
-    while cell_len(text) > room:
+    while _cells(text) > room:
         text = text[: min(len(text) - 1, room)]
     return text
+
+
+def _cells(text: str) -> int:
+    """How many cells a text takes: two for a wide character, none for a mark upon another (UAX 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in text if not unicodedata.combining(one))
 
 
 def plain(text: str, ascii_only: bool) -> str:

@@ -35,6 +35,8 @@ _SHORT = {
     JobState.CANCELLED: "CANCEL",
     JobState.DEAD: "DEAD",
 }
+ONLY_READS = "By hand, to look:"
+_REMARK = "--"
 GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, no plan, no backup, no audit line."
 
 
@@ -114,12 +116,18 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
 def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str | None) -> list[str]:
     """The raw SQL to list a slot's points, and to register again what is registered on one DN."""
     one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
-    lines = [GUARDLESS, f"  {manual.status(table)}"]
+    register: list[str] = []
     if one is not None:
-        text = manual.register(table, slot.name, one.shard, one.live, one.durable, one.xmin)
-        lines.append("  what is registered there once more, so that its TTL begins anew:")
-        lines += [f"  {each}" for each in text.splitlines()]
-    return [safe(line, 400) for line in lines]
+        register = manual.register(table, slot.name, one.shard, one.live, one.durable, one.xmin).splitlines()
+    if all(each.startswith(_REMARK) for each in register):  # there is nothing to be typed: why not is said
+        said = (each.removeprefix(_REMARK).strip() for each in register)
+        return [safe(line, 400) for line in (ONLY_READS, f"  {manual.status(table)}", *(f"  {one}" for one in said))]
+    lines = [
+        GUARDLESS,
+        f"  {manual.status(table)}",
+        "  what is registered there once more, so that its TTL begins anew:",
+    ]
+    return [safe(line, 400) for line in (*lines, *(f"  {each}" for each in register))]
 
 
 # -- history ---------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def slot_rows(
         order["age"] = _seconds(seen_at(one.seen), now)
         cells = _cells(one, level, jobs, now, ascii_only) | (_LOST if lost else {})
         row = Row(one.key, level, cells, order)
-        keyed.append((rank(level), UNKNOWN_LAST if left is None else left, one.key, row))
+        keyed.append((rank(level), -1.0 if lost else UNKNOWN_LAST if left is None else left, one.key, row))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
 

@@ -321,8 +321,8 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}, which it lacks",
         f"the target stays without them{stops}",
-        f"`slotkeeper errors list {name}` (E) has the rows; then by hand: take away at the sink what refuses them; then"
-        f" `slotkeeper errors replay {name} --all --reason TEXT`",
+        f"`slotkeeper errors list {name}` has the rows (in the console 4, Enter); then by hand: take away at the sink"
+        f" what refuses them; then `slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip
 

@@ -76,7 +76,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         await pilot.pause()
         text = screen(made.app)
         assert "the target: 3 rows in quarantine, which it lacks" in text
-        assert "do     `slotkeeper errors list orders_rt` (E) has the rows; then by hand" in text
+        assert "do `slotkeeper errors list orders_rt` has the rows (in the console 4, Enter)" in " ".join(text.split())
         assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
     await press(pilot, "enter")
     assert "3 rows in quarantine" in screen(made.app)

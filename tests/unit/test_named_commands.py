@@ -83,7 +83,7 @@ def test_they_are_found_and_what_is_not_there_is_seen() -> None:
     for span in (
         "jobs pause|resum",
         "slots reset --too earliest",
-        "slotkeeper slots drp ods.orders x",
+        "slots drp ods.orders x",
         "verify --soon",
     ):
         assert amiss(f"slotkeeper {span}", root), span

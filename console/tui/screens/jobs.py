@@ -49,13 +49,14 @@ if TYPE_CHECKING:
 _LOG_LINES = 12
 """Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
+ERRORS = Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only")
 GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag and rate over time, and what happened")
 
 
 class _LeadsToLocks(GraphBelow):
     """A screen of jobs; its key for locks is shown while a lock is at fault."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS]
+    BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
 
     def action_locks(self) -> None:
         """Who waits for a lock, and who is in front."""
@@ -92,6 +93,14 @@ class _OfJobs(_LeadsToLocks):
             self.console.say("no job is chosen", Level.WARNING)
         else:
             self.console.open_graphs(key, self.number)
+
+    def action_errors_of(self) -> None:
+        """The errors of the job under the cursor."""
+        key = self.table.cursor_key
+        if key is None:
+            self.console.say("no job is chosen", Level.WARNING)
+        else:
+            self.console.open_errors(key)
 
     def jobs_meant(self) -> list[str]:
         """The marked jobs, else the one under the cursor."""
@@ -169,7 +178,8 @@ class OverviewScreen(_OfJobs):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The job under the cursor, then what happened last anywhere."""
         events = event_lines(self.console.shown.local, 8)
-        lines = [*self.detail_of(key), (Level.REST, "last events (UTC)"), *((Level.FINE, one) for one in events)]
+        heading = [(Level.REST, "last events (UTC)")] if events else []
+        lines = [*self.detail_of(key), *heading, *((Level.FINE, one) for one in events)]
         return (safe(key, 60) if key else "Job"), lines
 
 
@@ -200,7 +210,6 @@ class JobScreen(_LeadsToLocks):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
-        Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only"),
         Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
     ]
     its_name = "DN"

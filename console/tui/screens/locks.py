@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.text import Text
 from textual import events
 
 from console.cli.diagnostics import with_hint
@@ -15,6 +16,7 @@ from console.monitor.lock_poller import EVERY
 from console.monitor.snapshot import Level
 from console.tui.screens.asking import AskingScreen
 from console.tui.screens.base import Lines
+from console.tui.screens.below import events_below
 from console.tui.write_mode import Instant
 from console.views.locks import (
     LOCK_COLUMNS,
@@ -114,6 +116,10 @@ class LocksScreen(AskingScreen):
         if one is None:
             return "What this means", [(Level.REST, "no row is chosen" if self.rows() else NOBODY)]
         return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         """The job that waits."""

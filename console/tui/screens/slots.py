@@ -191,6 +191,10 @@ class SlotScreen(_OfSlots):
         """What it means."""
         return self.detail_of(self.key, key)
 
+    def more(self, key: str | None, room: int) -> list[Text]:
+        """What happened last."""
+        return events_below(self, room)
+
     def crumb(self) -> str:
         """Where one is."""
         one = self.slot(self.key)

@@ -103,3 +103,16 @@ def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:
 def test_what_was_not_counted_yet_is_said() -> None:
     one = next(iter(all_slots([replace(seen(), counted_at=None)])))
     assert (Level.UNKNOWN, "unread rows were not counted yet") in slot_lines(one, NOW)
+
+
+def test_where_nothing_is_registered_the_sql_only_looks_and_speaks_of_no_ttl() -> None:
+    class Nothing:
+        def status(self, table: str) -> str:
+            return "SHOW MASTER STATUS;"
+
+        def register(self, *place: object) -> str:
+            return "-- nothing is registered there"
+
+    view, _ = slot("s", 1, 5)
+    said = slot_history.manual_sql_lines(Nothing(), "shop.orders", view, None)
+    assert said == [slot_history.ONLY_READS, "  SHOW MASTER STATUS;", "  nothing is registered there"]

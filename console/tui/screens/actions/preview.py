@@ -172,9 +172,12 @@ class SlotPreview(FieldsScreen):
         self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
         self._draw_head()
         rows = self._rows_below(plan)
-        below = [] if self._full else preview.tail(plan, width, self.app.size.height, rows)
+        below = [] if self._full else preview.tail(plan, width, self.app.size.height, rows, self._taken)
         self.say("act-tail", self.paragraph(below, max(9, rows)), layout=True)
         self.enable()
+
+    def _taken(self, text: str) -> int:
+        return len(self.wrapped([(Level.FINE, text)]))
 
     def _rows_below(self, plan: Preview) -> int:
         """The rows that lanes, fields and what is around them leave to what the plan means."""
