@@ -36,8 +36,8 @@ AT_ONCE = 20
 """So many of them may come at once, after a while without any."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 BUSY_EVERY = 2.0
-"""So often the source is asked how far a lane has to go that a task has: a step may take minutes, and says it at its end
-only; a lag that nobody measures is not told."""
+"""So often the source is asked how far a lane has to go that a task has: a step may take minutes, and says it at its
+end only; a lag that nobody measures is not told."""
 
 
 class LaneOwner(Protocol):
