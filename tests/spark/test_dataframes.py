@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from core.embedded.orders import TABLE
 from core.embedded.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
-from tests.support.frames import JOB, begun, configured, slot_places
+from tests.support.frames import JOB, configured, slot_places, wait_begun
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -49,16 +48,6 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 def made(mirror: Mirror, slot: str = "frames_slot") -> None:
     """A slot that stands at now."""
     run(mirror.warehouse, f"SELECT * FROM pgxc_register_full_sync_point('{mirror.table}', '{slot}')")
-
-
-def wait_begun(query: Any, mirror: Mirror) -> None:
-    """Wait until the query's start is through; fail with what it ended with, where it has ended."""
-
-    def through() -> bool:
-        assert query.exception() is None, query.exception()
-        return begun(mirror)
-
-    until(through, 60, "the query to begin")
 
 
 def there(mirror: Mirror) -> set[tuple[Any, ...]]:
@@ -264,40 +253,3 @@ def test_the_slot_is_never_beyond_the_commit_log(
     assert len(seen) >= 200
     assert not ahead
     assert sum(seen) == sum(mirror.booked().values())
-
-
-@pytest.mark.chaos
-def test_executors_of_their_own_read_too_and_one_may_be_killed(
-    mirror: Mirror, path: Path, tmp_path: Path, seed: int
-) -> None:
-    import psutil
-
-    with spark_session(tmp_path / "spark", "local-cluster[2,1,1024]") as cluster:
-        register(cluster)
-        checkpoint, out = tmp_path / "ck", str(tmp_path / "out")
-        options = {"config": str(path), "job": JOB, "start": "initial", "points_per_trigger": "50"}
-        frame = cluster.readStream.format("slotkeeper").options(**options).load()
-        writer = frame.writeStream.format("parquet").option("path", out)
-        query = start(writer.option("checkpointLocation", str(checkpoint)))
-        wait_begun(query, mirror)
-        with written(mirror, seed, changes=300):
-            until(lambda: query.lastProgress and query.lastProgress["batchId"] >= 2, 120, "some batches")
-            executors = [
-                one
-                for one in psutil.Process().children(recursive=True)
-                if any("CoarseGrainedExecutorBackend" in word for word in one.cmdline())
-            ]
-            executors[0].kill()
-        total = sum(mirror.booked().values())
-
-        def all_there() -> bool:
-            assert query.exception() is None, query.exception()
-            return bool(cluster.read.parquet(out).where("slotkeeper_change <> 'S'").count() >= total)
-
-        until(all_there, 200, "all changes")
-        query.stop()
-        changes = cluster.read.parquet(out).where("slotkeeper_change <> 'S'")
-        counted = {row["slotkeeper_dn"]: row["count"] for row in changes.groupBy("slotkeeper_dn").count().collect()}
-        assert counted == mirror.booked()
-        with closing(mirror.warehouse.connect()) as connection:
-            assert connection is not None

@@ -47,6 +47,7 @@ def quick_home(folder: Path) -> Path:
 @contextmanager
 def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
     """A session of its own; `settings` have underscores for their dots."""
+    assert SparkContext._active_spark_context is None, "a process has one Spark, and this one has it: a file of its own"
     folder.mkdir(parents=True, exist_ok=True)
     environ = {
         "JAVA_HOME": str(shim_home(find_java(), (folder,))),

@@ -23,6 +23,7 @@ from core.sources import registry
 from core.wiring.worker import changelog_session
 from tests.support.mirror import Mirror
 from tests.support.polling import config, job
+from tests.support.waiting import until
 
 JOB = "frames"
 Row = dict[str, Any]
@@ -131,3 +132,13 @@ def begun(mirror: Mirror) -> bool:
     ((there,),) = mirror.query(mirror.sink, "SELECT to_regclass('slotkeeper_progress') IS NOT NULL")
     statement = "SELECT count(*) > 0 AND count(*) = count(noted_end) FROM slotkeeper_progress"
     return bool(there and mirror.query(mirror.sink, statement)[0][0])
+
+
+def wait_begun(query: Any, mirror: Mirror) -> None:
+    """Wait until the query's start is through; fail with what it ended with, where it has ended."""
+
+    def through() -> bool:
+        assert query.exception() is None, query.exception()
+        return begun(mirror)
+
+    until(through, 60, "the query to begin")
