@@ -102,6 +102,8 @@ class SlotPreview(FieldsScreen):
         return f"{place.source} {place.table} slot {place.slot}"
 
     def _poll(self) -> None:
+        if not self._asked:
+            return  # answered: a tick that was on its way
         found, said = self.runs.find(self._asked), self.runs.said(self._asked)
         if found is None or not (found.over or preview_from(said.out) is not None):
             words = in_words(took(found, self.console.now_real())) if found else "?"
@@ -111,7 +113,9 @@ class SlotPreview(FieldsScreen):
             return
         if self._timer is not None:
             self._timer.stop()
-        self._answered(found, self.runs.said(self._asked) if found.over else said)
+        said = self.runs.said(self._asked) if found.over else said
+        self._asked = ""
+        self._answered(found, said)
 
     def _answered(self, action: Action, said: Said) -> None:
         if self.doing.verb is SlotVerb.UNDO and not self.doing.backup:
