@@ -72,9 +72,9 @@ class MysqlQueries:
         found = tls_context.refused(error, place, self._where) or translated(error, self._where)
         if code_of(error) not in _STATEMENTS:  # what is left of an answer may be in the line
             self.close()
-            return Unreachable(
-                f"{self._where} {self._login.endpoint.name}: {found.message}", found.hint, found.code, self._where
-            )
+        if isinstance(found, Unreachable):
+            named = f"{self._where} {self._login.endpoint.name}: {found.message}"
+            return Unreachable(named, found.hint, found.code, self._where)
         return found
 
     def _opened(self) -> Any:
