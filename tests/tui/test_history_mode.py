@@ -21,8 +21,8 @@ from tests.tui.recorded import EVERY, live
 MINUTE = timedelta(minutes=1)
 
 
-def recorded(folder: Path) -> Filled:
-    """orders_rt runs for ten minutes, then fails; stock_rt falls silent after two."""
+def recorded(folder: Path, trouble: str = "SLOT LOST") -> Filled:
+    """orders_rt runs for ten minutes, then fails by this trouble; stock_rt falls silent after two."""
     made = console(folder, filled=False)
     made.clock.at = NOW
     begin(made.store, "stock_rt", lane("dn_1", 100))
@@ -31,7 +31,7 @@ def recorded(folder: Path) -> Filled:
     begin(made.store, "orders_rt", lane("dn_1", 88_512_330))
     troubled = lane("dn_2", 88_512_330, retry="retrying 2, next in 4 s", error="refused", side="source")
     live(made.store, made.clock, "orders_rt", NOW + 10 * MINUTE, lane("dn_1", 88_512_330), troubled)
-    made.store.apply("orders_rt", JobEvent.FAILED, "gave up", "SLOT LOST")
+    made.store.apply("orders_rt", JobEvent.FAILED, "gave up", trouble)
     made.store.end_run("run-orders_rt", 10, "gave up")
     made.store.record_event("orders_rt", "failed", "gave up")
     Recorder(made.store, "orders_rt", Limits()).tick(now=True)

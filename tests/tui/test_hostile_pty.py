@@ -253,7 +253,7 @@ def test_a_job_whose_name_nobody_checked_is_shown_and_its_log_refused_in_words(t
     with sqlite3.connect(state / FILE_NAME) as sql:
         for text in TERMINAL:
             sql.execute(
-                "INSERT INTO jobs SELECT ?, state, wanted, config, reason, trouble, safe, '', changed_at FROM jobs"
+                "INSERT INTO jobs SELECT ?, 'FAILED', wanted, config, reason, trouble, safe, '', changed_at FROM jobs"
                 f" WHERE name = '{WIDE}'",
                 (f"Z{text}",),
             )

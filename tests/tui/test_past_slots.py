@@ -23,7 +23,7 @@ def sight(at: datetime, **more: object) -> SlotSeen:
 
 def seen(folder: Path) -> Filled:
     """`recorded`; its slot was seen every five seconds for ten minutes, then it was dropped."""
-    made = recorded(folder)
+    made = recorded(folder, "SCHEMA CHANGED")
     for number in range(120):
         slots_seen.put(made.store, [sight(NOW + number * timedelta(seconds=5), unread=number)])
     gone = NOW + 10 * MINUTE

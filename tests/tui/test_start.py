@@ -49,7 +49,7 @@ def test_without_colours_none_is_sent_and_the_cursor_is_still_seen(
     for key in (b"2", b"3", b"4", b"5", b"6", b"7", b"1"):
         terminal.press(key, b"[" + key)
     escape, help = b"\x1b", b"Enter does it on the screen below"
-    for key, wanted in ((b":", b":slots"), (escape, b"last events"), (b"?", help), (escape, b"orders_rt")):
+    for key, wanted in ((b":", b":slots"), (escape, b" help  "), (b"?", help), (escape, b"orders_rt")):
         terminal.press(key, wanted)
     terminal.press(b"q", ALTERNATE_OFF)
     assert terminal.colours() == set()
