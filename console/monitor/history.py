@@ -183,7 +183,9 @@ class Past:
 
 def _facts(frame: Frame, at: datetime) -> JobFacts:
     """A job as it was; unknown where its frames end although it ought to have gone on."""
-    job = facts(frame.view, judge(Facts(at, (JobSeen(frame.view, lags_of(frame, at)),))), at)
+    lags = lags_of(frame, at)
+    seen = JobSeen(frame.view, lags.known, least_lags=lags.least)
+    job = facts(frame.view, judge(Facts(at, (seen,))), at)
     silent = (at - frame.at).total_seconds()
     if job.state is not None and job.state.has_process and silent > SILENT_SECONDS:
         wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"

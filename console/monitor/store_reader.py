@@ -98,7 +98,7 @@ class Reader:
     def _read(self, store: Store, job: str, now: datetime) -> Local:
         self._keep_sights(store)
         self._throughput.follow(Metrics(store), now)
-        seen = gather(store, self.loaded, now, self._throughput.lags(now))
+        seen = gather(store, self.loaded, now, self._throughput.newest())
         views, faults = [one.view for one in seen.jobs], judge(seen)
         acks = self._end_acks(AckFile(store.folder), faults, now)
         known = {view.name for view in views}

@@ -6,7 +6,7 @@ Next door: `console.monitor.rates` calculates, `core.state.metrics` has the fram
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -14,6 +14,7 @@ from console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
 from console.monitor.snapshot import JobFacts, LanePace
 from core.domain.elapsed import elapsed
 from core.domain.job import JobState
+from core.launch.seen import lags_of
 from core.state.frames import Frame
 from core.state.metrics import Metrics
 
@@ -28,15 +29,15 @@ _COPYING = (JobState.PENDING, JobState.SNAPSHOT)
 @dataclass
 class _Followed:
     tracks: JobTracks = field(default_factory=JobTracks)
-    at: datetime | None = None
-    run: str = ""
-    lags: Mapping[str, float | None] = field(default_factory=dict)
+    frame: Frame | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        return None if self.frame is None else self.frame.at
 
     def lags_at(self, now: datetime) -> dict[str, float | None]:
         """A lag that is not measured any more grows with the clock: what was applied then is all that is applied."""
-        old = None if self.at is None else elapsed(self.at, now)
-        more = old if old is None or old > OLD_SECONDS else 0.0
-        return {dn: None if lag is None or more is None else lag + more for dn, lag in self.lags.items()}
+        return {} if self.frame is None else dict(lags_of(self.frame, now).known)
 
 
 class Throughput:
@@ -73,13 +74,13 @@ class Throughput:
             followed = self._jobs[frame.view.name] = _Followed()
         if followed.at is not None and frame.at <= followed.at:
             return
-        followed.at, followed.run, followed.lags = frame.at, frame.view.run, frame.lags
+        followed.frame = frame
         if frame.view.report is not None and frame.view.reported:
             followed.tracks.see(frame.at.timestamp(), frame.view.report)
 
-    def lags(self, now: datetime) -> dict[str, dict[str, float | None]]:
-        """The lags of all jobs by lane, in seconds, as they are by now."""
-        return {name: one.lags_at(now) for name, one in self._jobs.items() if one.at is not None}
+    def newest(self) -> list[Frame]:
+        """The last frame of each job."""
+        return [one.frame for one in self._jobs.values() if one.frame is not None]
 
     def with_rates(self, job: JobFacts, now: datetime) -> JobFacts:
         """The job with its lags and rates; unknown where nothing was recorded lately."""

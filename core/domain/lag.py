@@ -9,6 +9,8 @@ Next door: `core.launch.recorder` sees the pairs go by.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from core.domain.elapsed import elapsed
 
@@ -17,6 +19,18 @@ FRESH_SECONDS = 15.0
 _CLOSE, _HOUR = 600.0, 3_600.0
 _GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
 _THIN_EVERY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """The lags of a job's lanes at one moment, in seconds: `known` by lane, None where unknown.
+
+    `least` is by lane of unknown lag what it lags by at least: so long it has been watched, without coming to where its
+    source was at first.
+    """
+
+    known: Mapping[str, float | None] = field(default_factory=dict)
+    least: Mapping[str, float] = field(default_factory=dict)
 
 
 class Curve:

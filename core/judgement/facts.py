@@ -19,6 +19,7 @@ from core.judgement.limits import LIMITS, Limits
 class JobSeen:
     """A job; `lags` are seconds by lane, `crashes` when its drivers crashed lately, `crash` how the last one ended.
 
+    `least_lags` are by lane of unknown lag what it lags by at least.
     `asked_by` is who asked for the state that it is in, as far as the audit says, and `asked_why` the reason given.
     `copy_anew` is how its target is made anew, "" where no command does it.
     """
@@ -32,6 +33,7 @@ class JobSeen:
     quarantine_limit: int | None = None
     verified: Verified | None = None
     copy_anew: str = ""
+    least_lags: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

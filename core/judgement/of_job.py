@@ -264,17 +264,19 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
     """The DN that lags most; lanes whose fault is told already are that one's."""
     if seen.view.state is not JobState.RUNNING:
         return
+    known = {name: lag for name, lag in seen.lags.items() if lag is not None}
     late = {
         name: lag
-        for name, lag in seen.lags.items()
-        if lag is not None and lag >= facts.limits.lag_warning and name not in blamed
+        for name, lag in {**seen.least_lags, **known}.items()
+        if lag >= facts.limits.lag_warning and name not in blamed
     }
     if not late:
         return
     name = max(late, key=lambda one: late[one])
+    behind = f"{'' if name in known else 'at least '}{in_brief(late[name])}"
     severity = Severity.CRITICAL if late[name] >= facts.limits.lag_critical else Severity.WARNING
     yield Fault(
-        "lag", Party.DN, safe(name, 60), severity, f"it is {in_brief(late[name])} behind its source",
+        "lag", Party.DN, safe(name, 60), severity, f"it is {behind} behind its source",
         f"{len(late)} of {many(len(seen.lags), 'DN')} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
         "by hand: take away what has become slow at the bottleneck, which is named above (or by Enter on the job): a"

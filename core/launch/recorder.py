@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 
 from core.domain.job import JobState
 from core.domain.job_view import JobView
-from core.domain.lag import Curve
+from core.domain.lag import Curve, Lags
 from core.domain.report import JobReport
 from core.errors import SlotkeeperError
 from core.launch import log
@@ -61,22 +61,29 @@ class Recorder:
     def _take(self) -> None:
         at = datetime.fromtimestamp(self._store.now(), timezone.utc)
         view = observe(self._store, self._job)
-        self._base = self._metrics.add(Frame(view, at, self._lags(view, at)), self._base)
+        lags = self._lags(view, at)
+        self._base = self._metrics.add(Frame(view, at, lags.known, lags.least), self._base)
         if self._taken % GROUP == 0:
             self._metrics.prune(self._job, at.timestamp(), self._limits.frames_kept, self._limits.frames_most)
         self._taken += 1
 
-    def _lags(self, view: JobView, at: datetime) -> dict[str, float | None]:
+    def _lags(self, view: JobView, at: datetime) -> Lags:
         if view.report is None:
-            return {}
+            return Lags()
         if self._curves is None:
             self._curves = self._remembered(at)
         if view.reported and view.reported_at is not None:
             _follow(self._curves, view.report, view.reported_at.timestamp())
-        return {
-            lane.name: None if lane.at is None else self._curves[lane.name].lag(lane.at, at.timestamp())
-            for lane in view.report.lanes
+        curves, now = self._curves, at.timestamp()
+        known = {
+            lane.name: None if lane.at is None else curves[lane.name].lag(lane.at, now) for lane in view.report.lanes
         }
+        least = {
+            lane.name: curves[lane.name].at_least(lane.at, now)
+            for lane in view.report.lanes
+            if lane.at is not None and known[lane.name] is None and lane.behind
+        }
+        return Lags(known, least)
 
     def _remembered(self, at: datetime) -> dict[str, Curve]:
         """The curves as earlier supervisors saw them: a lag that began before a restart is still known after it."""

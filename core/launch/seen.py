@@ -6,7 +6,7 @@ Whoever shows or tells how jobs stand calls this and `core.judgement.judge`: scr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -17,6 +17,7 @@ from core.domain.audit import AuditLine, Phase
 from core.domain.elapsed import elapsed
 from core.domain.job import JobState
 from core.domain.job_view import JobView
+from core.domain.lag import Lags
 from core.domain.report import JobReport
 from core.domain.spec import JobSpec
 from core.domain.verified import Verified
@@ -42,13 +43,16 @@ OLD_SECONDS = 15.0
 _EVENTS = 50
 _LINES = 200
 _ASKED = {JobState.PAUSED: ("jobs pause",), JobState.STOPPED: ("jobs stop", "jobs drain", "jobs restart")}
-Lags = Mapping[str, Mapping[str, float | None]]
 
 
 def gather(
-    store: Store, loaded: Loaded | None, now: datetime, lags: Lags | None = None, limits: Limits | None = None
+    store: Store,
+    loaded: Loaded | None,
+    now: datetime,
+    frames: Iterable[Frame] | None = None,
+    limits: Limits | None = None,
 ) -> Facts:
-    """What the state store and this machine say; `lags` by job where they are known already.
+    """What the state store and this machine say; `frames` are the last of each job where they are known already.
 
     It is judged by `limits`, else by those of the configuration.
 
@@ -58,15 +62,13 @@ def gather(
     limits = limits or (loaded.alerts.limits if loaded is not None else LIMITS)
     audit = Audit(store.folder).read(_LINES)
     jobs = loaded.jobs if loaded is not None else {}
-    if lags is None:
-        newer = {view.name: view.report for view in views}
-        lags = {one.view.name: lags_of(one, now, newer.get(one.view.name)) for one in Metrics(store).newest()}
+    lags = _lags(views, Metrics(store).newest() if frames is None else frames, now)
     compared = last(store)
     seen = tuple(
         job_seen(
             store,
             view,
-            lags.get(view.name, {}),
+            lags.get(view.name, Lags()),
             jobs.get(view.name),
             compared.get(view.name),
             audit.lines,
@@ -87,10 +89,15 @@ def gather(
     )
 
 
+def _lags(views: Iterable[JobView], frames: Iterable[Frame], now: datetime) -> dict[str, Lags]:
+    newer = {view.name: view.report for view in views}
+    return {one.view.name: lags_of(one, now, newer.get(one.view.name)) for one in frames}
+
+
 def job_seen(
     store: Store,
     view: JobView,
-    lags: Mapping[str, float | None],
+    lags: Lags,
     job: JobSpec | None,
     verified: Verified | None,
     audit: Iterable[AuditLine],
@@ -102,10 +109,11 @@ def job_seen(
     crashes = [one for one in store.events(view.name, _EVENTS) if one.event == "driver crashed" and one.at >= since]
     seen = JobSeen(
         view,
-        lags,
+        lags.known,
         tuple(one.at for one in crashes),
         crashes[0].text.partition("; retrying")[0] if crashes else "",
         quarantine_limit=_quarantine_limit(view, job),
+        least_lags=lags.least,
         verified=verified,
         copy_anew=_copy_anew(job) if verified is not None and verified.verdict == "different" else "",
     )
@@ -139,7 +147,7 @@ def _asked(view: JobView, audit: Iterable[AuditLine]) -> AuditLine | None:
     )
 
 
-def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> dict[str, float | None]:
+def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags:
     """A frame's lags as they are by now; unknown where nobody can tell how old they are.
 
     A lane that by a `newer` report stands where it stood lags by what has passed since.
@@ -148,12 +156,17 @@ def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> dict
     stood = _places(frame.view.report).items() & _places(newer).items()
     still = {name for name, _ in stood}
 
-    def grown(name: str, lag: float | None) -> float | None:
-        if lag is None or old is None:
-            return None
-        return lag + old if old > OLD_SECONDS or (lag > 0 and name in still) else lag
+    if old is None:
+        return Lags(dict.fromkeys(frame.lags))
+    past = old
 
-    return {name: grown(name, lag) for name, lag in frame.lags.items()}
+    def grown(name: str, lag: float) -> float:
+        return lag + past if past > OLD_SECONDS or (lag > 0 and name in still) else lag
+
+    return Lags(
+        {name: None if lag is None else grown(name, lag) for name, lag in frame.lags.items()},
+        {name: grown(name, lag) for name, lag in frame.least.items()},
+    )
 
 
 def _places(report: JobReport | None) -> dict[str, int]:

@@ -43,11 +43,15 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A job as it was seen at one moment; `lags` are seconds by lane, None where unknown."""
+    """A job as it was seen at one moment; `lags` are seconds by lane, None where unknown.
+
+    `least` is what lanes of unknown lag lag by at least.
+    """
 
     view: JobView
     at: datetime
     lags: Mapping[str, float | None] = field(default_factory=dict)
+    least: Mapping[str, float] = field(default_factory=dict)
 
 
 _VIEW_FIELDS = tuple(each.name for each in fields(JobView))
@@ -66,6 +70,7 @@ def text_of(frame: Frame) -> bytes:
         made[name] = None if made[name] is None else asdict(made[name])
     made["report"] = None if frame.view.report is None else _columns(frame.view.report)
     made["lags"] = {shard: None if lag is None else round(lag, 1) for shard, lag in frame.lags.items()}
+    made["least"] = {shard: round(lag, 1) for shard, lag in frame.least.items()}
     return json.dumps(made, separators=(",", ":")).encode()
 
 
@@ -91,7 +96,7 @@ def frame_of(text: bytes) -> Frame:
     found |= {"name": found["job"], "state": JobState(found["state"]), "wanted": WantedState(found["wanted"])}
     found["report"] = None if found["report"] is None else _report(found["report"])
     view = JobView(**{name: found[name] for name in _VIEW_FIELDS if name in found})
-    return Frame(view, found["at"], found["lags"])
+    return Frame(view, found["at"], found["lags"], found.get("least", {}))
 
 
 def _columns(report: JobReport) -> dict[str, Any]:

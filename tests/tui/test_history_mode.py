@@ -11,8 +11,10 @@ from console.monitor.history import LOG_NOT_RECORDED, Past
 from console.monitor.snapshot import Level
 from core.domain.job import JobEvent
 from core.domain.verified import Verified
+from core.judgement.judge import judge
 from core.launch.launch import Limits
 from core.launch.recorder import Recorder
+from core.launch.seen import gather
 from core.state.verified import record
 from tests.tui.filled import NOW, Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until
@@ -37,6 +39,20 @@ def recorded(folder: Path, trouble: str = "SLOT LOST") -> Filled:
     Recorder(made.store, "orders_rt", Limits()).tick(now=True)
     made.clock.at = NOW + timedelta(hours=1)
     return made
+
+
+def test_a_job_that_was_far_behind_when_it_was_first_seen_is_told_late_by_what_it_was_watched_for(
+    tmp_path: Path,
+) -> None:
+    made = console(tmp_path, filled=False)
+    made.clock.at = NOW
+    begin(made.store, "orders_rt", lane("dn_1", 100))
+    stuck = lane("dn_1", 100, latest_at=900_000, behind=899_900, retry="retrying 2", error="too slow", side="process")
+    live(made.store, made.clock, "orders_rt", NOW + timedelta(seconds=45), stuck)
+    seen = gather(made.store, None, made.clock.at)
+    assert seen.jobs[0].lags == {"dn_1": None}
+    (late,) = [fault for fault in judge(seen) if fault.rule == "lag"]
+    assert late.cause == "it is at least 45 s behind its source"
 
 
 def past(made: Filled) -> Past:

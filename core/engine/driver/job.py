@@ -214,7 +214,7 @@ class Streaming:
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            self._lanes[name] = _as_found(lane, status.kept)
+            self._lanes[name] = replace(_as_found(lane, status.kept), latest=status.latest, polled_at=now)
             self._noted[name] = row.noted_end
 
     def run(self) -> End:

@@ -65,6 +65,12 @@ def test_that_a_step_took_too_long_does_not_explain_a_lag() -> None:
     assert [one.rule for one in told(slow, lags={"dn_1": 40.0})] == ["driver_retries", "lag"]
 
 
+def test_a_lane_whose_lag_nobody_can_measure_is_late_by_what_it_was_watched_for() -> None:
+    (one,) = told(lags={"dn_1": None, "dn_2": 0.3}, least_lags={"dn_1": 41.0})
+    assert (one.rule, one.name, one.cause) == ("lag", "dn_1", "it is at least 41 s behind its source")
+    assert told(lags={"dn_1": None}, least_lags={"dn_1": 29.0}) == ()
+
+
 @pytest.mark.parametrize(
     ("lag", "severity"), [(29.0, None), (30.0, Severity.WARNING), (300.0, Severity.CRITICAL), (None, None)]
 )

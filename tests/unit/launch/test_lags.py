@@ -20,15 +20,24 @@ FRAME = Frame(
     JobView("orders", JobState.RUNNING, WantedState.RUN, report=REPORT),
     AT,
     {"dn_1": 28.0, "dn_2": 28.0, "dn_3": 0.0, "dn_4": None},
+    {"dn_4": 12.0},
 )
 
 
 def test_a_lane_that_stands_where_it_stood_lags_by_what_has_passed_since() -> None:
     newer = replace(REPORT, lanes=(STANDS, replace(MOVES, at=14), IDLES))
     found = lags_of(FRAME, AT + timedelta(seconds=4), newer)
-    assert found == {"dn_1": 32.0, "dn_2": 28.0, "dn_3": 0.0, "dn_4": None}
+    assert found.known == {"dn_1": 32.0, "dn_2": 28.0, "dn_3": 0.0, "dn_4": None}
 
 
 def test_without_a_newer_report_it_is_what_was_recorded_as_long_as_that_is_young() -> None:
-    assert lags_of(FRAME, AT + timedelta(seconds=4)) == FRAME.lags
-    assert lags_of(FRAME, AT + timedelta(seconds=20))["dn_2"] == 48.0
+    assert lags_of(FRAME, AT + timedelta(seconds=4)).known == FRAME.lags
+    assert lags_of(FRAME, AT + timedelta(seconds=20)).known["dn_2"] == 48.0
+
+
+def test_what_a_lane_of_unknown_lag_lags_by_at_least_grows_like_any_lag() -> None:
+    stands = replace(STANDS, shard="dn_4")
+    frame = replace(FRAME, view=replace(FRAME.view, report=replace(REPORT, lanes=(stands,))))
+    assert lags_of(frame, AT + timedelta(seconds=4), replace(REPORT, lanes=(stands,))).least == {"dn_4": 16.0}
+    assert lags_of(frame, AT + timedelta(seconds=4)).least == {"dn_4": 12.0}
+    assert lags_of(frame, AT + timedelta(seconds=20)).least == {"dn_4": 32.0}
