@@ -124,6 +124,7 @@ def discard(
     loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)
     if not execute:
+        quarantine.check(spec, wanted)
         _say_how(ctx, spec, wanted, every, as_json)
         return
     if confirm != job:

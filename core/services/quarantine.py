@@ -59,6 +59,12 @@ def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
     return found
 
 
+def check(job: JobSpec, ids: Sequence[int]) -> None:
+    """Raise Refused for an id that is none of the job's; nothing is changed."""
+    with polling(job) as rows:
+        _places(job, rows, ids)
+
+
 def replay(
     job: JobSpec,
     folder: StateFolder,

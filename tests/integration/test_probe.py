@@ -226,7 +226,8 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
         assert len(said.err.splitlines()) <= 2 and "Traceback" not in said.err
 
     refused(2, "there is no source 'nowhere'", "it has: dws1", source="nowhere")
-    refused(3, "etl may not make a table in any schema", "GRANT USAGE, CREATE ON SCHEMA probe TO etl")
+    typed = "CREATE SCHEMA probe; GRANT USAGE, CREATE ON SCHEMA probe TO etl"
+    refused(3, "etl may not make a table in any schema", typed)
     refused(3, "etl may not make a table in schema ods", words=("--probe-schema", "ods"))
     grant(warehouse)
     refused(3, "or name one with --probe-schema: probe", words=("--probe-schema", "nowhere"))

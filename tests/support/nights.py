@@ -27,7 +27,7 @@ from core.launch.launch import Launch, Limits
 from core.launch.view import observe
 from core.state.sqlite import Store
 from tests.support.jobs import Jobs
-from tests.support.standin import drop_database, new_database
+from tests.support.standin import drop_database, new_database, run
 from tests.support.waiting import until
 
 DRIVER = Path(__file__).with_name("local_driver.py")
@@ -54,8 +54,12 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     seed: int,
+    beside: str = "",
 ) -> Iterator[World]:
-    """The world of one incident, with its job RUNNING; all of it ends with the block."""
+    """The world of one incident, with its job RUNNING; all of it ends with the block.
+
+    `beside` is a second table of the job, if any: `id` and `name`, with ten rows.
+    """
     number = next(_numbers)
     database, user = f"night_{number}", f"{SINK_USER}_{number}"
     monkeypatch.setattr(control, "Launch", _Local)
@@ -70,7 +74,8 @@ def world(
             stack.enter_context(small_disk(state.parent))
         sink = warehouse.server.endpoint(database, user, secret)
         options = DemoOptions(sink_options=incident.options, small_disk=incident.small_disk)
-        config.write_text(configuration(warehouse.endpoint(), sink, state, options), "utf-8")
+        text = configuration(warehouse.endpoint(), sink, state, options)
+        config.write_text(_with_table(text, warehouse, beside) if beside else text, "utf-8")
         store = stack.enter_context(Store.open(state))
         stack.callback(Jobs(store, folder).end_all)
         made = World(warehouse, warehouse.server, database, user, secret, config, state, _runner(config, capsys))
@@ -78,6 +83,14 @@ def world(
         control.start(store, JOB, str(config), LAUNCH, patience=Patience(SECONDS))
         until(lambda: observe(store, JOB).state is JobState.RUNNING, SECONDS, "the job to be RUNNING")
         yield made
+
+
+def _with_table(text: str, warehouse: Warehouse, table: str) -> str:
+    warehouse.create_table(table, "id bigint NOT NULL, name text", ("id",))
+    run(warehouse, f"INSERT INTO {table} SELECT n, 'item ' || n FROM generate_series(1, 10) n")
+    binlog, into = f"[jobs.{JOB}.binlog]\n", f"mart.{table.partition('.')[2]}"
+    channel = f'[[jobs.{JOB}.channels]]\nfrom = "{table}"\ninto = "{into}"\ncreate_target = true\n\n'
+    return text.replace(binlog, channel + binlog)
 
 
 def _sink(stack: ExitStack, warehouse: Warehouse, database: str, user: str, folder: Path) -> Path:

@@ -94,7 +94,8 @@ def usable_schema(session: DwsSession, wanted: str) -> str:
         return wanted or usable[0]
     where = f"in schema {wanted}" if wanted else "in any schema"
     schema = quoted(wanted or "probe")
-    cure = f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(user)};" + (
+    made = "" if wanted else f"CREATE SCHEMA {schema}; "
+    cure = f"{made}GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(user)};" + (
         f" or name one with --probe-schema: {', '.join(usable[:5])}" if usable else ""
     )
     raise Refused(f"{user} may not make a table {where}", cure, where="source")

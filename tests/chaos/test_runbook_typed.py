@@ -1,0 +1,173 @@
+"""Every command of docs/runbook.md is typed as it is printed there, over a job that runs.
+
+Those of the eighteen nights are typed by `test_remedies.py` and `tests/fault/test_nights.py` from the same records;
+here is the rest, and the proof that nothing is left between the two. Placeholders are filled as the page says: ID and N
+by what the dry run before has printed, BACKUP by the history, JOB, TABLE and SLOT by the demo's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.domain.job import JobState
+from core.embedded.incidents import play
+from core.embedded.incidents.record import JOB, Answer, Command, World
+from core.embedded.incidents.registry import INCIDENTS, named
+from core.embedded.warehouse import Warehouse
+from core.launch.view import observe
+from core.state.sqlite import Store
+from tests.architecture.checkout import ROOT
+from tests.support.nights import world
+from tests.support.waiting import until
+
+PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
+PRINTED = re.compile(r"(?:^|`)(slotkeeper [^`\n]+)", re.MULTILINE)
+NAMED_ONLY = ("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify")
+"""The first is each night's own test; the others stand in a sentence about whose job it is, or what is done after."""
+WITHIN = 90.0
+
+Act = Callable[[World], None]
+
+
+def _running(made: World) -> None:
+    with Store.open(made.state) as store:
+        until(lambda: observe(store, JOB).state is JobState.RUNNING, WITHIN, "the job to be RUNNING")
+
+
+def _killed(made: World) -> None:
+    """Supervisor and driver are gone, as after a restart of the machine."""
+    with Store.open(made.state) as store:
+        view = observe(store, JOB)
+        for process in (view.supervisor, view.driver):
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+        until(lambda: observe(store, JOB).state is JobState.DEAD, WITHIN, "the job to be DEAD")
+
+
+def _may_probe(made: World) -> None:
+    """As the page and the refused probe say it."""
+    made.at_source("CREATE SCHEMA probe", "GRANT USAGE, CREATE ON SCHEMA probe TO etl")
+
+
+ONE_TABLE: tuple[Command | Act, ...] = (
+    Command("slotkeeper jobs list"),
+    Command("slotkeeper status"),
+    Command("slotkeeper jobs show orders_rt"),
+    Command("slotkeeper jobs logs orders_rt"),
+    Command("slotkeeper slots list ods.orders"),
+    Command("slotkeeper slots show ods.orders orders_rt"),
+    Command("slotkeeper slots preflight ods.orders", (0, 3)),  # 3 while the job lives: ALTER would clear its slot
+    Command("slotkeeper slots peek TABLE --slot SLOT"),
+    Command("slotkeeper locks orders_rt"),
+    Command("slotkeeper errors list orders_rt"),
+    Command("slotkeeper errors show orders_rt 17", (3,)),  # there is no row 17 here; the nights have one
+    Command("slotkeeper errors discard orders_rt 17", (3,)),
+    Command("slotkeeper jobs drain orders_rt --wait 1s", (0, 1)),
+    Command("slotkeeper jobs pause JOB"),
+    Command("slotkeeper jobs resume orders_rt"),
+    _running,
+    Command("slotkeeper jobs retry JOB"),
+    _killed,
+    Command('slotkeeper jobs ensure --reason "reboot"'),
+    _running,
+    Command("slotkeeper jobs stop orders_rt"),
+    Command("slotkeeper slots reset ods.orders orders_rt --to earliest"),
+    Command('slotkeeper slots reset ods.orders orders_rt --execute --plan ID --reason "why" --confirm orders_rt'),
+    Command("slotkeeper jobs start orders_rt && slotkeeper verify orders_rt"),
+    Command("slotkeeper slots history ods.orders orders_rt"),
+    Command("slotkeeper jobs stop orders_rt"),
+    Command("slotkeeper slots undo BACKUP"),
+    Command("slotkeeper slots drop ods.orders orders_rt"),
+    Command("slotkeeper slots reset ods.orders orders_rt --to snapshot", (3,)),  # this target has rows
+    Command("slotkeeper slots reset --resume ods.orders orders_rt", (3,)),  # nothing was interrupted
+    Command(
+        'slotkeeper slots reset ods.orders orders_rt --execute --plan ID --reason "why" --confirm orders_rt'
+        " --rows 130707",
+        (3,),  # the number of another night
+    ),
+    Command('slotkeeper slots register ods.orders orders_rt --execute --reason "why" --confirm orders_rt'),
+    Command("slotkeeper jobs start JOB --take-over"),
+    _running,
+    Command("slotkeeper doctor"),
+    _may_probe,
+    Command("slotkeeper doctor --probe dws1"),
+    Command("slotkeeper audit list"),
+    Command("slotkeeper audit verify"),
+)
+TWO_TABLES: tuple[Command | Act, ...] = (
+    Command("slotkeeper jobs stop orders_rt --table ods.items"),
+    Command("slotkeeper jobs show orders_rt"),
+    Command("slotkeeper slots reset ods.items orders_rt --to snapshot --on-existing replace"),
+    Command(
+        'slotkeeper slots reset ods.items orders_rt --execute --plan ID --reason "why" --confirm orders_rt --rows N'
+    ),
+    Command("slotkeeper jobs start orders_rt --table ods.items"),
+    Command("slotkeeper verify orders_rt --table ods.items"),
+)
+
+
+def printed() -> Iterator[str]:
+    """The commands of the page, each once."""
+    yield from dict.fromkeys(found[1].partition(" #")[0].strip() for found in PRINTED.finditer(PAGE))
+
+
+def test_each_command_of_the_page_is_typed_here_or_in_a_night() -> None:
+    nights = {step.text for one in INCIDENTS for step in (*one.cure, one.refusal.command, one.signal.command) if
+              isinstance(step, Command)}  # fmt: skip
+    here = {step.text for step in (*ONE_TABLE, *TWO_TABLES) if isinstance(step, Command)}
+    known = {*nights, *here, *NAMED_ONLY}
+    assert [command for command in printed() if command not in known] == []
+    assert here <= set(printed()), "what is typed here is what the page prints"
+
+
+def typed(made: World, steps: tuple[Command | Act, ...]) -> None:
+    """Type each, filled by what was printed before it; all of it ends as it should."""
+    before, backup = Answer(0, ""), ""
+    for step in steps:
+        if not isinstance(step, Command):
+            step(made)
+            continue
+        text = step.text.replace("BACKUP", backup).replace(" JOB", f" {JOB}")
+        text = text.replace("TABLE", "ods.orders").replace("SLOT", JOB)
+        for one in play.filled(Command(text, step.ends), before.text).text.split(" && "):
+            if one.startswith("slotkeeper verify"):
+                _running(made)
+            answer = play.run(made, Command(one))
+            assert answer.code in step.ends, f"{one}: {answer.code}: {answer.text}"
+            assert "Traceback" not in answer.text
+            if "slots history" in one:
+                backup = re.findall(r"\d{8}T[\w.-]+", answer.text)[0]
+            if "ID" in step.text or "--to" in one:
+                before = answer
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(500)
+def test_the_commands_about_a_whole_job_do_what_they_say(
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+) -> None:
+    with world(named("lag-grows"), warehouse, tmp_path, monkeypatch, capsys, seed) as made:
+        typed(made, ONE_TABLE)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+def test_the_commands_about_one_table_of_a_job_do_what_they_say(
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+) -> None:
+    with world(named("lag-grows"), warehouse, tmp_path, monkeypatch, capsys, seed, beside="ods.items") as made:
+        typed(made, TWO_TABLES)
