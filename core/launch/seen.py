@@ -65,17 +65,8 @@ def gather(
     lags = _lags(views, Metrics(store).newest() if frames is None else frames, now)
     compared = last(store)
     seen = tuple(
-        job_seen(
-            store,
-            view,
-            lags.get(view.name, Lags()),
-            jobs.get(view.name),
-            compared.get(view.name),
-            audit.lines,
-            now,
-            limits,
-        )
-        for view in views
+        job_seen(store, view, lags.get(name, Lags()), jobs.get(name), compared.get(name), audit.lines, now, limits)
+        for name, view in ((view.name, view) for view in views)
     )
     refused = {**unreadable(loaded), **loaded.refused} if loaded is not None else {}
     return Facts(
