@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.support.report import FOLDER_VARIABLE
 
@@ -28,6 +29,8 @@ pytest_plugins = [
     "tests.support.promised",
 ]
 
+settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy machine is no failure
+settings.load_profile("slotkeeper")
 SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))
 

@@ -212,14 +212,17 @@ def to_do(wait: LockWait) -> str:
     roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
     if not roots:
         return f"{BY_HAND}find the transaction by pg_locks on each coordinator and have it ended; {NEVER}"
-    return "; ".join([*dict.fromkeys(_end(one) for one in roots), NEVER])
+    return "; ".join([*dict.fromkeys(_end(one, wait.job) for one in roots), NEVER])
 
 
-def _end(one: Blocker) -> str:
+def _end(one: Blocker, own: str) -> str:
     if one.pid is None:
         gid = one.gid.replace("'", "''")
         ends = f"in this database of the sink, `ROLLBACK PREPARED '{safe(gid, 200)}'`"
         return f"{BY_HAND}ask user {_shown(one.user)} whether it is wanted, who may COMMIT it{OR}type, {ends}"
+    if one.job and one.job == own:
+        # mostly a step that took too long and was given up: its server goes on with the statement all the same
+        return f"{BY_HAND}wait: it is this job's own session, whose statement runs{OR}find what makes that slow"
     if one.job:
         named = typed(one.job)
         if _SHORTENED.fullmatch(one.job):
