@@ -17,6 +17,7 @@ from core.domain.lane import Activity
 from core.domain.progress import LaneState
 from core.domain.slot import Shard
 from core.domain.spec import ChannelSpec
+from core.domain.table import TableReport
 from core.domain.watch import exactly
 from core.drivers import pg
 from core.embedded.scaling import add_dn
@@ -256,6 +257,27 @@ def test_a_job_all_of_whose_tables_have_failed_fails_with_the_first_of_their_err
     error = mirror.wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.SLOT_LOST
+
+
+def test_a_table_that_is_asked_for_while_the_last_other_one_ends_is_started(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror, TABLES[:2])
+    mirror.start().wait_running().wait_equal()
+    one, other = TABLES[:2]
+    mirror.want(one, WantedState.STOP)
+    mirror.wait_table(one, JobState.STOPPED)
+    told = mirror.heard.table
+
+    def asks(report: TableReport) -> None:
+        told(report)
+        if (report.source_table, report.state) == (other, JobState.STOPPED.value):
+            mirror.want(one, WantedState.RUN, anew=True)
+
+    mirror.heard.table = asks  # type: ignore[method-assign]
+    mirror.want(other, WantedState.STOP)
+    mirror.wait_table(one, JobState.RUNNING)
+    mirror.stop()
 
 
 @pytest.mark.chaos

@@ -142,8 +142,8 @@ class Tables:
             with self._lock:
                 for table in narrator.tables:
                     self._fail(table, error, {})
-                if not self._alone and not self._apart:
-                    raise
+            if self._over():
+                raise
             ctx.sessions.close()  # what it holds a reset may want
             return JobEnd.EMPTY
         finally:
@@ -290,14 +290,22 @@ class Tables:
         while self._ctx.wanted() is not WantedState.STOP:
             if self._fatal is not None:
                 raise self._fatal
-            with self._lock:
-                over = not self._alone and not self._apart
-            if over:
+            if self._over():
                 for error in self._errors.values():
                     raise error
                 return JobEnd.STOPPED if ended is JobEnd.EMPTY else ended
             self._closing.wait(READ_EVERY)
         return JobEnd.STOPPED
+
+    def _over(self) -> bool:
+        """Whether nothing goes on, and nobody has asked for a table since that was last read."""
+        if not self._goes_on():
+            self._read()
+        return not self._goes_on()
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            return bool(self._alone or self._apart)
 
 
 def _kept(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
