@@ -66,10 +66,17 @@ def block(text: str) -> None:
 
 
 def table(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool = False, width: int | None = None
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    ascii_only: bool = False,
+    width: int | None = None,
+    spare: Sequence[str] = (),
 ) -> None:
-    """Rows under headers, fitted to `width` columns (default: the terminal's; nothing is cut where there is none)."""
-    for each in table_lines(headers, rows, ascii_only, width or _terminal_width()):
+    """Rows under headers, fitted to `width` columns (default: the terminal's; nothing is cut where there is none).
+
+    `spare` are headers whose columns are left out first, in that order, as long as something would be cut.
+    """
+    for each in table_lines(headers, rows, ascii_only, width or _terminal_width(), spare):
         _write(each + "\n")
 
 
@@ -96,13 +103,23 @@ def json_text(value: object) -> str:
     return text.replace("\x7f", "\\u007f")  # the one control character that json leaves raw
 
 
-def table_lines(headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool, width: int) -> list[str]:
-    """The lines of a table; columns that are too wide for `width` are cut, the widest first.
+def table_lines(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool, width: int, spare: Sequence[str] = ()
+) -> list[str]:
+    """The lines of a table; columns that are too wide for `width` are cut, the widest first, `spare` ones left out.
 
     >>> table_lines(["job", "lag"], [["orders", 12], ["x", None]], True, 80)
     ['job     lag', '------  ---', 'orders   12', 'x         -']
+    >>> table_lines(["job", "dn", "lag"], [["orders", "dn_1", 12]], True, 12, ["dn"])
+    ['job     lag', '------  ---', 'orders   12']
     """
     given = [list(row) for row in rows]
+    for name in spare:
+        natural = [max(_columns(_cell(row[i], ascii_only)) for row in (headers, *given)) for i in range(len(headers))]
+        if sum(natural) + len(_GAP) * (len(natural) - 1) <= width:
+            break
+        place = list(headers).index(name)
+        headers, given = [h for h in headers if h != name], [row[:place] + row[place + 1 :] for row in given]
     cells = [[_cell(value, ascii_only) for value in row] for row in given]
     numeric = [_numeric([row[i] for row in given]) for i in range(len(headers))]
     widths = _fit([[_cell(h, ascii_only) for h in headers], *cells], width)

@@ -27,6 +27,8 @@ app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
 
 _ALL = "all"
 _QUARANTINED = EntryState.QUARANTINED.value
+_SPARE = ("kind", "position", "where", "dn")
+"""Columns of the list that a narrow terminal goes without: `errors show` has them."""
 _STATES = [*(state.value for state in EntryState), _ALL]
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
@@ -62,7 +64,8 @@ def list_entries(
         output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
         return
     columns = ["id", "quarantined", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
-    output.table(columns, map(_row, found), select.ascii_only(ctx))
+    known = [name for name, one in (("job", bool(job)), ("state", state != _ALL)) if one]
+    output.table(columns, map(_row, found), select.ascii_only(ctx), spare=[*known, *_SPARE])
 
 
 @app.command()

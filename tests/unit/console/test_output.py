@@ -106,3 +106,12 @@ def test_values_of_ours_become_plain_json() -> None:
 def test_json_lines_are_one_value_each(capsys: pytest.CaptureFixture[str]) -> None:
     output.as_jsonl([{"a": 1}, "b\nc"])
     assert capsys.readouterr().out == '{"a": 1}\n"b\\nc"\n'
+
+
+def test_a_narrow_terminal_goes_without_spare_columns_before_anything_is_cut() -> None:
+    headers, row = ["id", "kind", "where", "message"], [17, "I", "amount", "value out of range for numeric(12,2)"]
+    assert output.table_lines(headers, [row], True, 80, ["kind", "where"])[0].split() == headers
+    narrow = output.table_lines(headers, [row], True, 44, ["kind", "where"])
+    assert narrow[0].split() == ["id", "message"] and narrow[2] == "17  value out of range for numeric(12,2)"
+    some = output.table_lines(headers, [row], True, 52, ["kind", "where"])
+    assert some[0].split() == ["id", "where", "message"]
