@@ -1,9 +1,9 @@
 """`python -m bench.misses`: what an optimistic step costs the sink that misses, beside one that hits and a general one.
 
 Steps made here, no source: the rounds' mix of events over `orders`, with one event that fails each check in turn, and a
-hot key; of those that hit also steps of more updates. CPU seconds of the session's own process at the sink, which
-another load on the machine changes little. A lane that always misses is a sink's own lane over many steps, with the
-pauses that it takes. Next door: `sink_alone.py` has real steps.
+hot key; of those that hit also steps of more updates. CPU seconds of the session's own process at the sink, and of it
+and the worker's together, which another load on the machine changes little. A lane that always misses is a sink's own
+lane over many steps, with the pauses that it takes. Next door: `sink_alone.py` has real steps.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import json
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import count, cycle, islice
 from pathlib import Path
 from statistics import median
@@ -57,13 +58,14 @@ HITS = (
     Kind("hit", "hits"),
     Kind("hit", "hits: 80 % updates", mix="UUUUUI" * 4 + "d"),
     Kind("hit", "hits: 95 % updates", mix="U" * 19 + "I"),
+    Kind("b", "hits: an update of a row that is not there"),
 )
-"""Steps that hold: what one of them saves by its mix is what trying is worth. The product tries the first alone."""
+"""Steps that hold: what one of them saves by its mix is what trying is worth. The product tries the first and last."""
 KINDS = (
     Kind("a", "misses (a): a changed key"),
-    Kind("b", "misses (b): an update of a row that is not there"),
     Kind("hot", "misses (b): all updates of one key", hot=True),
-    Kind("c", "misses (c): an insert of a row that is there"),
+    Kind("c", "misses (c): an insert of a row that is there, of middling key"),
+    Kind("c, last", "misses (c): the same, of the highest key"),
     Kind("d", "misses (d): a delete of a row that it inserted"),
 )
 
@@ -71,6 +73,16 @@ ALWAYS = tuple(kind for kind in KINDS if kind.name in ("hot", "d"))
 """Of which a lane may be for good: a hot key, and rows that live shorter than a step."""
 LONGER = 3
 """Times as many steps has such a lane."""
+
+
+THERE = {"c": 499, "c, last": 998}
+"""Rows that are loaded, by what their customers' texts are among those of all, 1 to 1,000: a COPY by the order of keys
+finds them when half of the inserts, or nearly all, have been written."""
+
+
+def customer(key: int) -> int:
+    """The first column of a key."""
+    return key % 1_000 + 1
 
 
 @dataclass
@@ -90,7 +102,7 @@ class Feeder:
         sequence = count()
 
         def event(type_: bytes, key: int, tail: bytes = _TAIL) -> None:
-            lines.append(b"%d\t%d\t%b\t%d\t%d%b" % (point, next(sequence), type_, key % 1_000 + 1, key, tail))
+            lines.append(b"%d\t%d\t%b\t%d\t%d%b" % (point, next(sequence), type_, customer(key), key, tail))
 
         fresh = 0
         for change in islice(cycle(kind.mix), self.changes):
@@ -115,8 +127,8 @@ class Feeder:
             key = next(self._fresh)
             event(b"B", key)
             event(b"U", key)
-        elif kind.name == "c":
-            event(b"I", 1)
+        elif kind.name in THERE:
+            event(b"I", THERE[kind.name])
         elif kind.name == "d":
             event(b"d", fresh)
 
@@ -170,33 +182,44 @@ class Sinks:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _cost(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> tuple[float, Taken]:
-    """CPU of the sink a step, each by a lane of its own that was not yet tried."""
-    spent, taken = 0.0, Taken()
+@dataclass
+class Cost:
+    """CPU seconds of so many steps, of the session at the sink and of the worker, and how the steps went."""
+
+    sink: float = 0.0
+    worker: float = 0.0
+    taken: Taken = field(default_factory=Taken)
+
+    @contextmanager
+    def of(self, sink: PostgresSink) -> Iterator[None]:
+        """Add what is spent meanwhile, by a sink that nobody used before."""
+        session, worker = _cpu(sink), time.process_time()
+        yield
+        self.sink += _cpu(sink) - session
+        self.worker += time.process_time() - worker
+        self.taken = Taken(*(sum(pair) for pair in zip(astuple(self.taken), astuple(sink.taken), strict=True)))
+
+
+def _cost(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> Cost:
+    """Steps of which each is taken by a lane of its own that was not yet tried."""
+    spent = Cost()
     for _ in range(steps):
         text, point = feeder.step(kind)
         with sinks.sink(optimistic) as sink:
             sink.stage(io.BytesIO(b""))  # the staging table is made
             sink.abandon()
-            before = _cpu(sink)
-            sinks.take(sink, text, point)
-            spent += _cpu(sink) - before
-            taken = Taken(
-                taken.optimistic + sink.taken.optimistic,
-                taken.general + sink.taken.general,
-                taken.missed + sink.taken.missed,
-            )
-    return spent / steps, taken
+            with spent.of(sink):
+                sinks.take(sink, text, point)
+    return spent
 
 
-def _lane(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> tuple[float, Taken]:
-    """CPU of the sink a step, by one lane."""
-    with sinks.sink(optimistic) as sink:
-        texts = [feeder.step(kind) for _ in range(LONGER * steps)]
-        before = _cpu(sink)
+def _lane(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> Cost:
+    """More steps, by one lane."""
+    spent, texts = Cost(), [feeder.step(kind) for _ in range(LONGER * steps)]
+    with sinks.sink(optimistic) as sink, spent.of(sink):
         for text, point in texts:
             sinks.take(sink, text, point)
-        return (_cpu(sink) - before) / len(texts), sink.taken
+    return spent
 
 
 def _cpu(sink: PostgresSink) -> float:
@@ -209,20 +232,21 @@ def _cpu(sink: PostgresSink) -> float:
 
 
 def measure(sinks: Sinks, feeder: Feeder, steps: int, rounds: int, hits: bool) -> dict[str, dict[str, Any]]:
-    """By kind: the rounds' ratios of a tried step to a general one of the same events."""
+    """By kind: the rounds' ratios of a tried step to a general one of the same events, without and with the worker."""
     found: dict[str, dict[str, Any]] = {}
     for _ in range(rounds):
         for name, one, cost in [
             *((kind.label, kind, _cost) for kind in (*HITS, *(() if hits else KINDS))),
             *((f"a lane whose every step {kind.label}", kind, _lane) for kind in (() if hits else ALWAYS)),
         ]:
-            general, _ = cost(sinks, feeder, one, steps, False)
-            tried, taken = cost(sinks, feeder, one, steps, True)
-            if (taken.missed > 0) is (one in HITS):
-                raise SystemExit(f"{name}: {taken}")
-            row = found.setdefault(name, {"ratios": [], "general_ms": [], "wanted": None})
-            row["ratios"].append(round(tried / general, 3))
-            row["general_ms"].append(round(general * 1000, 1))
+            general = cost(sinks, feeder, one, steps, False)
+            tried = cost(sinks, feeder, one, steps, True)
+            if (tried.taken.missed > 0) is (one in HITS):
+                raise SystemExit(f"{name}: {tried.taken}")
+            row = found.setdefault(name, {"ratios": [], "with_worker": [], "general_ms": [], "wanted": None})
+            row["ratios"].append(round(tried.sink / general.sink, 3))
+            row["with_worker"].append(round((tried.sink + tried.worker) / (general.sink + general.worker), 3))
+            row["general_ms"].append(round(general.sink / general.taken.general * 1000, 1))
             row["wanted"] = None if one in HITS else MISSED if cost is _cost else LANE
     return found
 
@@ -250,7 +274,8 @@ def main() -> int:
         spread = f"{min(row['ratios']):.2f} to {max(row['ratios']):.2f}"
         wanted = "" if row["wanted"] is None else f"<= {row['wanted']}"
         general = median(row["general_ms"])
-        print(f"{name:<64}{median(row['ratios']):>6.2f} x general ({general:.0f} ms)   {spread:<14}{wanted}")
+        worker = f"with the worker {median(row['with_worker']):.2f}"
+        print(f"{name:<64}{median(row['ratios']):>6.2f} x general ({general:.0f} ms)   {spread:<14}{worker}   {wanted}")
     values: dict[str, Any] = {"options": vars(options), "machine": before, "kinds": found}
     print(f"written: {report.write(json.loads(json.dumps(values)), 'misses-')}")
     return 0

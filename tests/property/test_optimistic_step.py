@@ -7,7 +7,7 @@ with their source, and a row filter. Next door: `test_sink_effects.py` has the g
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -45,25 +45,39 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lane, "missed", lambda lane: None)
 
 
+@pytest.fixture(params=[0, routing.WATCHED], ids=["checks alone", "keys watched"])
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps in which a key has two events are tried as well, or left out while they are read."""
+    monkeypatch.setattr(routing, "WATCHED", request.param)
+
+
 def even(image: Image) -> bool:
     """A row filter: NULL is not accepted."""
     return image["a"] is not None and int(image["a"]) % 2 == 0
 
 
-def run(effects: Effects, seed: int, steps: int, accepts: Accepts | None = None) -> Taken:
-    """So many steps, each compared with the oracle; how they went."""
+def run(
+    effects: Effects, seed: int, steps: int, accepts: Accepts | None = None, keys: Sequence[int] = (3, 30, 200)
+) -> Taken:
+    """So many steps over so many keys, each compared with the oracle; how they went."""
     draw, taken, number = random.Random(seed), Taken(), 0
     while taken.optimistic + taken.general < steps:
         number += 1
-        _history(effects, draw, number, taken, accepts, seed)
+        _history(effects, draw, number, taken, accepts, seed, keys)
     print(f"seed {seed}: {taken}")
     return taken
 
 
 def _history(
-    effects: Effects, draw: random.Random, number: int, taken: Taken, accepts: Accepts | None, seed: int
+    effects: Effects,
+    draw: random.Random,
+    number: int,
+    taken: Taken,
+    accepts: Accepts | None,
+    seed: int,
+    keys: Sequence[int],
 ) -> None:
-    one = history(draw, number, keys=draw.choice((3, 30, 200)), transactions=30, cuts=draw.choice((5, 60)))
+    one = history(draw, number, keys=draw.choice(keys), transactions=30, cuts=draw.choice((5, 60)))
     if draw.random() < 0.7:
         one.target = {key: row for key, row in one.rows.items() if accepts is None or accepts(row)}
     before = dict.fromkeys(effects.others, "before")
@@ -82,7 +96,7 @@ def _history(
     taken.missed += sink.taken.missed
 
 
-@pytest.mark.usefixtures("always")
+@pytest.mark.usefixtures("always", "watched")
 @pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
 @pytest.mark.parametrize(
     "steps", [FEW, pytest.param(MANY, marks=[pytest.mark.chaos, pytest.mark.timeout(3_600)])], ids=["few", "many"]
@@ -99,7 +113,7 @@ def _true(*_: object) -> bool:
     return True
 
 
-def _without_check_c(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
+def _without_check_c(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
     pg.copy_in(cursor, fill_staging(table), routed.lines())
     columns = pg.sql.SQL(", ").join(map(pg.sql.Identifier, table.columns))
     cursor.execute(
@@ -107,12 +121,11 @@ def _without_check_c(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> b
             table.identifier, columns, all_staged(table), pg.sql.Identifier(table.staging)
         )
     )
-    return True
 
 
-MUTANTS: list[tuple[str, Callable[..., bool]]] = [
+MUTANTS: list[tuple[str, Callable[..., object]]] = [
     ("no_key_changes", _true),
-    ("all_were_there", _true),
+    ("each_has_its_row", _true),
     ("_inserted", _without_check_c),
     ("none_is_ours", _true),
 ]
@@ -121,8 +134,59 @@ MUTANTS: list[tuple[str, Callable[..., bool]]] = [
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(("check", "instead"), MUTANTS, ids=["a", "b", "c", "d"])
 def test_a_step_without_one_of_its_checks_is_found_out(
-    effects: Effects, seed: int, monkeypatch: pytest.MonkeyPatch, check: str, instead: Callable[..., bool]
+    effects: Effects, seed: int, monkeypatch: pytest.MonkeyPatch, check: str, instead: Callable[..., object]
 ) -> None:
+    monkeypatch.setattr(routing, "WATCHED", 0)
     monkeypatch.setattr(optimistic, check, instead)
     with pytest.raises(AssertionError, match="history"):
-        run(effects, seed, MANY)
+        run(effects, seed, MANY, keys=(30, 1_000))
+
+
+IMAGES: list[Image] = [{"h": 1, "k": 1, "a": value, "b": "x", "tags": None, "j": None} for value in (1, 2, 3)]
+
+
+def _two_of_one_key(effects: Effects, kinds: str, there: bool) -> Taken:
+    """A step of two events of one key, whose last one has to win, with or without a row of it."""
+    effects.fill(IMAGES[:1] if there else [])
+    sink = effects.sink(SinkOptions())
+    effects.step(sink, [Event(1, n, kind, (1, 1), IMAGES[n + 1]) for n, kind in enumerate(kinds)])
+    assert [row["a"] for row in effects.rows().values()] == [3], kinds
+    return sink.taken
+
+
+@pytest.mark.usefixtures("always", "watched")
+@pytest.mark.parametrize("there", [True, False], ids=["there", "not there"])
+@pytest.mark.parametrize("kinds", ["UI", "IU", "II"])
+def test_of_two_events_of_one_key_the_last_wins_even_if_no_source_sends_them(
+    effects: Effects, kinds: str, there: bool
+) -> None:
+    assert _two_of_one_key(effects, kinds, there).missed == 1
+
+
+@pytest.mark.usefixtures("always")
+def test_an_update_of_what_the_step_inserted_would_be_found_out(
+    effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "WATCHED", 0)
+    monkeypatch.setattr(optimistic, "_ANOTHERS", "s.kind = 'U' AND {} IS NOT NULL")
+    with pytest.raises(AssertionError, match="UI"):
+        _two_of_one_key(effects, "UI", there=False)
+
+
+@pytest.mark.usefixtures("always", "watched")
+def test_a_row_that_is_updated_and_not_there_is_written_without_a_miss(effects: Effects) -> None:
+    effects.fill(IMAGES[:1])
+    sink = effects.sink(SinkOptions())
+    image = {**IMAGES[2], "k": 2}
+    effects.step(
+        sink,
+        [
+            Event(1, 0, "U", (1, 1), IMAGES[1]),
+            Event(1, 1, "U", (1, 2), image),
+            Event(1, 2, "I", (1, 3), {**image, "k": 3}),
+        ],
+    )
+    assert {key: row["a"] for key, row in effects.rows().items()} == {(1, 1): 2, (1, 2): 3, (1, 3): 3}
+    assert (sink.taken.optimistic, sink.taken.missed) == (1, 0)
+    defaults = [row["own"] for _, row in sorted(effects.rows().items())]
+    assert defaults == ["before", "7", "7"]

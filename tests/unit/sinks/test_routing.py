@@ -16,6 +16,7 @@ from core.sinks.postgres.write.routing import Routed, whole
 
 KINDS = st.sampled_from(["I", "U", "B", "d", "x", "?", "II"])
 VALUES = st.sampled_from(["\\N", "", "x", "1\\t2", "\\n", "9\t9\tI\tz", "I", "\\\\"])
+PLACES = [(1,), (1, 2), (2,), (3, 1)]
 LINES = st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9), KINDS, VALUES), max_size=40)
 
 
@@ -38,11 +39,72 @@ def _all(reader: BinaryIO) -> bytes:
 
 @pytest.mark.usefixtures("small")
 @settings(max_examples=300, deadline=None)
-@given(LINES, st.sampled_from([b"", b"5\t5\tI\tcut", b"5\t5"]))
-def test_every_line_is_either_kept_apart_or_staged(lines: list[tuple[int, int, str, str]], cut: bytes) -> None:
+@given(LINES, st.sampled_from([b"", b"5\t5\tI\tcut", b"5\t5"]), st.sampled_from(PLACES))
+def test_every_line_is_either_kept_apart_or_staged(
+    lines: list[tuple[int, int, str, str]], cut: bytes, places: tuple[int, ...]
+) -> None:
     text = _text(lines) + cut
-    with closing(Routed(io.BytesIO(text))) as routed:
-        _agrees(routed, text, lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "WATCHED", 0)
+        with closing(Routed(io.BytesIO(text), places)) as routed:
+            _agrees(routed, text, lines)
+
+
+@pytest.mark.usefixtures("small")
+@settings(max_examples=300, deadline=None)
+@given(LINES, st.sampled_from(PLACES))
+def test_no_line_is_lost_where_a_key_repeats(lines: list[tuple[int, int, str, str]], places: tuple[int, ...]) -> None:
+    text = _text(lines)
+    with closing(Routed(io.BytesIO(text), places)) as routed:
+        rest = _all(routed.rest())
+        apart = _all(routed.lines())
+        assert Counter(rest.splitlines(True)) + Counter(apart.splitlines(True)) == Counter(text.splitlines(True))
+        if not routed.repeated:
+            keys = [_key(value, places) for _, _, kind, value in lines if kind in ("I", "U", "d")]
+            assert len(set(keys)) == len(keys)
+
+
+def _key(value: str, places: tuple[int, ...]) -> tuple[str, ...]:
+    columns = value.split("\t")
+    return tuple(column for n in places for column in columns[n - 1 : n])
+
+
+@pytest.mark.parametrize(
+    ("events", "repeated"),
+    [
+        ("Ia Ub Bb dc", False),
+        ("Ia Bb Bb Ub", False),
+        ("xa xa Bb xb xb", False),
+        ("Ia Ia", True),
+        ("Ia da", True),
+        ("da Ia", True),
+        ("Ua Ua", True),
+        ("xa da", True),
+        ("Ia xa", True),
+        ("Ia Ibb", False),
+    ],
+)
+@pytest.mark.parametrize("places", [(1,), (1, 2), (1, 2, 3), (3, 1)])
+def test_two_events_of_one_key_are_seen_while_a_step_is_read(
+    events: str, repeated: bool, places: tuple[int, ...]
+) -> None:
+    for more in ("", "\tz"):
+        keys = [(event[0], "\t".join([event[1:]] * max(places)) + more) for event in events.split()]
+        text = _text([(1, n, kind, row) for n, (kind, row) in enumerate(keys)])
+        with closing(Routed(io.BytesIO(text), places)) as routed:
+            _all(routed.rest())
+            assert routed.repeated is repeated
+
+
+def test_only_so_many_keys_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a step does not grow with it; the target's checks find out what comes behind."""
+    monkeypatch.setattr(routing, "WATCHED", 3)
+    monkeypatch.setattr(routing, "BLOCK", 1)
+    for same, repeated in ((2, True), (4, False)):
+        text = b"".join(b"1\t%d\tI\t%d\tz\n" % (n, 0 if n == same else n) for n in range(6))
+        with closing(Routed(io.BytesIO(text), (1,))) as routed:
+            _all(routed.rest())
+            assert routed.repeated is repeated
 
 
 def _agrees(routed: Routed, text: bytes, lines: list[tuple[int, int, str, str]]) -> None:
@@ -56,9 +118,8 @@ def _agrees(routed: Routed, text: bytes, lines: list[tuple[int, int, str, str]])
         return
     assert apart == _text(inserts)
     assert routed.inserts == len(inserts)
-    for places in ((1,), (1, 2), (2,), (3, 1)):
-        rows = _all(routed.bodies(places)).splitlines(True)
-        assert Counter(rows) == Counter(f"{value}\n".encode() for *_, value in inserts)
+    bodies = _all(routed.bodies()).splitlines(True)
+    assert Counter(bodies) == Counter(f"{value}\n".encode() for *_, value in inserts)
     assert (routed.first, routed.second) == max((point, sequence) for point, sequence, *_ in inserts)
 
 
@@ -71,13 +132,13 @@ def test_a_step_that_is_not_tried_is_passed_on_as_it_came() -> None:
 @pytest.mark.parametrize(("places", "wanted"), [((1,), b"a1\tz\na2\tb\nc\ta\n"), ((2,), b"c\ta\na2\tb\na1\tz\n")])
 def test_inserts_come_in_the_order_of_their_keys(places: tuple[int, ...], wanted: bytes) -> None:
     text = b"1\t0\tI\tc\ta\n1\t1\tI\ta1\tz\n1\t2\tI\ta2\tb\n"
-    with closing(Routed(io.BytesIO(text))) as routed:
+    with closing(Routed(io.BytesIO(text), places)) as routed:
         assert _all(routed.rest()) == b""
-        assert _all(routed.bodies(places)) == wanted
+        assert _all(routed.bodies()) == wanted
 
 
 def test_a_large_step_has_its_inserts_apart() -> None:
-    text = b"1\t0\tI\ta\n" * routing.LEAST + b"1\t1\td\ta\n"
-    with closing(Routed(io.BytesIO(text))) as routed:
+    text = b"".join(b"1\t0\tI\t%d\n" % n for n in range(routing.LEAST)) + b"1\t1\td\ta\n"
+    with closing(Routed(io.BytesIO(text), (1,))) as routed:
         assert _all(routed.rest()) == b"1\t1\td\ta\n"
         assert routed.inserts == routing.LEAST

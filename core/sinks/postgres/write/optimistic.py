@@ -1,12 +1,13 @@
 """The optimistic step: a large step whose inserts go straight into the target, exact because four checks say so.
 
-Most large steps change each row once. Then nothing has to be sorted: U rows update, I rows are copied into the target,
+Most large steps change each row once. Then nothing has to be sorted: I rows are copied into the target, U rows update,
 d rows delete. That is the net effect, whatever the order of the events was, where
 
 a. each B has its own U (or x) of one key behind it, so that no key changes;
-b. the UPDATE changes as many rows as there are U: their keys differ from each other, and all were there before;
-c. the COPY of the I rows breaks no unique index: their keys differ from each other and from all that are there,
-   those of the d rows among them;
+b. as many rows as there are U are either changed by the UPDATE, none of them written by this step, or inserted because
+   there was none of their key: the keys of the U differ from each other and from those of the I;
+c. the COPY of the I rows breaks no unique index: their keys differ from each other and from all that are there, those
+   of the U and d rows among them;
 d. no row that the DELETE ends was written by this step: no d is of a key with an I or a U.
 
 So each key has one event besides its B, or only ends. Where a check fails all that was written, the fence with it, is
@@ -14,12 +15,17 @@ rolled back to a savepoint that lies behind the staging, and the step goes the g
 assumed of the target. What this step wrote has the xmin of the subtransaction under that savepoint: that of the
 progress row, which was written in it first.
 
+What was written for a step that misses is lost, so what can be known before anything is written comes first: whether
+a key has two events, which is seen while the step is read (`routing.py`) and proves nothing; then a. What misses of the
+rest is nearly always c, so the COPY is the first that writes.
+
 A Spark query's batch goes the same way, its inserts staged too. Next door: `routing.py` keeps a step's inserts
 apart, `sink.py` and `core.sinks.postgres.stream.query_sink` call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.domain.spec import SinkOptions
@@ -43,11 +49,16 @@ SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
         WHERE b.kind = 'B' AND u.kind IN ('U', 'x'))
 FROM {stage}
 """
+_ABSENT = """
+INSERT INTO {table} ({columns}) SELECT {staged} FROM {stage} s
+ WHERE s.kind = 'U' AND NOT EXISTS (SELECT FROM {table} t WHERE {match})
+"""
 _DELETED = """
 WITH slotkeeper_gone AS (
     DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin::text::bigint AS by)
 SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 """
+_ANOTHERS = "s.kind = 'U' AND t.xmin::text::bigint <> {}"
 _OWN = SQL("txid_current() % 4294967296")
 """The xmin of what a transaction without a savepoint writes."""
 
@@ -121,12 +132,7 @@ def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: R
     were read.
     """
     by = pg.sql.Literal(writer)
-    try:
-        return _pairs(cursor, table, options) and _inserted(cursor, table, routed) and _deleted(cursor, table, by)
-    except pg.DriverError as error:
-        if pg.failure(error)[0][:2] not in _MISSES:
-            raise
-        return False
+    return _written(cursor, table, options, by, lambda: _inserted(cursor, table, routed))
 
 
 def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
@@ -135,45 +141,63 @@ def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) ->
     insert = SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I'").format(
         table.identifier, columns, all_staged(table), Identifier(table.staging)
     )
+    return _written(cursor, table, options, _OWN, lambda: cursor.execute(insert))
+
+
+def _written(
+    cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, insert: Callable[[], object]
+) -> bool:
+    """What is asked first, then what is written: all inserts before the first update."""
     try:
-        if not _pairs(cursor, table, options):
+        updates, olds, pairs = _counted(cursor, table)
+        if not no_key_changes(olds, pairs):
             return False
-        cursor.execute(insert)
-        return _deleted(cursor, table, _OWN)
+        insert()
+        if updates and not each_has_its_row(updates, _updated(cursor, table, options, writer, updates)):
+            return False
+        return _deleted(cursor, table, writer)
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:
             raise
         return False
 
 
-def _pairs(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
-    """Checks a and b, and the UPDATE.
+def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
+    """The numbers of U, of B, and of the B whose U or x has the same key.
 
-    The planner has no statistics of a temporary table and would join some thousand rows by nested loops.
+    The planner has no statistics of a temporary table and would pair some thousand rows by nested loops.
     """
-    stage = Identifier(table.staging)
     cursor.execute("SET LOCAL enable_nestloop = off")
-    cursor.execute(SQL(_COUNTED).format(stage=stage, same=same_key(table, "u", "b")))
+    cursor.execute(SQL(_COUNTED).format(stage=Identifier(table.staging), same=same_key(table, "u", "b")))
     updates, olds, pairs = cursor.fetchall()[0]
     cursor.execute("SET LOCAL enable_nestloop TO DEFAULT")
-    if not no_key_changes(olds, pairs):
-        return False
-    if not updates:
-        return True
-    cursor.execute(update_of(table, options, SQL("{} s").format(stage), SQL("s.kind = 'U'")))
-    return all_were_there(updates, cursor.rowcount)
+    return updates, olds, pairs
 
 
-def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> bool:
+def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, updates: int) -> int:
+    """Rows that became what a U says, none of which this step had written; a row that is not there is inserted."""
+    stage = Identifier(table.staging)
+    cursor.execute(update_of(table, options, SQL("{} s").format(stage), SQL(_ANOTHERS).format(writer)))
+    changed = int(cursor.rowcount)
+    if changed < updates:
+        columns, staged = SQL(", ").join(map(Identifier, table.columns)), all_staged(table)
+        parts = {"table": table.identifier, "stage": stage, "match": match(table)}
+        cursor.execute(SQL(_ABSENT).format(columns=columns, staged=staged, **parts))
+        changed += cursor.rowcount
+    return changed
+
+
+def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
+    """The COPY, which is check c."""
     if not routed.inserts:
-        return True
-    rows = pg.copy_in(cursor, fill_target(table), routed.bodies(table.places))
+        return
+    rows = pg.copy_in(cursor, fill_target(table), routed.bodies())
     if rows != routed.inserts:
         raise Unreachable(f"{routed.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
-    return True
 
 
-def _deleted(cursor: pg.Cursor, table: TargetTable, writer: pg.sql.Composable) -> bool:
+def _deleted(cursor: pg.Cursor, table: TargetTable, writer: Composable) -> bool:
+    """The DELETE, and check d."""
     stage = Identifier(table.staging)
     cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table), writer=writer))
     return none_is_ours(cursor.fetchall()[0][0])
@@ -184,8 +208,8 @@ def no_key_changes(olds: int, pairs: int) -> bool:
     return olds == pairs
 
 
-def all_were_there(updates: int, changed: int) -> bool:
-    """Check b: so many U, and so many rows that the UPDATE changed."""
+def each_has_its_row(updates: int, changed: int) -> bool:
+    """Check b: so many U, and so many rows of others, or of none, that they made."""
     return updates == changed
 
 

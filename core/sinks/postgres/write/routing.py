@@ -1,5 +1,8 @@
 """Keeps the inserts of a large step apart on their way to the staging table: bytes in, bytes out, no server.
 
+It watches the keys that go by, too: where one has two events, the step could only miss, and the rest of it is staged
+as it comes.
+
 A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text, in which a line end inside a value is
 written as an escape). Next door: `optimistic.py` applies what was kept apart, `sink.py` stages the rest.
 """
@@ -7,6 +10,7 @@ written as an escape). Next door: `optimistic.py` applies what was kept apart, `
 from __future__ import annotations
 
 import io
+import re
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -25,6 +29,10 @@ SORTED = 4_194_304
 """Bytes of the inserts that are put into the order of their keys at a time."""
 SPOOL = 16_777_216
 """Bytes of the inserts that stay in memory; more go to a file."""
+WATCHED = 100_000
+"""Events whose keys are watched, some 12 MiB of them: of what comes behind, the target finds out what is wrong."""
+Key = bytes | tuple[bytes, ...]
+"""The texts of a row's key; of a line without one they are empty."""
 
 
 def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
@@ -35,19 +43,25 @@ def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
 class Routed:
     """One step's text, read once, of which `begin` was read already; `inserts` is the number of lines kept apart.
 
-    `first` and `second` are the highest point among them and the highest sequence at that point, None where there are
-    none.
+    `places` are the key's among the columns, from 1. `first` and `second` are the highest point among the inserts and
+    the highest sequence at that point, None where there are none. `repeated` says that two events were seen of one key,
+    by its text; a B does not count, nor that an x ends once more what an x has ended.
     """
 
-    def __init__(self, reader: BinaryIO, begin: bytes = b"") -> None:
-        self._reader, self._begin = reader, begin
+    def __init__(self, reader: BinaryIO, places: tuple[int, ...], begin: bytes = b"") -> None:
+        self._reader, self._begin, self._places = reader, begin, places
+        self._keys_of = _keys(places).findall
+        self._keys: set[Key] | None = set() if WATCHED else None
+        self._filtered: set[Key] = set()
+        self._watched = 0
+        self.repeated = False
         self._lines = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
         self.inserts = 0
         self.first: int | None = None
         self.second: int | None = None
 
     def rest(self) -> BinaryIO:
-        """What is staged while it is read: every line that is not an insert."""
+        """What is staged while it is read: every line that is not an insert, and all from the first repetition on."""
         return _Blocks(self._route())
 
     def lines(self) -> BinaryIO:
@@ -55,13 +69,14 @@ class Routed:
         self._lines.seek(0)
         return cast(BinaryIO, self._lines)
 
-    def bodies(self, places: tuple[int, ...]) -> BinaryIO:
-        """The inserts as rows of the target, c1..cn, by their keys' texts; `places` are the key's, from 1.
+    def bodies(self) -> BinaryIO:
+        """The inserts as rows of the target, c1..cn, by their keys' texts.
 
         Neighbours in the index are then written one after another: a fifth of the server's CPU of a step, for a
         twentieth of it here. The order says nothing: each key is there once.
         """
-        return _Blocks(chain.from_iterable(_bodies(block, places) for block in _whole_lines(self.lines(), b"", SORTED)))
+        blocks = _whole_lines(self.lines(), b"", SORTED)
+        return _Blocks(chain.from_iterable(_bodies(block, self._places) for block in blocks))
 
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""
@@ -69,7 +84,7 @@ class Routed:
 
     def _route(self) -> Iterator[bytes]:
         for block in _whole_lines(self._reader, self._begin):
-            rest = self._apart(block)
+            rest = block if self.repeated else self._apart(block)
             if rest:
                 yield rest
 
@@ -79,7 +94,7 @@ class Routed:
         A line that is not as it should be is no insert: the server says what is wrong with it. One pass of `split`
         takes a third of the time of regular expressions, which search each line for its head and its end.
         """
-        inserts, rest, known, at = [], [], b"", 0
+        inserts, others, filtered, rest, known, at = [], [], [], [], b"", 0
         first, second = self.first, self.second
         *lines, last = block.split(b"\n")
         for line in lines:
@@ -95,14 +110,45 @@ class Routed:
                         second = number
                     inserts.append(line)
                     continue
+                if kind == b"x":
+                    filtered.append(line)
+                elif kind != b"B":
+                    others.append(line)
             except ValueError:
                 known = b""
             rest.append(line)
         self.first, self.second = first, second
-        if inserts:
-            self.inserts += len(inserts)
-            self._lines.write(b"\n".join((*inserts, b"")))
+        apart = _joined(inserts)
+        self.inserts += len(inserts)
+        self._lines.write(apart)
+        if self._keys is not None:
+            self._watch(self._keys, self._keys_of(apart) + self._keys_of(_joined(others)), filtered)
         return b"\n".join((*rest, last))
+
+    def _watch(self, keys: set[Key], more: list[Key], filtered: list[bytes]) -> None:
+        keys.update(more)
+        self._watched += len(more)
+        if filtered:
+            ended = set(self._keys_of(_joined(filtered))) - self._filtered
+            self._filtered |= ended
+            keys |= ended
+            self._watched += len(ended)
+        self.repeated = len(keys) < self._watched
+        if self.repeated or self._watched >= WATCHED:
+            self._keys = None
+            self._filtered.clear()
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return b"\n".join((*lines, b"")) if lines else b""
+
+
+def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
+    """Finds the key's texts in each of a step's lines: of a key that comes first as one text, of others one by one."""
+    value, leads = rb"[^\t\n]*+", set(places) == set(range(1, len(places) + 1))
+    columns = [b"(%b)" % value if n in places and not leads else value for n in range(1, max(places) + 1)]
+    key, head = rb"\t".join(columns), (value + rb"\t") * 3
+    return re.compile(rb"(?:%b%b)?+.*+\n" % (head, b"(%b)" % key if leads else key))
 
 
 def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:

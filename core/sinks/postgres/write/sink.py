@@ -75,8 +75,8 @@ class PostgresSink:
         self._lanes: dict[LaneKey, optimistic.Lane] = {}
         self._routed: Routed | None = None
         """The inserts of the open step, where they are kept apart."""
-        self._passed = False
-        """Whether the open step is a large one that is not tried, because its lanes wait after a miss."""
+        self._passed, self._repeats = False, False
+        """Whether the open step is a large one that is not tried: as its lanes wait after a miss; as it would miss."""
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -101,13 +101,14 @@ class PostgresSink:
             if self._lanes and all(lane.waits for lane in self._lanes.values()):
                 self._passed = True
                 return self._fill(cursor, routing.whole(begin, reader))
-            routed = self._routed = Routed(reader, begin)
+            routed = self._routed = Routed(reader, self.target.places, begin)
             rows = self._fill(cursor, routed.rest()) + routed.inserts
-            if rows >= routing.LEAST and routed.inserts * routing.SHARE >= rows:
+            if not routed.repeated and rows >= routing.LEAST and routed.inserts * routing.SHARE >= rows:
                 return rows
             if routed.inserts:
                 self._fill(cursor, routed.lines())
         self._forget()
+        self._repeats = routed.repeated
         return rows
 
     def stage_isolating(self, reader: BinaryIO) -> int:
@@ -137,7 +138,9 @@ class PostgresSink:
         """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""
         fence = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
         if self._passed:
-            self._lanes.setdefault(key, optimistic.Lane()).may_try()
+            self._lane(key).may_try()
+        if self._repeats and self._lane(key).may_try():
+            self._missed(key)
         if self._routed is not None:
             done = self._try(self._routed, key, fence)
             self._forget()
@@ -156,24 +159,29 @@ class PostgresSink:
 
         What was read was checked against the source before: that its inserts are staged now changes nothing of that.
         """
-        lane = self._lanes.setdefault(key, optimistic.Lane())
         with self._open() as cursor:
-            if lane.may_try():
+            if self._lane(key).may_try():
                 cursor.execute("SAVEPOINT slotkeeper_try")
                 if not self._fenced(cursor, fence):
                     return False
                 ((writer,),) = self.session.run(cursor, "fenced_by", fence).fetchall()
                 if optimistic.apply(cursor, self.target, self.options, routed, writer):
                     self._end(cursor)
-                    lane.hit()
+                    self._lane(key).hit()
                     self.taken.optimistic += 1
                     return True
                 cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_try; RELEASE SAVEPOINT slotkeeper_try")
-                lane.missed()
-                self.taken.missed += 1
+                self._missed(key)
             self._fill(cursor, routed.lines())
             self._staged_top(cursor, 0)
         return None
+
+    def _lane(self, key: LaneKey) -> optimistic.Lane:
+        return self._lanes.setdefault(key, optimistic.Lane())
+
+    def _missed(self, key: LaneKey) -> None:
+        self._lane(key).missed()
+        self.taken.missed += 1
 
     def _fill(self, cursor: pg.Cursor, reader: BinaryIO) -> int:
         return pg.copy_in(cursor, compose.fill_staging(self.target), reader)
@@ -200,7 +208,7 @@ class PostgresSink:
     def _forget(self) -> None:
         if self._routed is not None:
             self._routed.close()
-        self._routed, self._passed = None, False
+        self._routed, self._passed, self._repeats = None, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         """Refuse: what is decided was decided for another sink, which may have it."""
