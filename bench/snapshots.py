@@ -16,7 +16,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -47,10 +48,9 @@ class Stop:
 
 
 WHILE_A_DN_FAILS = (
-    Stop("01-overview", ("1",), ("[1 ", JOB, "dn_3")),
+    Stop("01-overview", ("1",), ("[1 ", JOB, "wrong  dn_3")),
     Stop("02-jobs", ("2",), ("[2 ", JOB)),
     Stop("03-job-detail", ("Enter",), (f"> {JOB}", "dn_1"), ("Escape",)),
-    Stop("13-graphs", ("2", "h"), ("> graphs", "lag", "rate", "UTC"), ("Escape",)),
     Stop("06-errors", ("4",), ("[4 ", JOB)),
     Stop("08-alerts", ("6",), ("[6 ", "Means")),
 )
@@ -64,6 +64,8 @@ WHEN_ALL_IS_WELL = (
     Stop("11-reset-target", ("3", "/", JOB, "Enter", "a", "r"), ("earliest", "skips nothing")),
     Stop("12-reset-preview", ("Enter",), ("Cancel  Esc",), ("Escape", "Escape", "Escape", "Escape")),
 )
+AT_THE_END = (Stop("13-graphs", ("2", "h"), ("> graphs", "lag", "rate", "UTC"), ("Escape",)),)
+"""When there is some past to be drawn, the failing DN's too."""
 
 
 class Photographer:
@@ -140,15 +142,12 @@ def _fails(run: Demo) -> bool:
 
 def _both(run: Demo, folder: Path) -> list[str]:
     assert isinstance(run.warehouse, Warehouse)
-    command = [sys.executable, "-m", "console.__main__", "--config", str(run.config)]
     wrong: list[str] = []
     for old in folder.glob("*x*/[0-9][0-9]-*"):
         old.unlink()
-    for size, ascii_only in [(size, plain) for size in SIZES for plain in (False, True)]:
-        words = [*command, "--ascii"] if ascii_only else command
-        with Tmux(["env", f"LOGNAME={USER}", *words], size, {}) as tmux:
-            tmux.shows("1 Over", JOB)
-            photographer = Photographer(tmux, folder, _names(run), ascii_only)
+    views = [(size, plain) for size in SIZES for plain in (False, True)]
+    for view in views:
+        with _photographer(run, folder, *view) as photographer:
             run.warehouse.dn_down("dn_3")
             try:
                 run.wait_for(lambda: _fails(run), 60, "the failing DN to be noticed")
@@ -158,7 +157,20 @@ def _both(run: Demo, folder: Path) -> list[str]:
             run.wait_for(lambda: not _fails(run), 60, "the DN to answer again")
             photographer.walk(WHEN_ALL_IS_WELL)
             wrong += photographer.wrong
+    for view in views:
+        with _photographer(run, folder, *view) as photographer:
+            photographer.walk(AT_THE_END)
+            wrong += photographer.wrong
     return wrong
+
+
+@contextmanager
+def _photographer(run: Demo, folder: Path, size: tuple[int, int], ascii_only: bool) -> Iterator[Photographer]:
+    """A console of that size, on its first screen."""
+    command = [sys.executable, "-m", "console.__main__", "--config", str(run.config), *["--ascii"] * ascii_only]
+    with Tmux(["env", f"LOGNAME={USER}", *command], size, {}) as tmux:
+        tmux.shows("1 Over", JOB)
+        yield Photographer(tmux, folder, _names(run), ascii_only)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
