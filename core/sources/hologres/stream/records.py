@@ -35,19 +35,19 @@ class Streams:
     """The streams of one session, by table and shard; one thread at a time reads, any may sever."""
 
     def __init__(self, login: Login) -> None:
-        self._login = login
+        self.login = login
         self._open: dict[tuple[str, int], ShardRanges] = {}
 
-    def of(self, table: str, shard: int, options: BinlogOptions, known: Known) -> ShardRanges:
+    def of(self, table: str, shard: int, options: BinlogOptions, known: Known, slot: str = "") -> ShardRanges:
         """The stream of a shard, which connects when it is read; the one that was read longest ago makes way."""
         key = (table, shard)
         found = self._open.pop(key, None)
         if found is None:
-            asked = StreamAsked(table, options.binlog_read_batch_size, options.enable_compression)
+            asked = StreamAsked(table, options.binlog_read_batch_size, options.enable_compression, slot=slot)
 
             def opened(after: int) -> ShardReader:
                 stream = ShardStream(shard, known, max(START, after), options.enable_compression)
-                return ShardReader(self._login, classify, asked, stream)
+                return ShardReader(self.login, classify, asked, stream)
 
             wait = min(WAIT_SECONDS, options.binlog_read_timeout / 1_000) if options.binlog_read_timeout else None
             found = ShardRanges(opened, wait or WAIT_SECONDS)
@@ -70,8 +70,8 @@ class Streams:
 class StreamRecords:
     """The changes of one table over the streams of a session."""
 
-    def __init__(self, streams: Streams, table: str, options: BinlogOptions, known: Known) -> None:
-        self._streams, self._table, self._options = streams, table, options
+    def __init__(self, streams: Streams, table: str, options: BinlogOptions, known: Known, slot: str = "") -> None:
+        self._streams, self._table, self._options, self._slot = streams, table, options, slot
         self._ask = known
         self._columns: Sequence[Column] | None = None
 
@@ -91,7 +91,7 @@ class StreamRecords:
             raise
 
     def _changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        ranges = self._streams.of(self._table, number_of(stretch.shard), self._options, self._known)
+        ranges = self._streams.of(self._table, number_of(stretch.shard), self._options, self._known, self._slot)
         going_on = ranges.goes_on(stretch.after)
         last = ranges.ended_with(stretch.after) if going_on else None
         rows = ranges.rows(stretch.after if going_on else stretch.after - 1, stretch.up_to)
