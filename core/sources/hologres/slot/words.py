@@ -16,4 +16,5 @@ SLOT_WORDS = replace(
     short="the slot did not move to the newest record",
     ages="records go once they are older than binlog.ttl, confirmed or not: a slot holds nothing back",
     marks=(MARK,),
+    there="the slot is there, on every shard",
 )
