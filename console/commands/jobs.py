@@ -363,7 +363,7 @@ def cancel(
 def _what_stays(view: JobView) -> str:
     """What a cancelled job leaves behind."""
     if view.report is not None and not view.report.keeps_positions:
-        return "its progress rows stay, its source keeps nothing for it"
+        return "its progress rows stay, its source holds nothing back for it"
     return "its slot stays until its TTL ends or `slots drop`"
 
 

@@ -193,10 +193,12 @@ def _refuse_unknown(
             raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
 
 
-BINLOG_OF: Mapping[str, keys.Section] = {"hologres": HOLOGRES}
+BINLOG_OF: Mapping[str, keys.Section] = {"hologres": HOLOGRES, "hologres_slot": HOLOGRES}
 """The keys of `[jobs.X.binlog]` by kind of source, where they are not those of a DWS."""
-EARLIEST = frozenset({"hologres"})
+EARLIEST = frozenset({"hologres", "hologres_slot"})
 """Kinds of source whose binlog is recorded whether anybody reads it or not."""
+SLOT_OF_TABLE = frozenset({"hologres_slot"})
+"""Kinds of source whose slots are each of one table."""
 
 
 def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> keys.Section:
@@ -229,6 +231,9 @@ def _refuse_pair(
         here: Path = (*path, "sink_options", "on_bad_row")
         what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself, or can try rows'
         raise reading.error(here, what, 'set on_bad_row = "stop"')
+    if source.dialect in SLOT_OF_TABLE and len(channels) > 1:
+        what = f"[{dotted(path)}] has {len(channels)} channels, and a slot of this source is of one table"
+        raise reading.error(path, what, 'make a job for each table, or read with dialect = "hologres"')
     for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
         if channel.source_table == channel.target:
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")

@@ -165,7 +165,7 @@ MYSQL = KindKeys(
     _mysql,
     paced=True,
 )
-DIALECTS = {"dws": SERVER, "hologres": SERVER, "mysql": MYSQL}
+DIALECTS = {"dws": SERVER, "hologres": SERVER, "hologres_slot": SERVER, "mysql": MYSQL}
 """The kinds of source, by the names that `core.sources.registry` has too."""
 _PASSWORD = tuple(one for one in _SERVER if one.name.startswith("password_"))
 _CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
@@ -220,7 +220,13 @@ SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS, "hologres": SER
 """The kinds of sink, by the names that `core.sinks.registry` has too."""
 
 SOURCE = section(
-    Key("dialect", "what kind of source", values.one_of(DIALECTS), REQUIRED),
+    Key(
+        "dialect",
+        "what kind of source: dws, mysql, hologres, or hologres_slot, which is one whose server keeps the position of a"
+        " slot, as versions before 2.1 do where they stream",
+        values.one_of(DIALECTS),
+        REQUIRED,
+    ),
     *_SERVER,
     Key("environment", "a label that screens show, such as PROD", values.text(16)),
 )

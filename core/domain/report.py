@@ -77,10 +77,10 @@ class JobReport:
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
     configuration; with more than `quarantine_limit` of a table it stops. `repeats` are the rows that a sink beside its
     progress store may have got once more, ever. `unit` is what `behind` counts and `place` what a position is called,
-    by the source's dialect; `keeps_positions` is its trait (`core.domain.source_traits`): where it keeps none, no slot
-    of it has a time to live. `tables` are how the tables of a job of several stand, each by itself; `conditions` what
-    the driver knows to be wrong, the oldest first. `lock_waits` are those of its sessions at the sink, as last
-    measured, and `locks_untold` why the sink could not tell of them when it was last asked, "" where it could.
+    by the source's dialect; `keeps_positions`: it keeps some that have a time to live (`core.domain.source_traits`),
+    else no slot expires. `tables` are how the tables of a job of several stand, each by itself; `conditions` what the
+    driver knows to be wrong, the oldest first. `lock_waits` are those of its sessions at the sink, as last measured,
+    and `locks_untold` why the sink could not tell of them when it was last asked, "" where it could.
     `clock_apart`: by how many seconds the source's clock was ahead of this machine's when last measured, at least
     (below 0: behind); None where nobody has measured it.
     """

@@ -368,14 +368,14 @@ def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
     return [_catching_up(row, row.position) if row.state is LaneState.RUNNING and row.position else row for row in rows]
 
 
-def slot_check(goal: Goal, lanes: Iterable[LaneSeen]) -> Check:
-    """The slot is there on every DN; a lost one has dropped changes, and only a new copy makes up for that."""
+def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str) -> Check:
+    """The slot is there on every DN (`there` says so); a lost one has dropped changes: only a copy makes up for it."""
     name, lanes = "slot is there", list(lanes)
     if not any(seen.kept.marks for seen in lanes):
         return Check(name, True, "the source keeps no positions, so none is missing")
     lost = [seen.row.key.shard for seen in lanes if seen.lost]
     if not lost:
-        return Check(name, True, "both points are registered on every DN")
+        return Check(name, True, there)
     words = f"lost on {', '.join(lost)}"
     if goal.kind is TargetKind.SNAPSHOT:
         return Check(name, True, f"{words}; a snapshot makes it anew")

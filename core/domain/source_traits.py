@@ -16,13 +16,14 @@ class SourceTraits:
     `slot_unasked`: nothing has to be made before a job can read, so nothing is made or dropped. `one_stream`: one
     stream carries the tables of all channels; where positions are kept, it is acknowledged as one, by the least
     position of them all (`core.domain.one_stream`). `apart`: places of one shard say nothing of another's, so that none
-    is the least of all.
+    is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot expires.
     """
 
     keeps_positions: bool
     slot_unasked: bool
     one_stream: bool
     apart: bool = False
+    by_age: bool = False
 
     @property
     def shares_position(self) -> bool:

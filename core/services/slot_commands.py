@@ -118,7 +118,8 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
 def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
     """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer.
 
-    Of a source that keeps nothing it is our own position, and no registration: its time is up to when all is applied.
+    Of a source that keeps nothing, or holds nothing back, it is our own position, and no registration: its time is up
+    to when all is applied.
     """
     try:
         lanes = _lanes(job)
@@ -126,7 +127,7 @@ def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
         return []
     kind = registry.open(job.source_kind)
     positions, found = kind.positions, []
-    if not kind.traits.keeps_positions:
+    if kind.traits.by_age or not kind.traits.keeps_positions:
         return [OwnLane(shard, place, place, _seen_at(place)) for shard, place in _places(job, lanes).items()]
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 KINDS = {
     "dws": "core.sources.dws.kind",
     "hologres": "core.sources.hologres.kind",
+    "hologres_slot": "core.sources.hologres.slot.kind",
     "mysql": "core.sources.mysql.kind",
 }
 """The module of each kind; it has the kind as `KIND`."""

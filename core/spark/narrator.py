@@ -52,7 +52,7 @@ class StoreNarrator:
             environment=job.environment,
             unit=kind.positions.unit,
             place=kind.positions.name,
-            keeps_positions=kind.traits.keeps_positions,
+            keeps_positions=kind.traits.keeps_positions and not kind.traits.by_age,
             quarantine_limit=job.sink_options.quarantine_limit if job.sink_options.quarantines else None,
         )
         self._tables = {

@@ -11,6 +11,7 @@ import pytest
 from core.embedded.hologres.faults import FOREIGN_LSN, StreamFault
 from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from core.sources.hologres import catalog
+from core.sources.hologres.kind import HoloConnection
 from core.sources.hologres.position import HoloPosition, ours
 from tests.fault.test_hologres import followed, trouble
 from tests.support.hologres import TABLE, HoloPair
@@ -216,3 +217,25 @@ def test_a_shard_whose_stream_hangs_does_not_keep_the_others_back(stream_pair: H
     pair.write((1, 500))
     pair.mirror.wait_equal()
     pair.mirror.stop()
+
+
+def test_a_session_that_reads_no_more_gives_its_walsenders_back_to_others(
+    stream_pair: HoloPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HoloConnection, "idle_seconds", 0.3)
+    faults = stream_pair.hologres.faults
+    faults.senders = 4
+    with closing(stream_pair.connection()) as idle:
+        whole = {}
+        source = idle.source(stream_pair.mirror.job)
+        for status in source.read_status(None):
+            out = io.BytesIO()
+            source.copy_changes(status.shard, HoloPosition(0), status.latest, out)
+            whole[status.shard.name] = out.getvalue()
+        assert faults.running == 4
+        until(lambda: faults.running == 0, 20, "the idle streams to end")
+        assert stream_pair.read() == (whole, [])
+        again = io.BytesIO()
+        status = source.read_status(None)[0]
+        source.copy_changes(status.shard, HoloPosition(0), status.latest, again)
+        assert again.getvalue() == whole[status.shard.name], "it begins anew where it is wanted again"

@@ -18,6 +18,7 @@ What it cannot prove of a Hologres:
   column shows hidden columns here;
 - rights beyond SELECT, masking, partitions, computing groups;
 - that its stream sends what this one sends: the layout is holo-client's and Flink's; the order and size of messages,
-  the LSNs in frames and keepalives, when an empty message comes, and the texts of refusals are guesses; slots are not
-  served.
+  the LSNs in frames and keepalives, when an empty message comes, and the texts of refusals are guesses;
+- about slots: the columns of hologres.hg_replication_progress, that it shows at once what was flushed, that a slot may
+  be moved back, that two streams may read one shard by one slot, and who may do what.
 """

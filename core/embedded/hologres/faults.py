@@ -52,8 +52,17 @@ class Faults:
         """How many streams there may be at once; None: as many as are asked for."""
         self.frame_lsn = FOREIGN_LSN
         """In keepalives of streams."""
+        self.keepalive_seconds = 0.5
+        """Between keepalives, which ask for an answer; a real server has some ten. 0: behind each message."""
         self.running = 0
         """How many streams there are."""
+        self.deaf = False
+        """Whether what clients say to have flushed moves no slot."""
+        self.forward_only = False
+        """Whether a slot is never moved back."""
+        self.one_reader = False
+        """Whether a slot has one stream for each shard at most, as PostgreSQL has one for each slot."""
+        self._readers: Counter[tuple[str, int]] = Counter()
         self.ended = threading.Event()
 
     def arm(self, fault: Enum, times: int = 1) -> None:
@@ -90,10 +99,17 @@ class Faults:
             self.streams.append(command)
             return True
 
-    def over(self) -> None:
+    def taken(self, slot: str, shard: int) -> bool:
+        """Count a stream of a shard by a slot; whether it may be."""
+        with self._lock:
+            self._readers[slot, shard] += 1
+            return not (slot and self.one_reader and self._readers[slot, shard] > 1)
+
+    def over(self, slot: str, shard: int) -> None:
         """Count a stream that ends."""
         with self._lock:
             self.running -= 1
+            self._readers[slot, shard] -= 1
 
     def hang(self, shard: int) -> None:
         """Let whatever is asked of a shard's binlog wait."""

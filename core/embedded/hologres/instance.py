@@ -142,6 +142,11 @@ class Hologres:
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'updates'", (way,))
             cursor.execute("SELECT hg_standin.build(rel) FROM hg_standin.tab")
 
+    def version(self, text: str) -> None:
+        """What hg_version() says from now on."""
+        with self.control() as cursor:
+            cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'version'", (text,))
+
     def raise_version(self, sql_name: str) -> None:
         """DDL that changes no column: schema_version goes up."""
         with self.control() as cursor:
@@ -174,6 +179,28 @@ class Hologres:
         """The table is made again with its rows: an empty binlog whose LSNs begin anew, under a new table_id."""
         with self.control() as cursor:
             cursor.execute("SELECT hg_standin.rebuild(%s::regclass, %s)", (sql_name, new_id))
+
+    def let_replicate(self, sql_name: str, user: str = USER) -> None:
+        """What a login needs for slots of a table: to own it, to make publications, and the replication role."""
+        with self.control() as cursor:
+            cursor.execute(f"ALTER TABLE {sql_name} OWNER TO {user}")
+            cursor.execute(f"GRANT CREATE ON DATABASE {self.database} TO {user}")
+            cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'replication'", (user,))
+
+    def move_slot(self, slot: str, shard: int, lsn: int) -> None:
+        """A stranger reads by the slot and confirms an LSN."""
+        with self.control() as cursor:
+            cursor.execute("SELECT hg_standin.confirmed(%s, %s, %s, true)", (slot, shard, lsn))
+
+    def drop_slot(self, slot: str) -> None:
+        """A stranger drops the slot."""
+        with self.control() as cursor:
+            cursor.execute("CALL hg_drop_logical_replication_slot(%s)", (slot,))
+
+    def confirmed(self, slot: str) -> dict[int, int]:
+        """What is confirmed for a slot, by shard."""
+        statement = "SELECT parallel_index, lsn FROM hologres.hg_replication_progress WHERE slot_name = %s"
+        return {int(shard): int(lsn) for shard, lsn in self.rows(statement, (slot,))}
 
     def reshard(self, sql_name: str, shards: int) -> None:
         """Give a table another number of shards, as moving it to another table group does; its binlog begins anew."""

@@ -1,8 +1,9 @@
 """One binlog stream of the stand-in: START_REPLICATION over a line whose login the real server has checked.
 
 As holo-client asks for it (its V3ReplicationProtocol and ServiceContract): the shard, the size of a batch and the place
-stand in the options, and a table is named instead of a slot. Rows are read from the embedded binlog as they show; a
-message without rows says that there is no more. Next door: `stream_rows.py` lays out what is sent, `proxy.py` calls.
+stand in the options, and a table or a slot is named. Rows are read from the embedded binlog as they show; a message
+without rows says that there is no more. Whatever a client says to have flushed moves its slot, keepalives' LSNs too.
+Next door: `stream_rows.py` lays out what is sent, `proxy.py` calls.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.drivers import pg
@@ -25,8 +26,6 @@ from core.embedded.hologres.stream_values import plain, sendable, value_of
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 PAUSE = 0.03
 """Seconds between two reads of a binlog that had nothing new."""
-KEEPALIVE = 0.5
-"""Seconds between keepalives; a real server has some ten."""
 BEFORE = 3
 _COMMAND = re.compile(r"START_REPLICATION\s+SLOT\s+(\S+)\s+LOGICAL\s+\S+\s*\((.*)\)\s*$", re.DOTALL)
 _OPTION = re.compile(r"\"(\w+)\"\s+'((?:[^']|'')*)'")
@@ -34,6 +33,14 @@ _TABLE = """
 SELECT t.rel, t.log, t.shards, t.schema_version, has_table_privilege(%(user)s, t.rel, 'SELECT'),
        to_regclass(format('hg_log.%%I', t.log)) IS NOT NULL
 FROM hg_standin.tab t WHERE t.rel = to_regclass(%(table)s)
+"""
+_OF_SLOT = """
+SELECT p.property_value, (SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables
+                          WHERE pubname = p.property_value LIMIT 1),
+       (SELECT lsn FROM hologres.hg_replication_progress g
+        WHERE g.slot_name = p.slot_name AND g.parallel_index = %(shard)s),
+       hg_standin.may_replicate(%(user)s)
+FROM hologres.hg_replication_slot_properties p WHERE p.slot_name = %(slot)s AND p.property_key = 'publication'
 """
 _COLUMNS = """
 SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
@@ -60,6 +67,7 @@ class Asked:
     after: int | None
     since: str
     compressed: bool
+    slot: str = ""
 
 
 def asked(command: str) -> Asked:
@@ -71,20 +79,20 @@ def asked(command: str) -> Asked:
     found = _COMMAND.match(command.strip())
     if found is None:
         raise RefusedStream("42601", "A replication connection cannot run other SQL")
-    if found[1] != "null":
-        raise RefusedStream("0A000", f"this stand-in keeps no position for slot {found[1]}: name a table")
+    slot = "" if found[1] == "null" else found[1]
     options = {name: value.replace("''", "'") for name, value in _OPTION.findall(found[2])}
-    if "table_name" not in options:
+    if not slot and "table_name" not in options:
         raise RefusedStream("22023", "neither a slot nor a table_name")
     # Hologres, "Technical Principle of Hologres Binlog": with both, the LSN wins
     after = int(options["start_lsn"]) if "start_lsn" in options else None
     return Asked(
-        options["table_name"],
+        options.get("table_name", ""),
         int(options.get("parallel_index", "0")),
         int(options.get("batch_size", "1024")),
         after,
         options.get("start_time", ""),
         options.get("enable_compression") == "true",
+        slot,
     )
 
 
@@ -108,6 +116,8 @@ class WalSender:
             self._client.sendall(wire.error(*refused.args) + wire.READY)
             return
         try:
+            if not self._faults.taken(what.slot, what.shard):
+                raise RefusedStream("55006", f'replication slot "{what.slot}" is active for another session')
             with closing(self._connect()) as session, session.cursor() as cursor:
                 _Stream(self._client, what, self._user, cursor, self._faults).run()
         except RefusedStream as refused:
@@ -116,7 +126,7 @@ class WalSender:
             self._client.sendall(wire.error(*pg.failure(failed)))
             raise EOFError from failed
         finally:
-            self._faults.over()
+            self._faults.over(what.slot, what.shard)
 
 
 class _Stream:
@@ -132,6 +142,8 @@ class _Stream:
     def run(self) -> None:
         """Send until the client goes, which raises EOFError; RefusedStream where nothing may begin."""
         self._cursor.execute("SET timezone = 'UTC'; SET datestyle = 'ISO'; SET extra_float_digits = 1")
+        if self._asked.slot:
+            self._by_slot()
         self._table()
         self._client.sendall(wire.COPY_BOTH)
         caught_up, alive = False, time.monotonic()
@@ -144,9 +156,25 @@ class _Stream:
             elif not caught_up:
                 self._data(message((), self._version, compressed=self._asked.compressed))
             caught_up = not rows
-            if time.monotonic() - alive >= KEEPALIVE:
+            if time.monotonic() - alive >= self._faults.keepalive_seconds:
                 alive = time.monotonic()
                 self._client.sendall(wire.keepalive(self._faults.frame_lsn, True))
+
+    def _by_slot(self) -> None:
+        """Which table the slot reads, and from where, as no place is named."""
+        asked = self._asked
+        self._cursor.execute(_OF_SLOT, {"slot": asked.slot, "shard": asked.shard, "user": self._user})
+        found = self._cursor.fetchone()
+        if found is None:
+            raise RefusedStream("42704", f'replication slot "{asked.slot}" does not exist')
+        publication, table, confirmed, allowed = found
+        if not allowed:
+            raise RefusedStream("42501", "must be superuser or replication role to start walsender")
+        if table is None:
+            raise RefusedStream("XX000", f"no table is defined in publication {publication}")
+        self._asked = replace(asked, table=str(table))
+        if asked.after is None and not asked.since:
+            self._last = confirmed
 
     def _table(self) -> None:
         """Which table this is now, as it answers who may read it."""
@@ -176,7 +204,14 @@ class _Stream:
             lsn = wire.flushed(body) if letter == b"d" else None
             if lsn is not None:
                 self._faults.flushed.add(lsn)
+                self._confirmed(lsn)
             seconds = 0.0
+
+    def _confirmed(self, lsn: int) -> None:
+        """PostgreSQL, ProcessStandbyReplyMessage: what is flushed moves a slot, unless it is no LSN at all."""
+        if self._asked.slot and lsn and not self._faults.deaf:
+            to = (self._asked.slot, self._asked.shard, lsn, not self._faults.forward_only)
+            self._cursor.execute("SELECT hg_standin.confirmed(%s, %s, %s, %s)", to)
 
     def _readable(self, seconds: float) -> bool:
         """Whether the client says something within so long; EOFError where the line has been cut."""

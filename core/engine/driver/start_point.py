@@ -211,7 +211,9 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
 
 
 def retained_from(starter: Retention) -> dict[str, Position]:
-    """By DN, the place from which on some slot keeps every record; nothing where slots cannot be listed."""
+    """By DN, the place from which on some slot keeps every record; nothing where slots keep none, or are not listed."""
+    if not starter.holds_back:
+        return {}
     try:
         listed = starter.points() or ()
     except SlotkeeperError:

@@ -102,6 +102,8 @@ def _kept(
     if status is not None:
         known = row.registered if row.registered is not None and not mine else kept
         kept = known.found(status.kept)
+    if not ctx.retention.holds_back:
+        return kept, None
     places = [one.point for one in here if one.point is not None and one.point.pair[0]]
     places += [place for place in (kept.oldest, kept.furthest) if place is not None]
     return kept, min(places, default=None)
@@ -331,10 +333,10 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
         open_reset_check(ctx),
         table_check(goal, seen.identity.text, known, ctx.retention.words.identity),
         nodes_check(goal, saved, seen.shards),
-        slot_check(goal, seen.lanes),
+        slot_check(goal, seen.lanes, ctx.retention.words.there),
         retained_check(goal, moves, _kept_by_time(ctx, goal)),
         writable_check(ctx),
-        _time_check(goal, seen),
+        _time_check(ctx, goal, seen),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(ctx), _copy_check(ctx, goal, seen.identity)]
@@ -344,11 +346,11 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
     return found
 
 
-def _time_check(goal: Goal, seen: SlotSeen) -> Check:
+def _time_check(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> Check:
     if goal.kind is TargetKind.SNAPSHOT:
         return Check("time to TTL", True, "not needed")
-    if not any(lane.kept.marks for lane in seen.lanes):
-        return Check("time to TTL", True, "nothing is kept for it that could expire")
+    if not ctx.retention.holds_back or not any(lane.kept.marks for lane in seen.lanes):
+        return Check("time to TTL", True, ctx.retention.words.no_expiry)
     return time_check(seen.left)
 
 

@@ -16,7 +16,7 @@ from core.domain.slot import TableAnswer, UnreadRows
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.source import SlotPoller
 from core.slots.status.inspect import TableSlots, inspect
-from core.slots.status.retained import OwnLane, TableRetained, put_together
+from core.slots.status.retained import OwnLane, TableRetained, put_together, times_untold
 
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
@@ -133,7 +133,9 @@ class StatusPoller:
             return
         if answer.ttl is None:
             raise Refused(f"there is no table {table}", "check the table's name", where="source")
-        if answer.points is None and (mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY):
+        if times_untold(answer.points, answer.ttl) and (
+            mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
+        ):
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
             mine.ours_at = self._now()
         mine.answer, mine.at = answer, self._utc()

@@ -7,7 +7,7 @@ slots together, `preflight` asks whether maintenance may begin.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -111,13 +111,21 @@ def retained(
     """What the slots of a table hold back; None where there is no such table.
 
     `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
-    lists no points.
+    lists no points, or none with a time.
     """
     ttl = viewer.ttl(table)
     if ttl is None:
         return None
-    mine = ours() if points is None else {}
+    mine = ours() if times_untold(points, ttl) else {}
     return put_together(ttl, viewer.consume_timeout(), viewer.now(), points, unread, mine, viewer.words)
+
+
+def times_untold(points: Sequence[RegisteredPoint] | None, ttl: Ttl) -> bool:
+    """Whether only we can tell when something ends: no points are listed, or records go by their age, and no point
+    says up to when its slot has read."""
+    if points is None:
+        return True
+    return ttl.by_record and not any(one.registered_at for one in points)
 
 
 def put_together(
@@ -132,6 +140,9 @@ def put_together(
     """The answers of server and sink as one value."""
     if points is not None:
         slots = _listed(points, unread or (), ttl, now)
+        for name, lanes in ours.items():
+            times = {lane.shard: lane.registered_at for lane in lanes}
+            slots[name] = [_by_ours(one, times.get(one.shard), ttl, now) for one in slots.get(name, [])]
     else:
         slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
     found = tuple(SlotRetained(name, tuple(slots[name])) for name in sorted(slots))
@@ -184,6 +195,13 @@ def _retaining(
         left_of(at, ttl, now),
         None if lowest is None or not known else min(known) == lowest,
     )
+
+
+def _by_ours(one: ShardRetained, at: datetime | None, ttl: Ttl, now: datetime) -> ShardRetained:
+    """The same with our own time, where the server says none."""
+    if at is None or one.registered_at is not None:
+        return one
+    return replace(one, registered_at=at, known_by=KnownBy.OURS, left=left_of(at, ttl, now))
 
 
 def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> ShardRetained:

@@ -5,7 +5,7 @@ Next door: `eligibility.py` has the rules, `catalog.py` asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import datetime
 
 from core.domain.endpoint import Endpoint
@@ -21,8 +21,14 @@ from core.sqltext import dotted, quoted
 EXTENSION_BEFORE = (2, 0)
 
 
-def findings(session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """What is found, the server first."""
+NOTHING_KEPT = "the server keeps no position, ours are in the progress rows of the sink"
+KEPT = "the server keeps a position for each slot and shard; it follows our progress rows, which are what counts"
+
+
+def findings(
+    session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime], by_slot: bool = False
+) -> Iterator[Finding]:
+    """What is found, the server first; `by_slot`: jobs have slots there."""
     place = f"source {asked.name}"
     before = utc().timestamp()
     version, user, clock, superuser = session.rows("server")[0]
@@ -33,9 +39,9 @@ def findings(session: HoloSession, asked: SourceAsked, utc: Callable[[], datetim
     if superuser:
         yield Finding(place, Level.WARN, f"{user} is a superuser; SELECT on the tables is enough")
     yield _version_finding(place, str(version))
-    yield Finding(place, Level.OK, "the server keeps no position, ours are in the progress rows of the sink")
+    yield Finding(place, Level.OK, KEPT if by_slot else NOTHING_KEPT)
     for one in asked.tables:
-        yield from _table_findings(f"{place} {one.name}", one, session, str(version))
+        yield from _table_findings(f"{place} {one.name}", one, session, str(version), by_slot)
 
 
 def _version_finding(place: str, text: str) -> Finding:
@@ -49,7 +55,9 @@ def _version_finding(place: str, text: str) -> Finding:
     return Finding(place, Level.OK, f"Hologres {spelled}: its binlog is built in")
 
 
-def _table_findings(place: str, table: FollowedTable, session: HoloSession, version: str) -> Iterator[Finding]:
+def _table_findings(
+    place: str, table: FollowedTable, session: HoloSession, version: str, by_slot: bool
+) -> Iterator[Finding]:
     try:
         gone = list(eligibility.absent(session, table.name))
         state = None if gone else catalog.read_table(session, table.name)
@@ -65,23 +73,30 @@ def _table_findings(place: str, table: FollowedTable, session: HoloSession, vers
     found = list(eligibility.table_objections(table.name, state))
     streaming = [job for job in table.followers if job.binlog.by_stream]
     for job in streaming[:1]:
-        found += eligibility.stream_objections(table.name, state, version, job.binlog)
+        found += eligibility.stream_objections(table.name, state, version, job.binlog, by_slot)
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     yield from (Finding(place, Level.WARN, one.text) for one in eligibility.warnings(table.name, state))
     if not found:
         yield _answers(place, table.name, session, state)
-        yield Finding(place, Level.OK, _read_by(len(streaming), len(table.followers)))
-        yield from _slots(place, table.name, session)
+        yield Finding(place, Level.OK, _read_by(len(streaming), len(table.followers), by_slot))
+        yield from _slots(place, table.name, session, {job.slot for job in table.followers} if by_slot else set())
 
 
-def _slots(place: str, table: str, session: HoloSession) -> Iterator[Finding]:
-    """Slots that others have on the table: none is ours, and none keeps a record from going."""
+def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iterator[Finding]:
+    """The slots on the table, ours and those of others: none keeps a record from going."""
     try:
         rows = session.rows("slots", catalog.parts(table))
     except SlotkeeperError as error:
         if not catalog.gone(error):
             yield Finding(place, Level.UNKNOWN, f"whether others have slots on it cannot be read: {error.message}")
         return
+    names = {str(slot) for slot, _ in rows}
+    for slot in sorted(ours):
+        how = (
+            "is there" if slot in names else "is not there yet: the job's start makes it, or `slotkeeper slots create`"
+        )
+        yield Finding(place, Level.OK, f"slot {safe(slot, 63)} {how}")
+    rows = [row for row in rows if str(row[0]) not in ours]
     if rows:
         named = ", ".join(
             f"{safe(str(slot), 63)} (publication {safe(str(publication), 63)})" for slot, publication in rows
@@ -89,11 +104,12 @@ def _slots(place: str, table: str, session: HoloSession) -> Iterator[Finding]:
         yield Finding(place, Level.OK, f"the server has slots of others on it: {named}; no job here uses or moves one")
 
 
-def _read_by(streaming: int, followers: int) -> str:
+def _read_by(streaming: int, followers: int, by_slot: bool) -> str:
     """By what its jobs read it."""
     if not streaming:
         return "its changes are read by SQL"
-    text = "its changes are read by stream, without a slot: one walsender of the server for each shard at least"
+    how = "by its slot" if by_slot else "without a slot"
+    text = f"its changes are read by stream, {how}: one walsender of the server for each shard at least"
     return text if streaming == followers else f"{text}; by SQL for {followers - streaming} of {followers} jobs"
 
 

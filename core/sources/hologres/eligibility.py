@@ -110,13 +110,16 @@ def version_of(text: str) -> tuple[int, ...] | None:
     return tuple(map(int, numbers[0].split("."))) if numbers else None
 
 
-def stream_objections(table: str, state: TableState, version: str, options: BinlogOptions) -> Iterator[Objection]:
+def stream_objections(
+    table: str, state: TableState, version: str, options: BinlogOptions, by_slot: bool = False
+) -> Iterator[Objection]:
     """What keeps a job from reading this table by its stream; `version` is what hg_version() says."""
     cure = 'set read_by = "sql", which has every type and every version'
     found = version_of(version)
-    if found is not None and found < SLOTLESS:
+    if found is not None and found < SLOTLESS and not by_slot:
         spelled = ".".join(map(str, found))
-        yield Objection(f"Hologres {spelled} streams {table} to a slot only; without one from 2.1 on", cure)
+        what = f"Hologres {spelled} streams {table} to a slot only; without one from 2.1 on"
+        yield Objection(what, f'{cure}, or dialect = "hologres_slot"')
     elif found is not None and options.enable_compression and found < COMPRESSED:
         spelled = ".".join(map(str, found))
         yield Objection(f"Hologres {spelled} compresses no stream; it does from 3.2 on", "leave enable_compression out")

@@ -28,7 +28,13 @@ REBUILT = ("shard id does not exist", "shard id not exist", "invalid table id", 
 """The table was made again, or has another number of shards: old positions mean nothing."""
 CHANGED = ("mismatches the version of the table", "could not open relation with oid", "tableversionexpired")
 """The table's columns changed while it was read."""
-BUSY = ("resource busy", "replay not finished yet", "too many clients already", "remaining connection slots")
+BUSY = (
+    "resource busy",
+    "replay not finished yet",
+    "too many clients already",
+    "remaining connection slots",
+    "is active for",
+)
 """Passes by itself."""
 MOVING = ("not allowed in readonly mode",)
 """A switch of the instance is under way."""

@@ -28,6 +28,7 @@ from core.sources.hologres.position import POSITIONS
 from core.sources.hologres.retention import HoloRetention
 from core.sources.hologres.session import HOLOGRES, HoloSession
 from core.sources.hologres.source import HoloSource
+from core.sources.hologres.stream.ranges import IDLE_SECONDS
 from core.sources.hologres.stream.records import Streams
 from core.sources.hologres.viewer import HoloViewer
 
@@ -35,9 +36,12 @@ from core.sources.hologres.viewer import HoloViewer
 class HoloConnection:
     """One session at a Hologres, with the streams that it reads; implements `core.ports.kinds.SourceSession`."""
 
+    idle_seconds = IDLE_SECONDS
+    """After so long without a read its streams are ended."""
+
     def __init__(self, login: Login) -> None:
         self.session = HoloSession(login.endpoint, login.password, login.name)
-        self.streams = Streams(login)
+        self.streams = Streams(login, self.idle_seconds)
 
     @property
     def name(self) -> str:
@@ -123,7 +127,7 @@ class HoloKind:
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
     probe = NoHoloProbe()
-    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=False, apart=True)
+    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=False, apart=True, by_age=True)
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> HoloConnection:

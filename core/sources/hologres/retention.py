@@ -17,7 +17,7 @@ from core.errors import SlotkeeperError
 from core.sources.hologres import catalog
 from core.sources.hologres.changes import LETTERS
 from core.sources.hologres.pages import Stretch, table_name
-from core.sources.hologres.position import NOTHING, POSITIONS, HoloPosition, NothingKept, ours
+from core.sources.hologres.position import NOTHING, POSITIONS, HoloPosition, ours
 from core.sources.hologres.session import HoloSession
 from core.sources.hologres.source import HoloSource
 from core.sources.hologres.words import WORDS
@@ -30,6 +30,7 @@ class HoloRetention(HoloSource):
     """Implements `core.ports.source.Retention`; each shard's places are its own."""
 
     words = WORDS
+    holds_back = False
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         """No slots are listed."""
@@ -39,7 +40,7 @@ class HoloRetention(HoloSource):
         """The LSN behind which a person wants to read, as Hologres's own start_lsn."""
         return POSITIONS.place(text)
 
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
         """Nothing."""
         return NOTHING
 
@@ -91,13 +92,11 @@ class HoloRetention(HoloSource):
                 raise
             return RowCount(None, why=error.message)
 
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
         """Nothing."""
         return NOTHING
 
-    def kept_at(
-        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
-    ) -> NothingKept:
+    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
         """Nothing."""
         return NOTHING
 

@@ -26,7 +26,7 @@ from core.sources.hologres import catalog, chunks, eligibility
 from core.sources.hologres.catalog import SECOND, TableState
 from core.sources.hologres.changes import Left
 from core.sources.hologres.pages import Pages, Stretch
-from core.sources.hologres.position import NOTHING, HoloPosition, NothingKept, Oldest, ours
+from core.sources.hologres.position import NOTHING, HoloPosition, Oldest, ours
 from core.sources.hologres.session import HoloSession
 from core.sources.hologres.stream.records import StreamRecords, Streams
 
@@ -40,6 +40,8 @@ class HoloSource:
 
     shown_as = ""
     cleared_for = 1
+    by_slot = False
+    """Whether the server keeps a position for a slot of ours."""
 
     def __init__(
         self,
@@ -72,7 +74,8 @@ class HoloSource:
             refuse(list(eligibility.table_objections(self.table, state)), "source")
         if self.options.binlog and self.options.by_stream:
             version = str(self.session.rows("server")[0][0])
-            refuse(list(eligibility.stream_objections(self.table, state, version, self.options)), "source")
+            found = eligibility.stream_objections(self.table, state, version, self.options, self.by_slot)
+            refuse(list(found), "source")
         self.selects(state.identity)
 
     def identify(self) -> TableIdentity:
@@ -240,7 +243,7 @@ class HoloSource:
 
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
         """Nothing is told."""
         asked.check()
         return NOTHING

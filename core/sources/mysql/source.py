@@ -53,6 +53,7 @@ class MysqlSource:
     shown_as = ""
     cleared_for = 1
     words = WORDS
+    holds_back = False
 
     def __init__(
         self,

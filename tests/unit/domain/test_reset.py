@@ -143,9 +143,9 @@ def test_a_time_within_the_ttl_is_retained() -> None:
 
 def test_a_lost_slot_leaves_a_snapshot_only() -> None:
     lost = [replace(SEEN, kept=SyncPoints(100, 0, 9))]
-    answers = {kind: slot_check(goal(kind), lost).ok for kind in ("earliest", "latest", "snapshot", "backup")}
+    answers = {kind: slot_check(goal(kind), lost, "it is").ok for kind in ("earliest", "latest", "snapshot", "backup")}
     assert answers == {"earliest": False, "latest": False, "snapshot": True, "backup": None}
-    assert slot_check(goal("latest"), [SEEN]).ok is True
+    assert slot_check(goal("latest"), [SEEN], "it is").ok is True
 
 
 def test_other_dns_leave_a_snapshot_only() -> None:

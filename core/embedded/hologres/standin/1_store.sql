@@ -1,5 +1,6 @@
 -- STAND-IN for a Hologres. Here: what it knows of tables and shards, and where a row lies.
--- Next door: 2_binlog.sql (what happens when rows are written), 3_surface.sql (what a client may ask).
+-- Next door: 2_binlog.sql (what happens when rows are written), 3_surface.sql and 4_slots.sql (what a client may
+-- ask).
 
 CREATE SCHEMA hg_standin;
 CREATE SCHEMA hg_log;
@@ -10,7 +11,7 @@ CREATE FUNCTION hg_standin.label() RETURNS text LANGUAGE sql AS $$ SELECT 'stand
 
 CREATE TABLE hg_standin.setting (name text PRIMARY KEY, value text NOT NULL);
 INSERT INTO hg_standin.setting VALUES ('version', 'Hologres 3.2.4 (stand-in, not a Hologres)'), ('updates', '3+7'),
-    ('truncate', 'new id');
+    ('truncate', 'new id'), ('replication', '');
 
 CREATE SEQUENCE hg_standin.table_id START 40001;
 CREATE TABLE hg_standin.tab (

@@ -1,5 +1,5 @@
 -- STAND-IN for a Hologres. Here: what a client may ask, under the names of "Subscribe to Hologres binlogs" and of the
--- published client. Next door: 1_store.sql, 2_binlog.sql.
+-- published client. Next door: 1_store.sql, 2_binlog.sql, 4_slots.sql.
 
 CREATE FUNCTION pg_catalog.hg_version() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER AS $$
 SELECT value FROM hg_standin.setting WHERE name = 'version' $$;
@@ -14,9 +14,6 @@ FROM hg_standin.tab t CROSS JOIN LATERAL (
 CREATE VIEW hologres.hg_table_group_properties AS
 SELECT DISTINCT 'tg_' || shards AS tablegroup_name, 'shard_count' AS property_key, shards::text AS property_value
 FROM hg_standin.tab;
-
-CREATE TABLE hologres.hg_replication_slot_properties (slot_name text, property_key text, property_value text);
-CREATE TABLE hologres.hg_replication_progress (slot_name text, parallel_index int, lsn bigint);
 
 -- The records of a table for who may read it; errors as Hologres words them.
 CREATE FUNCTION hg_standin.log_of(tbl text, shard int) RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
@@ -96,27 +93,6 @@ BEGIN
     END IF;
     INSERT INTO hg_standin.property VALUES (t.rel, key, value)
         ON CONFLICT ON CONSTRAINT property_pkey DO UPDATE SET value = excluded.value;
-END $$;
-
-CREATE PROCEDURE pg_catalog.hg_create_logical_replication_slot(slot text, plugin text, publication text)
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    IF slot !~ '^[a-z0-9_]+$' THEN
-        RAISE EXCEPTION 'syntax error' USING ERRCODE = '42601';
-    END IF;
-    IF plugin <> 'hgoutput' THEN
-        RAISE EXCEPTION 'could not access file "%"', plugin USING ERRCODE = '58P01';
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = publication) THEN
-        RAISE EXCEPTION 'publication "%" does not exist', publication USING ERRCODE = '42704';
-    END IF;
-    INSERT INTO hologres.hg_replication_slot_properties VALUES (slot, 'publication', publication);
-END $$;
-
-CREATE PROCEDURE pg_catalog.hg_drop_logical_replication_slot(slot text) LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    DELETE FROM hologres.hg_replication_slot_properties WHERE slot_name = slot;
-    DELETE FROM hologres.hg_replication_progress WHERE slot_name = slot;
 END $$;
 
 GRANT USAGE ON SCHEMA hologres, hg_log, hg_base, hg_standin TO PUBLIC;

@@ -23,8 +23,8 @@ BEHIND_SECONDS = 2.0
 """How long a stream may say that it has no more, though the server has named a row: the part of the server that sends
 may be behind the one that was asked by SQL."""
 IDLE_SECONDS = 20.0
-"""After so long without a read a stream is begun anew: a server cuts off who does not answer it (PostgreSQL,
-wal_sender_timeout: 60 s), and the driver answers while it is read only."""
+"""After so long without a read a stream is ended, and begun anew where it is wanted again: it is a walsender that
+others may need, and a server cuts off who does not answer it (PostgreSQL, wal_sender_timeout: 60 s)."""
 
 
 class ShardRanges:
@@ -48,6 +48,13 @@ class ShardRanges:
         self._last: LoggedRow | None = None
         """The last row of all ranges of this stream."""
         self._used = 0.0
+        self.busy = False
+        """Whether somebody reads: set and cleared by whoever hands this out."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """For how long nobody has read."""
+        return 0.0 if self.busy else self._clock.monotonic() - self._used
 
     def goes_on(self, after: int) -> bool:
         """Whether a range behind this LSN is the next one of the stream that is open."""

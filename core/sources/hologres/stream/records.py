@@ -6,6 +6,7 @@ shard that this session has read last; none is kept for long (`ranges.py`). Next
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
@@ -20,7 +21,7 @@ from core.sources.hologres.changes import BEFORE, Change, Event, Left, changes
 from core.sources.hologres.faults import classify
 from core.sources.hologres.pages import Stretch
 from core.sources.hologres.stream.binary_row import LoggedRow
-from core.sources.hologres.stream.ranges import WAIT_SECONDS, ShardRanges
+from core.sources.hologres.stream.ranges import IDLE_SECONDS, WAIT_SECONDS, ShardRanges
 from core.sources.hologres.stream.session import ShardReader, StreamAsked
 from core.sources.hologres.stream.shard import START, ShardStream
 
@@ -32,22 +33,38 @@ Known = Callable[[], tuple[int, Sequence[Column]]]
 
 
 class Streams:
-    """The streams of one session, by table and shard; one thread at a time reads, any may sever."""
+    """The streams of one session, by table and shard; one thread at a time reads, any may sever.
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
+    One that nobody reads for `idle_seconds` is ended by a thread of its own, which lives while any is open: a worker
+    whose lanes are quiet is asked for nothing.
+    """
+
+    def __init__(self, login: Login, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.login = login
+        self._idle_seconds = idle_seconds
         self._open: dict[tuple[str, int], ShardRanges] = {}
+        self._lock = threading.Lock()
+        self._sweeping: threading.Timer | None = None
 
-    def of(self, table: str, shard: int, options: BinlogOptions, known: Known) -> ShardRanges:
-        """The stream of a shard, which connects when it is read; the one that was read longest ago makes way."""
-        key = (table, shard)
+    def of(self, table: str, shard: int, options: BinlogOptions, known: Known, slot: str = "") -> ShardRanges:
+        """The stream of a shard, which connects when it is read; the one that was read longest ago makes way.
+
+        It is kept open until `done` is told of it.
+        """
+        with self._lock:
+            found = self._found((table, shard), options, known, slot)
+            found.busy = True
+            return found
+
+    def _found(self, key: tuple[str, int], options: BinlogOptions, known: Known, slot: str) -> ShardRanges:
+        table, shard = key
         found = self._open.pop(key, None)
         if found is None:
-            asked = StreamAsked(table, options.binlog_read_batch_size, options.enable_compression)
+            asked = StreamAsked(table, options.binlog_read_batch_size, options.enable_compression, slot=slot)
 
             def opened(after: int) -> ShardReader:
                 stream = ShardStream(shard, known, max(START, after), options.enable_compression)
-                return ShardReader(self._login, classify, asked, stream)
+                return ShardReader(self.login, classify, asked, stream)
 
             wait = min(WAIT_SECONDS, options.binlog_read_timeout / 1_000) if options.binlog_read_timeout else None
             found = ShardRanges(opened, wait or WAIT_SECONDS)
@@ -56,6 +73,29 @@ class Streams:
         self._open[key] = found
         return found
 
+    def done(self, read: ShardRanges) -> None:
+        """A stream is not read any more for now."""
+        with self._lock:
+            read.busy = False
+            self._sweep_later()
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None and self._open:
+            self._sweeping = threading.Timer(self._idle_seconds / 2, self._sweep)
+            self._sweeping.daemon = True
+            self._sweeping.start()
+
+    def _sweep(self) -> None:
+        """End what nobody has read for long."""
+        with self._lock:
+            self._sweeping = None
+            for key, one in list(self._open.items()):
+                if one.idle_seconds >= self._idle_seconds:
+                    one.sever()
+                    del self._open[key]
+                    one.close()
+            self._sweep_later()
+
     def sever(self) -> None:
         """Cut all lines off, from any thread, without waiting."""
         for one in list(self._open.values()):
@@ -63,15 +103,19 @@ class Streams:
 
     def close(self) -> None:
         """End all lines; safe to call twice."""
-        while self._open:
-            self._open.popitem()[1].close()
+        with self._lock:
+            if self._sweeping is not None:
+                self._sweeping.cancel()
+                self._sweeping = None
+            while self._open:
+                self._open.popitem()[1].close()
 
 
 class StreamRecords:
     """The changes of one table over the streams of a session."""
 
-    def __init__(self, streams: Streams, table: str, options: BinlogOptions, known: Known) -> None:
-        self._streams, self._table, self._options = streams, table, options
+    def __init__(self, streams: Streams, table: str, options: BinlogOptions, known: Known, slot: str = "") -> None:
+        self._streams, self._table, self._options, self._slot = streams, table, options, slot
         self._ask = known
         self._columns: Sequence[Column] | None = None
 
@@ -91,7 +135,13 @@ class StreamRecords:
             raise
 
     def _changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        ranges = self._streams.of(self._table, number_of(stretch.shard), self._options, self._known)
+        ranges = self._streams.of(self._table, number_of(stretch.shard), self._options, self._known, self._slot)
+        try:
+            yield from self._of(ranges, stretch, columns, left)
+        finally:
+            self._streams.done(ranges)
+
+    def _of(self, ranges: ShardRanges, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
         going_on = ranges.goes_on(stretch.after)
         last = ranges.ended_with(stretch.after) if going_on else None
         rows = ranges.rows(stretch.after if going_on else stretch.after - 1, stretch.up_to)

@@ -1,8 +1,8 @@
 """A shard's stream over a connection of its own, begun anew behind the last row that was delivered.
 
 Built from the connector's published source, and run against no live Hologres. It names a table and no slot (Hologres
-2.1 and later), so that nothing we or the driver send moves a position at the server. Next door: `shard.py` reads what
-comes; `core.drivers.pg_stream` is the line.
+2.1 and later), so that nothing we or the driver send moves a position at the server; or a slot, over a line that moves
+none by itself. Next door: `shard.py` reads what comes; `core.drivers.pg_stream` and `pg_slot_stream` are the lines.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from core.domain.endpoint import Login
 from core.drivers import pg
+from core.drivers.pg_slot_stream import SlotReplication
 from core.drivers.pg_stream import Replication
 from core.errors import SlotkeeperError
 from core.sources.hologres.stream.shard import START, Delivered, ShardStream
@@ -24,13 +25,17 @@ Classify = Callable[[BaseException, str], SlotkeeperError]
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """What a stream is asked for: `batch_size` are rows of a message at most (binlogReadBatchSize)."""
+    """What a stream is asked for: `batch_size` are rows of a message at most (binlogReadBatchSize).
+
+    By `slot`, whose publication names the table; by the table where that is empty.
+    """
 
     table: str
     batch_size: int = 1024
     compressed: bool = False
     start_time: str = EARLIEST
     """Where it begins while there is no LSN; with its offset, for a server takes one without as its own zone's."""
+    slot: str = ""
 
 
 def command(asked: StreamAsked, shard: int, lsn: int) -> str:
@@ -38,14 +43,18 @@ def command(asked: StreamAsked, shard: int, lsn: int) -> str:
 
     >>> print(command(StreamAsked("ods.t", 2), 3, 17).partition(" LOGICAL ")[2])
     0/0 ("parallel_index" '3', "batch_size" '2', "table_name" 'ods.t', "start_lsn" '17')
+    >>> print(command(StreamAsked("ods.t", 2, slot="s"), 3, 17))
+    START_REPLICATION SLOT s LOGICAL 0/0 ("parallel_index" '3', "batch_size" '2', "start_lsn" '17')
     """
-    options = {"parallel_index": str(shard), "batch_size": str(asked.batch_size), "table_name": dotted(asked.table)}
+    options = {"parallel_index": str(shard), "batch_size": str(asked.batch_size)}
+    if not asked.slot:
+        options["table_name"] = dotted(asked.table)
     if asked.compressed:
         options["enable_compression"] = "true"
     # never both: with both, a Hologres takes the LSN without a word
     options |= {"start_lsn": str(lsn)} if lsn > START else {"start_time": asked.start_time}
     spelled = ", ".join(f"\"{name}\" '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
-    return f"START_REPLICATION SLOT null LOGICAL 0/0 ({spelled})"
+    return f"START_REPLICATION SLOT {asked.slot or 'null'} LOGICAL 0/0 ({spelled})"
 
 
 class ShardReader:
@@ -76,7 +85,7 @@ class ShardReader:
             raise
 
     def _connect(self) -> Replication:
-        line = self._line = Replication(self._login)
+        line = self._line = (SlotReplication if self._asked.slot else Replication)(self._login)
         line.start(command(self._asked, self.stream.shard, self.stream.connected()))
         return line
 

@@ -1,0 +1,98 @@
+"""A Hologres whose server keeps the position of a slot, as versions before 2.1 have it: `dialect = "hologres_slot"`.
+
+All but the slot is as in `core.sources.hologres.kind`. Next door: `source.py` moves the slot, `viewer.py` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from core.domain.endpoint import Endpoint, Login
+from core.domain.finding import Finding
+from core.domain.kept import Positions
+from core.domain.manual_sql import ManualSql
+from core.domain.source_traits import SourceTraits
+from core.domain.spec import BinlogOptions, JobSpec
+from core.ports.kinds import SourceAsked, SourceKind
+from core.sources.hologres import doctor
+from core.sources.hologres.kind import HoloConnection, HoloKind
+from core.sources.hologres.session import HoloSession
+from core.sources.hologres.slot import manual_sql
+from core.sources.hologres.slot.kept import SLOT_POSITIONS
+from core.sources.hologres.slot.line import ConfirmLine
+from core.sources.hologres.slot.source import SlotRetention, SlotSource
+from core.sources.hologres.slot.viewer import SlotsViewer
+from core.sqltext import dotted, quoted
+
+
+class SlotConnection(HoloConnection):
+    """One session, the streams that it reads, and the line by which it confirms."""
+
+    def __init__(self, login: Login) -> None:
+        super().__init__(login)
+        self.confirming = ConfirmLine(login)
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> SlotSource:
+        """The channel of a job, by its slot."""
+        table = job.channel.source_table
+        return SlotSource(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
+
+    def retention(self, job: JobSpec) -> SlotRetention:
+        """What a start without a copy and a reset ask."""
+        table = job.channel.source_table
+        return SlotRetention(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
+
+    def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotSource:
+        """What commands ask of a slot."""
+        return SlotSource(self.session, table, options, None, self.streams, slot, self.confirming)
+
+    def viewer(self) -> SlotsViewer:
+        """What commands ask that only look."""
+        return SlotsViewer(self.session)
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """What `doctor` says about the server, the tables that jobs read there, and their slots."""
+        return doctor.findings(self.session, asked, utc, by_slot=True)
+
+    def sever(self) -> None:
+        """Cut all lines off, from any thread, without waiting."""
+        self.confirming.sever()
+        super().sever()
+
+    def close(self) -> None:
+        """End all lines; safe to call twice."""
+        self.confirming.close()
+        super().close()
+
+
+class SlotKind(HoloKind):
+    """Hologres with a slot; implements `core.ports.kinds.SourceKind`."""
+
+    manual: ManualSql = manual_sql
+    positions: Positions = SLOT_POSITIONS
+    traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False, apart=True, by_age=True)
+
+    def connect(self, login: Login) -> SlotConnection:
+        """A session, opened at its first call."""
+        return SlotConnection(login)
+
+    def poller(self, login: Login) -> SlotsViewer:
+        """A session that is asked for slots while they are shown."""
+        return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """Those of any job, and what makes slots: to own the table, to make publications, the replication role.
+
+        Hologres, "Consume Binlog via JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
+        """
+        to = quoted(endpoint.user)
+        return [
+            *super().grants(endpoint, tables),
+            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
+            f"GRANT CREATE ON DATABASE {quoted(endpoint.database)} TO {to};",
+            f"ALTER ROLE {to} REPLICATION; -- a superuser does; with SPM: CALL spm_grant('<db>_admin', ...)",
+        ]
+
+
+KIND: SourceKind = SlotKind()

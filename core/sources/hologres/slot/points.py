@@ -1,0 +1,26 @@
+"""The slots of a table as a Hologres lists them, point by point. Next door: `viewer.py` and `source.py` show them."""
+
+from __future__ import annotations
+
+from core.domain.slot import RegisteredPoint
+from core.sources.hologres import catalog
+from core.sources.hologres.position import HoloPosition
+from core.sources.hologres.session import HoloSession
+from core.sources.hologres.slot import progress
+
+
+def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:
+    """One point by slot and shard, under both flags: a Hologres keeps one LSN, and says no time of it."""
+    slots = [slot for slot, _ in progress.of_table(session, table)]
+    if not slots:
+        return []
+    shards = catalog.read_table(session, table).shards
+    found = progress.confirmed(session, slots)
+    return [
+        RegisteredPoint(
+            shard.name, slot, flag, HoloPosition(found.get((slot, catalog.number_of(shard)), 0)), None, None
+        )
+        for slot in slots
+        for shard in shards
+        for flag in (False, True)
+    ]
