@@ -140,7 +140,7 @@ def show(
         output.paragraph("query", query.text, ascii_only)
     output.line(_ttl(found.retained), ascii_only)
     output.table(*_places(one, retained, found.retained), ascii_only)
-    if found.retained.words.marks:
+    if found.retained.words.marks and found.retained.words.retains:
         output.table(*_times(retained), ascii_only)
     for text in _notes(one.name, retained, found.retained):
         output.paragraph("", text, ascii_only)
@@ -186,11 +186,12 @@ def _times(retained: SlotRetained) -> tuple[list[str], list[list[object]]]:
 def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of a slot's DNs: what the source keeps there, or our own position where it keeps nothing."""
     shards, marks = one.shards or _own_shards(retained), table.words.marks
-    if not marks and table.ttl.by_record:
-        heads = ["dn", "position", "unread", "records go from", "left", "ttl"]
+    place = marks[0] if marks else "position"
+    if len(marks) < 2 and table.ttl.by_record:
+        heads = ["dn", place, "unread", "records go from", "left", "ttl"]
         return heads, [[h.shard, h.live, h.unread, *_goes(h.left)] for h in retained.shards]
-    if not marks:
-        return ["dn", "position", "unread"], [[each.shard, each.live, each.unread] for each in shards]
+    if len(marks) < 2:
+        return ["dn", place, "unread"], [[each.shard, each.live, each.unread] for each in shards]
     rows: list[list[object]] = [[each.shard, each.live, each.durable, each.xmin, each.unread] for each in shards]
     return ["dn", *marks, "xmin", "unread"], rows
 
@@ -239,8 +240,10 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
     back = retained.furthest_back
     if back is not None and back.behind is not None:
         unread = "" if back.unread is None else f", {back.unread} rows unread there"
-        which = f": {back.behind.words}," if table.words.marks else ""
+        which = f": {back.behind.words}," if len(table.words.marks) > 1 else ""
         said.append(f"furthest back{which} at {back.point.shown if back.point else '-'} on {back.shard}{unread}")
+    if not table.words.retains:
+        return said
     mine = [one.shard for one in retained.shards if one.oldest]
     if mine:
         said.append(f"{name} is the oldest reader of {', '.join(mine)}")

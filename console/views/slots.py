@@ -53,10 +53,10 @@ SHARD_COLUMNS = (
 OWN_COLUMNS = (
     Column("mark", "", 1),
     Column("dn", "DN", 0, name=True),
-    Column("live", "POSITION", 20, right=True),
     Column("unread", "UNREAD", 6, right=True),
 )
-"""Of a source that keeps nothing: where our own row stands; nothing of it expires."""
+OWN_PLACE = Column("live", "POSITION", 20, right=True)
+"""Of a source that keeps nothing: where our own row stands; nothing of it expires. Else what its one mark is called."""
 AGE_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("bar", "OF TTL", 8, least=WIDE),
@@ -131,9 +131,11 @@ def ttl_bar(left: float | None, ttl: int | None, ascii_only: bool = True) -> str
 def shard_columns(one: SlotFacts | None) -> list[Column]:
     """The columns of a slot's DNs: what its source keeps there, or our own position."""
     retained = one.seen.retained if one else None
-    if retained is None or retained.words.marks:
+    if retained is None or len(retained.words.marks) > 1:
         return list(SHARD_COLUMNS)
-    return [*OWN_COLUMNS, *(AGE_COLUMNS if retained.ttl.by_record else ())]
+    place = [Column("live", mark.upper(), 20, right=True) for mark in retained.words.marks] or [OWN_PLACE]
+    here = (*OWN_COLUMNS[:2], *place, *OWN_COLUMNS[2:])
+    return [*here, *(AGE_COLUMNS if retained.ttl.by_record else ())]
 
 
 UNKNOWN_LAST = float("inf")
@@ -199,8 +201,9 @@ def keeps_nothing(one: SlotFacts) -> bool:
 
 
 def by_age(one: SlotFacts, known: bool = True) -> bool:
-    """Whether the source keeps nothing for a slot; where `known`, but lets records go at an age that is known."""
-    nothing = one.seen.retained is not None and not one.seen.retained.words.marks
+    """Whether the source holds nothing back for a slot; where `known`, but lets records go at an age that is known."""
+    words = one.seen.retained.words if one.seen.retained is not None else None
+    nothing = words is not None and not (words.marks and words.retains)
     return nothing and (not known or one.retained.left is not None)
 
 
@@ -319,10 +322,10 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
         at = back.point.shown if back.point else UNKNOWN
-        marks = one.seen.retained.words.marks if one.seen.retained else ()
-        how = f"retains binlog with {back.behind.words}" if marks else "nothing is held back for it; it stands at"
-        said.append((Level.FINE, f"{how}{',' if marks else ''} {at} on {safe(back.shard, 40)}"))
-    mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest]
+        keeping = not by_age(one, False)
+        how = f"retains binlog with {back.behind.words}," if keeping else "nothing is held back for it; it stands at"
+        said.append((Level.FINE, f"{how} {at} on {safe(back.shard, 40)}"))
+    mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest and not by_age(one, False)]
     if mine:
         said.append(
             (

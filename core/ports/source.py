@@ -208,9 +208,6 @@ class Retention(SlotAdmin, Protocol):
     words: SlotWords
     """What the source says about its slots."""
 
-    holds_back: bool
-    """Whether records stay until slots have passed them; else they go by their age, and no slot tells of them."""
-
     def identify(self) -> TableIdentity:
         """As `Source.identify`."""
 
@@ -302,8 +299,9 @@ class SlotWords:
     `head` is about a table, of its {ttl} and {timeout}; `ttl` is the name of its time to live, `short` says that moving
     a slot to the newest position reached too little, `identity` what tells tables of one name apart. `marks` are the
     names of what is kept for a slot on one DN (`Positions.marks`), none where nothing is: then our own position stands
-    there. `there` says that a slot is whole, `no_expiry` why no TTL of a slot stands before a reset. `ddl` is None
-    where no DDL waits for readers or clears a slot.
+    there. `retains`: records stay until slots have passed them; else they go by their age, and no slot expires.
+    `there` says that a slot is whole, `no_expiry` why no TTL of a slot stands before a reset. `ddl` is None where no
+    DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server lists no slots: only configured ones are shown, by our own progress rows"
@@ -322,6 +320,7 @@ class SlotWords:
     short: str = "the slot did not move to the newest position"
     identity: str = "columns and key"
     marks: tuple[str, ...] = ()
+    retains: bool = True
     there: str = "both points are registered on every DN"
     no_expiry: str = "nothing is kept for it that could expire"
     ddl: DdlWords | None = None

@@ -108,6 +108,7 @@ def _written(origin: Origin, *changes: Change) -> None:
 
 FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"
 HOLOGRES, OF_HOLOGRES, BY_STREAM, MYSQL = "into hologres", "of hologres", "of hologres by stream", "mysql"
+BY_SLOT = "of hologres by slot"
 MADE = {
     FIRST: _first,
     SECOND: _second(sink.BY_KEY),
@@ -129,9 +130,9 @@ def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: War
     if request.param == MYSQL:
         other: MysqlPair = request.getfixturevalue("mysql_pair")
         return Pair(other.mirror, other.write)
-    if request.param in (OF_HOLOGRES, BY_STREAM):
-        of: HoloPair = request.getfixturevalue("holo_pair")
-        if request.param == BY_STREAM:
+    if request.param in (OF_HOLOGRES, BY_STREAM, BY_SLOT):
+        of: HoloPair = request.getfixturevalue("slot_pair" if request.param == BY_SLOT else "holo_pair")
+        if request.param != OF_HOLOGRES:
             of.options(read_by="stream", binlog_read_batch_size=5)
         return Pair(of.mirror, of.write)
     return MADE[request.param](make_mirror, warehouse, make_pair)

@@ -20,12 +20,26 @@ from core.ports.kinds import SourceSession
 from core.ports.sink import Fields
 from core.ports.source import Confirmation, SlotAdmin
 from core.ports.table import WHOLE
-from tests.contract.pairs import BY_STREAM, FIRST, KEEPS, MYSQL, OF_HOLOGRES, SECOND, TABLE, Pair, pair, read, top
+from tests.contract.pairs import (
+    BY_SLOT,
+    BY_STREAM,
+    FIRST,
+    KEEPS,
+    MYSQL,
+    OF_HOLOGRES,
+    SECOND,
+    TABLE,
+    Pair,
+    pair,
+    read,
+    top,
+)
 from tests.support.waiting import until
 
 __all__ = ["pair"]
-_BY_STREAM = pytest.param(BY_STREAM, marks=pytest.mark.chaos)  # what a stream has of its own is tested by its faults
-pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, KEEPS, MYSQL, OF_HOLOGRES, _BY_STREAM], indirect=True)
+# what a stream and a slot have of their own is tested by their faults
+_MORE = [pytest.param(one, marks=pytest.mark.chaos) for one in (BY_STREAM, BY_SLOT)]
+pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, KEEPS, MYSQL, OF_HOLOGRES, *_MORE], indirect=True)
 LOADED = 30
 
 

@@ -1,4 +1,4 @@
-"""Workers that read a Hologres, by SQL or by stream, and are killed: nothing is lost, nothing is applied twice."""
+"""Workers that read a Hologres by SQL, by stream or by a slot, and are killed: nothing is lost, none applied twice."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.hologres import TABLE, HoloPair
+from core.embedded.hologres.faults import FOREIGN_LSN
+from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.sqlite_pair.kills import Kills
 from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
     ("way", "count"),
-    [("sql", 4), *(pytest.param(way, 50, marks=pytest.mark.chaos) for way in ("sql", "stream"))],
+    [("sql", 4), *(pytest.param(way, 50, marks=pytest.mark.chaos) for way in ("sql", "stream", "slot"))],
 )
-def test_killed_workers_lose_nothing_and_double_nothing(holo_pair: HoloPair, way: str, count: int, seed: int) -> None:
+def test_killed_workers_lose_nothing_and_double_nothing(
+    request: pytest.FixtureRequest, way: str, count: int, seed: int
+) -> None:
     print(f"seed {seed}")
-    holo_pair.options(read_by=way, binlog_read_batch_size=7)
+    holo_pair: HoloPair = request.getfixturevalue("slot_pair" if way == "slot" else "holo_pair")
+    holo_pair.options(read_by="sql" if way == "sql" else "stream", binlog_read_batch_size=7)
+    holo_pair.hologres.faults.keepalive_seconds = 0.0
     chance = random.Random(seed)
     kills = Kills(chance)
     mirror, hologres = holo_pair.mirror, holo_pair.hologres
@@ -52,3 +57,7 @@ def test_killed_workers_lose_nothing_and_double_nothing(holo_pair: HoloPair, way
     print(f"{sum(kills.at.values())} kills, {kills.lived_on} lived on, {records} records: {dict(kills.at)}")
     assert sum(mirror.changes().values()) == records, "0 missing, 0 doubled"
     assert mirror.difference() == (0, 0)
+    if way == "slot":
+        newest = {shard: lsn for shard, lsn, _ in hologres.log(TABLE)}
+        assert all(lsn <= newest[shard] for shard, lsn in hologres.confirmed(SLOT).items())
+        assert FOREIGN_LSN not in hologres.faults.flushed

@@ -102,6 +102,7 @@ def test_a_slot_of_another_table_is_refused_and_not_touched(slot_pair: HoloPair,
     assert {status.kept for status in session.source(job).read_status(None)} == {SlotKept(0)}
 
 
+@pytest.mark.chaos
 def test_what_a_publication_has_left_over_is_named_with_its_cure(slot_pair: HoloPair, session: HoloConnection) -> None:
     source = source_of(slot_pair, session)
     slot_pair.hologres.rows(f"ALTER PUBLICATION {SLOT}_pub DROP TABLE {TABLE}; SELECT 1")
@@ -110,7 +111,9 @@ def test_what_a_publication_has_left_over_is_named_with_its_cure(slot_pair: Holo
     assert "hg_drop_logical_replication_slot" in told.value.hint
 
 
-@pytest.mark.parametrize("right", ["replication", "owner", "catalog", "extension"])
+@pytest.mark.parametrize(
+    "right", ["replication", *(pytest.param(one, marks=pytest.mark.chaos) for one in ("owner", "catalog", "extension"))]
+)
 def test_a_right_that_is_missing_is_named_before_anything_is_made(
     slot_pair: HoloPair, session: HoloConnection, right: str
 ) -> None:
@@ -149,6 +152,7 @@ def test_a_server_that_does_not_show_what_it_was_told_is_asked_again_and_never_b
     assert source.read_status(status.shard)[0].kept == SlotKept(ours(status.latest).lsn)
 
 
+@pytest.mark.chaos
 def test_a_slot_that_another_session_reads_is_confirmed_once_that_has_gone(
     slot_pair: HoloPair, session: HoloConnection
 ) -> None:
@@ -163,6 +167,7 @@ def test_a_slot_that_another_session_reads_is_confirmed_once_that_has_gone(
     assert confirm(source, status, ours(status.latest)).lsn
 
 
+@pytest.mark.chaos
 def test_a_server_that_moves_no_slot_back_refuses_the_reset_and_keeps_its_place(
     slot_pair: HoloPair, session: HoloConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +187,10 @@ def test_a_server_that_moves_no_slot_back_refuses_the_reset_and_keeps_its_place(
 
 @pytest.mark.parametrize(
     "change",
-    ["RENAME COLUMN parallel_index TO shard", "ALTER COLUMN lsn TYPE text USING 'x' || lsn"],
+    [
+        "RENAME COLUMN parallel_index TO shard",
+        pytest.param("ALTER COLUMN lsn TYPE text USING 'x' || lsn", marks=pytest.mark.chaos),
+    ],
 )
 def test_a_progress_of_another_form_is_refused_and_not_guessed_at(
     slot_pair: HoloPair, session: HoloConnection, change: str
@@ -195,12 +203,14 @@ def test_a_progress_of_another_form_is_refused_and_not_guessed_at(
     assert 'dialect = "hologres"' in told.value.hint
 
 
+@pytest.mark.chaos
 def test_no_progress_table_is_no_progress(slot_pair: HoloPair, session: HoloConnection) -> None:
     slot_pair.hologres.rows("ALTER TABLE hologres.hg_replication_progress RENAME TO later; SELECT 1")
     source = source_of(slot_pair, session)
     assert {one.kept for one in source.read_status(None)} == {SlotKept(0)}
 
 
+@pytest.mark.chaos
 def test_positions_that_are_gone_or_of_another_life_are_told_whatever_the_slot_says(slot_pair: HoloPair) -> None:
     followed(slot_pair)
     hologres = slot_pair.hologres

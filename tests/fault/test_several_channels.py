@@ -281,7 +281,7 @@ def test_a_table_that_is_asked_for_while_the_last_other_one_ends_is_started(
 
 
 @pytest.mark.chaos
-def test_a_target_that_is_locked_holds_back_the_other_tables_once_and_then_its_own_alone(
+def test_a_target_that_is_locked_retains_the_other_tables_once_and_then_its_own_alone(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
     """Its lanes may have all places when the lock comes, for as long as a statement waits for it; later one less."""

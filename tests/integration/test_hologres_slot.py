@@ -12,8 +12,11 @@ import pytest
 
 from console.__main__ import main
 from core.domain.position import Position
+from core.domain.reset import ROLLED_BACK, Goal, TargetKind
 from core.embedded.hologres.faults import FOREIGN_LSN
 from core.sources.hologres.position import ours
+from core.sources.hologres.slot import line
+from tests.integration.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.polling import job, server
 from tests.support.waiting import until
@@ -34,7 +37,7 @@ def confirmed(pair: HoloPair) -> dict[int, int]:
     return dict.fromkeys(positions(pair), 0) | pair.hologres.confirmed(SLOT)
 
 
-@pytest.mark.parametrize("way", ["sql", "stream"])
+@pytest.mark.parametrize("way", ["stream", pytest.param("sql", marks=pytest.mark.chaos)])
 def test_the_slot_is_made_and_follows_the_rows_and_keepalives_of_foreign_lsns_move_nothing(
     slot_pair: HoloPair, way: str, seed: int
 ) -> None:
@@ -94,6 +97,8 @@ def test_commands_make_list_register_and_drop_it_and_count_down_by_the_records(
     shown = json.loads(call("slots", "show", TABLE, SLOT, "--json"))
     assert {one["shard"]: one["live"] for one in shown["dns"]} == {f"shard_{n}": str(lsn) for n, lsn in newest.items()}
     assert SLOT in call("slots", "list")
+    text = call("slots", "show", TABLE, SLOT)
+    assert "confirmed" in text and "xmin" not in text and str(newest[0]) in text
     execute("drop", "--rows", "unknown")
     assert hologres.rows("SELECT count(*) FROM hologres.hg_replication_slot_properties") == [(0,)]
     assert hologres.rows("SELECT count(*) FROM pg_publication") == [(0,)]
@@ -102,3 +107,45 @@ def test_commands_make_list_register_and_drop_it_and_count_down_by_the_records(
     shown = json.loads(call("slots", "show", TABLE, SLOT, "--json"))
     assert {one["registered_by"] for one in shown["dns"]} == {"ours"}, shown
     assert 2_591_000 < shown["seconds_left"] <= 2_592_000
+    assert "records go from" in call("slots", "show", TABLE, SLOT)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("forward_only", [False, True])
+def test_a_reset_moves_row_and_slot_and_undo_brings_both_back(
+    slot_pair: HoloPair, tmp_path: Path, forward_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "SEEN_SECONDS", 0.5)
+    resetting = stopped(slot_pair, tmp_path)
+    before = positions(slot_pair)
+    assert confirmed(slot_pair) == before
+    slot_pair.hologres.faults.forward_only = forward_only
+    made = resetting.plan(Goal(TargetKind.EARLIEST))
+    assert made.failed == () and any(f"SLOT {SLOT}" in one for one in made.sql)
+    assert any("go by binlog.ttl" in one.sentence for one in made.checks)
+    result = resetting.execute(made)
+    if forward_only:
+        assert result.outcome == ROLLED_BACK and "shows" in result.sentence
+        assert confirmed(slot_pair) == positions(slot_pair) == before, "a server that moves none back changes nothing"
+        return
+    assert confirmed(slot_pair) == positions(slot_pair) != before
+    resetting.undo(result.reset)
+    assert confirmed(slot_pair) == positions(slot_pair) == before
+    resetting.reset(Goal(TargetKind.EARLIEST))
+    spoil(slot_pair)
+    equal_again(slot_pair)
+    until(lambda: confirmed(slot_pair) == positions(slot_pair), 30, "the slot to follow")
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("how", ["latest", "earliest", "initial"])
+def test_it_begins_where_the_job_begins_and_a_start_anew_finds_its_own_slot(slot_pair: HoloPair, how: str) -> None:
+    slot_pair.mirror.job = replace(slot_pair.mirror.job, start=how)
+    slot_pair.write(*((key, key) for key in range(1, 21)))
+    for turn in range(2):
+        slot_pair.mirror.start().wait_running()
+        slot_pair.write(*((key, turn) for key in range(30, 50)))
+        newest = {shard: lsn for shard, lsn, _ in slot_pair.hologres.log(TABLE)}
+        until(lambda at=newest: confirmed(slot_pair) == at, 60, "the slot to stand at the newest records")  # type: ignore[misc]
+        assert positions(slot_pair) == newest
+        slot_pair.mirror.stop()

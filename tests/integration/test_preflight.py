@@ -155,7 +155,7 @@ def agrees(stage: Stage, found: Preflight) -> None:
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_the_verdict_is_the_servers_and_names_who_holds_back(stage: Stage, name: str) -> None:
+def test_the_verdict_is_the_servers_and_names_who_retains(stage: Stage, name: str) -> None:
     prepare, holders, alter = SITUATIONS[name]
     prepare(stage)
     found = asked(stage)

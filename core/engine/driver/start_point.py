@@ -212,7 +212,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
 
 def retained_from(starter: Retention) -> dict[str, Position]:
     """By DN, the place from which on some slot keeps every record; nothing where slots keep none, or are not listed."""
-    if not starter.holds_back:
+    if not starter.words.retains:
         return {}
     try:
         listed = starter.points() or ()

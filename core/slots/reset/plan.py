@@ -102,7 +102,7 @@ def _kept(
     if status is not None:
         known = row.registered if row.registered is not None and not mine else kept
         kept = known.found(status.kept)
-    if not ctx.retention.holds_back:
+    if not ctx.retention.words.retains:
         return kept, None
     places = [one.point for one in here if one.point is not None and one.point.pair[0]]
     places += [place for place in (kept.oldest, kept.furthest) if place is not None]
@@ -349,7 +349,7 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
 def _time_check(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> Check:
     if goal.kind is TargetKind.SNAPSHOT:
         return Check("time to TTL", True, "not needed")
-    if not ctx.retention.holds_back or not any(lane.kept.marks for lane in seen.lanes):
+    if not ctx.retention.words.retains or not any(lane.kept.marks for lane in seen.lanes):
         return Check("time to TTL", True, ctx.retention.words.no_expiry)
     return time_check(seen.left)
 

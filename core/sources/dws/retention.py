@@ -45,7 +45,6 @@ class DwsRetention(DwsSlotAdmin):
     """One session for a reset; and for a start without a copy; implements `core.ports.source.Retention`."""
 
     words = WORDS
-    holds_back = True
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         """Every registered point of the table, of all its slots; None where the kernel cannot list them."""

@@ -30,7 +30,6 @@ class HoloRetention(HoloSource):
     """Implements `core.ports.source.Retention`; each shard's places are its own."""
 
     words = WORDS
-    holds_back = False
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         """No slots are listed."""

@@ -13,5 +13,6 @@ WORDS = SlotWords(
     head="records are deleted after {ttl}, read or not",
     ttl="binlog.ttl",
     identity="table_id, columns and key",
+    retains=False,
     no_expiry="no slot has a TTL here; records that are to be read again go by binlog.ttl, read or not",
 )

@@ -53,7 +53,6 @@ class MysqlSource:
     shown_as = ""
     cleared_for = 1
     words = WORDS
-    holds_back = False
 
     def __init__(
         self,

@@ -10,5 +10,6 @@ WORDS = SlotWords(
     head="binlog files go by their age, whoever still needs them (binlog_expire_logs_seconds)",
     ttl="binlog_expire_logs_seconds",
     identity="columns and key",
+    retains=False,
     no_expiry="no slot has a TTL here; binlog files that are to be read again go by binlog_expire_logs_seconds",
 )

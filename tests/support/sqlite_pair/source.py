@@ -148,7 +148,6 @@ class SqliteSource:
     shown_as = ""
     cleared_for = 1
     words = WORDS
-    holds_back = True
 
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
         self.session = session

@@ -33,7 +33,7 @@ def configured(folder: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["mysql", "hologres"])
+@pytest.mark.parametrize("kind", ["mysql", "hologres", "hologres_slot"])
 @pytest.mark.parametrize("read", ["rows", "changes"])
 def test_a_kind_without_changelogs_is_refused_by_name(tmp_path: Path, kind: str, read: str) -> None:
     options = {"config": str(configured(tmp_path, kind)), "job": "frames", "read": read}
@@ -46,4 +46,4 @@ def test_every_kind_either_gives_changelogs_or_is_named_above() -> None:
 
     login = Login(Endpoint("shop", "127.0.0.1", NOWHERE, "shop", "etl", SecretRef("file", "none")), "", "none")
     without = {kind for kind in registry.KINDS if not isinstance(registry.open(kind).connect(login), ChangelogSession)}
-    assert without == {"mysql", "hologres"}
+    assert without == {"mysql", "hologres", "hologres_slot"}

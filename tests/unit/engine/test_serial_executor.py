@@ -9,7 +9,7 @@ from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line
 SOON = 60.0
 
 
-def test_work_of_one_line_is_done_in_order_and_a_line_that_hangs_holds_back_no_other() -> None:
+def test_work_of_one_line_is_done_in_order_and_a_line_that_hangs_retains_no_other() -> None:
     lines, hang, done = SerialExecutor(2), threading.Event(), threading.Event()
     order: list[str] = []
 
