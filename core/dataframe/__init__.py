@@ -1,20 +1,27 @@
 """Binlog tables as Spark DataFrames, for programs of others: `register(spark)`, then `spark.readStream.format(...)`.
 
-Next door: `reader` reads, `net.py` and `writer` write; docs/dataframes.md has programs to paste.
+Loads nothing before it is asked: Spark begins a Python for each of a dozen small questions, and each of them is inside
+this package. Next door: `reader` reads, `net.py` and `writer` write; docs/dataframes.md has programs to paste.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from core.dataframe.reader import source as reading
-from core.dataframe.reader.start import start
-from core.dataframe.writer import source as writing
-
 __all__ = ["register", "start"]
 
 
 def register(spark: Any) -> None:
     """Make both formats known to a SparkSession; raises ReadFailed for a version of Spark that was not tested."""
+    from core.dataframe.reader import source as reading
+    from core.dataframe.writer import source as writing
+
     reading.register(spark)
     writing.register(spark)
+
+
+def start(writer: Any, path: str | None = None) -> Any:
+    """`writer.start()` of a DataStreamWriter; returns the query. ReadFailed where its progress is asynchronous."""
+    from core.dataframe.reader import start as starting
+
+    return starting.start(writer, path)

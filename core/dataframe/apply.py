@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JOB_GROUP = "spark.jobGroup.id"
 """The local property in which Spark keeps the id of a run of a query."""
-_ANSWER = "token bigint, rows bigint"
+_ANSWER = "token bigint, rows bigint, left_out bigint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class _Part:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with task.spoken():
             staged = task.stage(self.spec, self.place, self.query, batches)
-        yield pa.RecordBatch.from_pydict({"token": [staged.token], "rows": [staged.rows]})
+        answer = {"token": [staged.token], "rows": [staged.rows], "left_out": [staged.left_out]}
+        yield pa.RecordBatch.from_pydict(answer)
 
 
 def apply_changes(
@@ -58,7 +59,7 @@ def apply_changes(
         run.refuse_again(batch)
         part = _Part(spec, task.admit(spec), known)
         answers = df.mapInArrow(part, _ANSWER).collect()
-        staged = [Staged(one["token"], one["rows"]) for one in answers]
+        staged = [Staged(one["token"], one["rows"], one["left_out"]) for one in answers]
         done = task.commit(spec, QueryBatch(known, batch), staged)
         if done:
             run.note(batch)

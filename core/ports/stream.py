@@ -44,10 +44,14 @@ class QueryBatch:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one attempt of a task has staged: the token that no other attempt has, and its rows."""
+    """What one attempt of a task has staged: the token that no other attempt has, and its rows.
+
+    `left_out` are rows of the task that have no effect and are not there.
+    """
 
     token: int
     rows: int
+    left_out: int = 0
 
 
 class QuerySink(Protocol):

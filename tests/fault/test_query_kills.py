@@ -153,8 +153,9 @@ def test_a_batch_killed_at_any_statement_is_there_once(
     target: QueryEffects, batches: list[list[Event]], monkeypatch: pytest.MonkeyPatch, when: When, tries: bool
 ) -> None:
     if tries:
-        monkeypatch.setattr("core.sinks.postgres.stream.query_sink.MOSTLY", 10**9)
+        monkeypatch.setattr("core.sinks.postgres.write.routing.SHARE", 10**9)
         monkeypatch.setattr("core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
+        monkeypatch.setattr("core.sinks.postgres.stream.query_sink.PostgresQuerySink._once", lambda *_: True)
     found = walk(target, batches, Killer(monkeypatch), when, whole=True)
     assert len(found) > 30 and found[-1], "the last statements free what was staged, behind COMMIT"
     assert found == sorted(found), "not there up to COMMIT, there from then on"

@@ -94,7 +94,11 @@ def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_p
     assert calls == [("commit", 0, first), ("commit", 1, second), ("abort", 1, second), ("commit", 1, second)]
     assert {one["query"] for one in said if one["call"] == "write"} == {str(query.id)}
     writes = {one["process"] for one in said if one["call"] == "write"}
-    assert not writes & {one["process"] for one in said if one["call"] == "commit"}, "no process knows both"
+    commits = {one["process"] for one in said if one["call"] in ("commit", "abort")}
+    assert not writes & commits, "no process knows both"
+    made = {one["process"]: one["commits"] for one in said if one["call"] == "made"}
+    assert {process for process, told in made.items() if told} == commits, "as what Spark runs in a process tells"
+    assert len(commits) < len(made), "and others begin the batches"
 
 
 @pytest.mark.chaos

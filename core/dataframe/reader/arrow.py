@@ -22,7 +22,7 @@ from core.errors import Defect, RowRefused
 
 PIECE = 1 << 20
 """Bytes of text that become one batch: a worker's memory does not grow with a range."""
-KINDS = pyarrow.array(["I", "U", "B", "d"])
+KINDS = ("I", "U", "B", "d")
 """DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types of events."""
 _PARSE = csv.ParseOptions(
     delimiter="\t", quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=False
@@ -34,9 +34,10 @@ def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pya
     """The rows of a binlog: point, sequence, type, and the layout's columns."""
     types = [pyarrow.int64(), pyarrow.int64(), pyarrow.string(), *map(_read_as, layout.fields)]
     names = ("the point", "the sequence", "the type", *(field.name for field in layout.fields))
+    kinds = pyarrow.array(KINDS)  # here, because Arrow loads pandas for the first value that it makes
     for piece in pieces:
         point, sequence, kind, *values = _columns(piece, types, names)
-        if not pyarrow.compute.all(pyarrow.compute.is_in(kind, KINDS)).as_py():
+        if not pyarrow.compute.all(pyarrow.compute.is_in(kind, kinds)).as_py():
             raise Defect(f"{shard}: an event whose type is none of I, d, B, U", where="source")
         lead = [kind, pyarrow.repeat(shard, len(kind)), point, sequence] if layout.led else []
         yield _batch(layout, [*lead, *_given(layout.fields, values)])

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from core.dataframe.reader import versions
-from core.dataframe.reader.batch import PlainTableReader, TableReader
 from core.dataframe.reader.faults import naming
 from core.dataframe.reader.options import Asked, asked
 from core.dataframe.reader.schema import Layout, layout
 from core.dataframe.reader.stream import ChangesReader
 from core.errors import Refused
 from core.wiring.worker import changelog_session
+
+if TYPE_CHECKING:
+    from core.dataframe.reader.batch import PlainTableReader
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
@@ -63,6 +65,8 @@ class SlotkeeperSource(DataSource):
     @naming
     def reader(self, schema: StructType) -> PlainTableReader:
         """The table's rows, or a range of its changes, at once."""
+        from core.dataframe.reader.batch import PlainTableReader, TableReader
+
         wanted, columns = self._made()
         return (TableReader if wanted.pushes else PlainTableReader)(wanted, columns)
 

@@ -7,20 +7,22 @@ Next door: `query.py` answers; `versions.py` says of which Spark the order of ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from core.dataframe.reader import read
 from core.dataframe.reader.faults import naming
 from core.dataframe.reader.offsets import Offset
 from core.dataframe.reader.options import Asked
 from core.dataframe.reader.parts import Part
-from core.dataframe.reader.query import Query
 from core.dataframe.reader.schema import Layout
 from core.sources import registry
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from core.dataframe.reader.query import Query
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -67,6 +69,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """A part's rows, on a worker."""
+        from core.dataframe.reader import read  # what a query asks is not loaded where it reads, nor Arrow there
+
         assert isinstance(partition, Part)
         return read.read(partition)
 
@@ -81,6 +85,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _asking(self) -> Query:
+        from core.dataframe.reader.query import Query
+
         if self._query is None:
             self._query = Query(self._asked, self._layout)
         return self._query

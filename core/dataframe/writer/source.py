@@ -8,6 +8,7 @@ Next door: `task.py` does the work; `core.dataframe.apply` is the same for `fore
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FORMAT = "slotkeeper_postgres"
 QUERY_ID = "sql.streaming.queryId"
 """The local property in which Spark keeps the id of a query, which its checkpoint keeps over restarts."""
+COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
+"""What the process runs that makes the writer anew behind a batch: the one that began it has had it admitted."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
             if overwrite:
                 what = 'output mode "complete" would write the whole table in each batch'
                 raise ConfigError(what, 'use outputMode("update"), or "append"')
-            return PostgresStreamWriter(spec_of(dict(self.options), fields_of(schema))).admitted()
+            made = PostgresStreamWriter(spec_of(dict(self.options), fields_of(schema)))
+            return made if COMMITTING in sys.modules else made.admitted()
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """Refuse: rows outside a query have no batch by which they could be written once."""

@@ -13,13 +13,14 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from core.dataframe.writer.encode import Lines
 from core.dataframe.writer.spec import WriterSpec
 from core.errors import ConfigError, SlotkeeperError, classed
 from core.ports.stream import QueryBatch, QuerySink, Staged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOKEN_BITS = 62
 """A token is a positive bigint; that two attempts draw the same one is as likely as nothing else here."""
@@ -58,12 +59,15 @@ def admit(spec: WriterSpec) -> str:
 
 def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordBatch]) -> Staged:
     """Stage what a task has under a token of this attempt; a task without rows asks the sink nothing."""
+    from core.dataframe.writer.encode import Lines  # a process that only commits needs no Arrow
+
     token = secrets.randbits(TOKEN_BITS)
     filled = (one for one in batches if one.num_rows)
     first = next(filled, None)
     if first is None:
         return Staged(token, 0)
-    lines = Lines(chain([first], filled), token, spec.columns)
+    key = spec.target.key if spec.target.options.ignore_update_before else ()
+    lines = Lines(chain([first], filled), token, spec.columns, key)
     with opened(spec, "stage") as sink:
         try:
             rows = sink.stage(place, query, token, lines)
@@ -73,7 +77,7 @@ def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordB
             raise
     if rows != lines.rows:
         raise classed(AssertionError(f"{lines.rows} rows were sent, {rows} taken"))
-    return Staged(token, rows)
+    return Staged(token, rows, lines.left_out)
 
 
 def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> bool:

@@ -11,7 +11,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from core.dataframe.writer.encode import Lines, encoded
+from core.dataframe.writer.encode import Lines, encoded, without_old_images
 from core.errors import Refused
 from tests.support.changes import batches_of
 from tests.support.oracle import Event
@@ -64,3 +64,52 @@ def test_a_file_of_lines_counts_them_and_keeps_what_broke() -> None:
     with pytest.raises(Broken):
         lines.read()
     assert (lines.rows, type(lines.broken)) == (2, Broken)
+
+
+Place = tuple[str, int, int, int | None]
+
+
+def changes(*rows: Place) -> pa.RecordBatch:
+    """Rows of a changelog: change, point, sequence, key."""
+    names = ("slotkeeper_change", "slotkeeper_point", "slotkeeper_sequence", "id")
+    types = (pa.string(), pa.int64(), pa.int64(), pa.int64())
+    columns = [pa.array(one, kind) for one, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def left(*rows: Place) -> list[Place]:
+    """What is left of rows behind a first one and before a last one, which are never left out."""
+    batch = without_old_images(changes(("I", 1, 0, 100), *rows, ("I", 9, 9, 900)), ["id"])
+    return [tuple(row.values()) for row in batch.to_pylist()[1:-1]]
+
+
+def test_an_old_image_whose_new_one_of_the_same_key_is_the_next_row_is_not_staged() -> None:
+    assert left(("B", 5, 0, 1), ("U", 5, 1, 1), ("B", 5, 2, 2), ("U", 5, 3, 2)) == [("U", 5, 1, 1), ("U", 5, 3, 2)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("B", 5, 0, 1), ("U", 5, 1, 2)],
+        [("B", 5, 0, None), ("U", 5, 1, None)],
+        [("B", 5, 0, 1), ("U", 5, 2, 1)],
+        [("B", 5, 0, 1), ("U", 6, 1, 1)],
+        [("B", 5, 0, 1), ("d", 5, 1, 1)],
+        [("d", 5, 0, 1), ("U", 5, 1, 1)],
+        [("B", 5, 0, 1), ("B", 5, 0, 1), ("U", 5, 1, 1)],
+    ],
+    ids=["another key", "no key", "not the next", "another point", "an end", "a delete", "one change in two rows"],
+)
+def test_any_other_old_image_is_staged(rows: list[Place]) -> None:
+    assert left(*rows) == rows
+
+
+def test_old_images_stay_at_the_ends_of_a_batch_and_where_no_key_is_given() -> None:
+    rows = changes(("B", 5, 0, 1), ("U", 5, 1, 1), ("B", 5, 2, 1))
+    assert without_old_images(rows, ["id"]).num_rows == 3, "what is before and behind them is not in this batch"
+    batches = [changes(("I", 1, 0, 7), ("B", 5, 0, 1), ("U", 5, 1, 1))]
+    for key, expected in (((), 3), (("id",), 2)):
+        lines = Lines(batches, 1, ["id"], key)
+        while lines.read():
+            pass
+        assert (lines.rows, lines.left_out) == (expected, 3 - expected)

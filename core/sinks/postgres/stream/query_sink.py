@@ -40,8 +40,6 @@ STALE_BYTES = 8_388_608
 """Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
 
 LOCK_WAIT = "5s"
-MOSTLY = 2
-"""Of so many rows one is an insert, at least, where a batch is tried as an optimistic step: nobody remembers misses."""
 
 
 class _Missed(Exception):
@@ -138,11 +136,11 @@ class PostgresQuerySink:
         with self.session.transaction() as cursor:
             lengthen(cursor, COPY_LIMIT_MS)
             self._take_target(cursor)
-            if not self._fenced(cursor, batch, rows):
+            if not self._fenced(cursor, batch, rows + sum(one.left_out for one in staged)):
                 return False
             if rows:
                 inserts = self._show(cursor, batch, [one.token for one in staged if one.rows], rows)
-                if tries and rows >= routing.LEAST and inserts * MOSTLY >= rows:
+                if tries and rows >= routing.LEAST and inserts * routing.SHARE >= rows and self._once(cursor):
                     if not optimistic.apply_staged(cursor, table, self._target.options):
                         raise _Missed
                 else:
@@ -204,6 +202,11 @@ class PostgresQuerySink:
             what = f"{where}: a row has no value in a column of the key ({', '.join(self._target.key)})"
             raise Refused(what, "filter such rows out, or name another key", where="sink")
         return int(inserts)
+
+    def _once(self, cursor: pg.Cursor) -> bool:
+        """Whether each key has one event at most besides its B: nobody remembers how the batch before it fared."""
+        cursor.execute(staging.repeated(self._known))
+        return cursor.fetchone() is None
 
     def _refuse_twice(self, cursor: pg.Cursor, batch: QueryBatch) -> None:
         """Two rows of one key in one place; the checks of an optimistic step miss where there are such."""

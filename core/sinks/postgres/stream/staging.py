@@ -86,6 +86,13 @@ def twice(table: TargetTable) -> Composable:
     )
 
 
+def repeated(table: TargetTable) -> Composable:
+    """A row where a key has several events besides old images: an optimistic step would miss."""
+    return SQL("SELECT 1 FROM {} WHERE kind <> 'B' GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(
+        Identifier(table.staging), compose.staged(table.places)
+    )
+
+
 def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
     """Cut off what is staged, where nobody writes or reads there now.
 
