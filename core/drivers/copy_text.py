@@ -6,13 +6,12 @@ part them. Next door: `copy_pipe.py` moves COPY text that nobody reads, `row_pip
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from core.errors import RowRefused
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_SPECIAL = re.compile(r"[\\\t\n\r]")
 _UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -56,9 +55,13 @@ def copy_line(row: tuple[object, ...]) -> bytes:
     >>> copy_line((10516, None, "a\tb"))
     b'10516\t\\N\ta\\tb\n'
     """
-    texts = ["" if v is None else v if type(v) is str else str(v) for v in row]
-    if _SPECIAL.search("".join(texts)):  # few rows have any: one search costs less than a translation per value
-        texts = [text.translate(_ESCAPES) for text in texts]
-    if None in row:
-        texts = ["\\N" if v is None else text for v, text in zip(row, texts, strict=True)]
-    return ("\t".join(texts) + "\n").encode()
+    nulls = row.count(None)
+    texts: Sequence[Any] = ["\\N" if v is None else v for v in row] if nulls else row
+    try:
+        line = "\t".join(texts)
+    except TypeError:  # nearly all are texts already
+        line = "\t".join(map(str, texts))
+    # few rows have any: to search a line costs less than a translation per value
+    if "\n" in line or "\r" in line or line.count("\\") > nulls or line.count("\t") >= len(texts):
+        line = "\t".join("\\N" if v is None else str(v).translate(_ESCAPES) for v in row)
+    return (line + "\n").encode()

@@ -31,6 +31,18 @@ def put(out: BinaryIO, row: tuple[str | None, ...]) -> None:
         out.write(copy_line(row))
 
 
+def put_all(out: BinaryIO, rows: Iterable[tuple[str | None, ...]]) -> int:
+    """Rows of one event into a batch, as `put` does; returns how many."""
+    count = 0
+    if isinstance(out, RowOut):
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the last one is the number of rows
+            out.put(row)
+        return count
+    lines = [copy_line(row) for row in rows]
+    out.write(b"".join(lines))
+    return len(lines)
+
+
 def rows_in(reader: BinaryIO) -> Iterator[Fields]:
     """The rows of a batch, once: as they are where rows came, else read from COPY text."""
     return iter(reader) if isinstance(reader, RowIn) else rows_of(reader)

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, BinaryIO
 
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
-from core.drivers.row_pipe import put
+from core.drivers.row_pipe import put, put_all
 from core.errors import Refused, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation, OpenTransactions
@@ -406,17 +407,16 @@ class _Writer:
         """The rows of one event; returns how many were written."""
         changes = self._decoder.changes(item.rows)
         first = str(item.number << OFFSET_BITS | item.at)
-        count = 0
-        for kind, values in self._kinds(changes.action, changes.before, changes.after):
-            put(out, (first, str(count), kind, *values))
-            count += 1
-        return count
+        images = self._kinds(changes.action, changes.before, changes.after)
+        return put_all(out, ((first, str(n), kind, *values) for n, (kind, values) in enumerate(images)))
 
     def _kinds(
         self, action: Action, before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]
     ) -> Iterator[tuple[str, tuple[Any, ...]]]:
         if action is Action.DELETE:
-            return (("d", self._key(row)) for row in before)
+            return zip(repeat("d"), map(self._key, before))
+        if action is Action.INSERT and self._accepts is None:
+            return zip(repeat("I"), map(self._whole, after))
         if action is Action.INSERT:
             return (self._image("I", row) for row in after)
         return self._updated(before, after)
