@@ -44,7 +44,7 @@ environment = "LOCAL"
 _HOLOGRES = """\
 # Written by `slotkeeper demo --source hologres`; the source is a stand-in for a Hologres, not a Hologres.
 [sources.holo1]
-dialect = "hologres"
+dialect = "{dialect}"
 host = "{source.host}"
 port = {source.port}
 database = "{source.database}"
@@ -58,6 +58,7 @@ environment = "DEMO"
 class HologresDemo(Demo):
     """A demo whose source is a stand-in for a Hologres, read by SQL or by stream."""
 
+    dialect = "hologres"
     begun = "position <> ''"
 
     @property
@@ -80,8 +81,26 @@ class HologresDemo(Demo):
     def written_down(self, sink: str) -> str:
         """The configuration's text."""
         assert self.warehouse is not None
-        section = _HOLOGRES.format(source=self.warehouse.endpoint())
+        section = _HOLOGRES.format(source=self.warehouse.endpoint(), dialect=self.dialect)
         return configuration(section, sink, self.state_folder, self.options, "holo1")
+
+
+class HologresSlotDemo(HologresDemo):
+    """The same of a version before 2.1, whose server keeps the position of a slot."""
+
+    dialect = "hologres_slot"
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """What the source is."""
+        return f"{super().note}; its slot follows our progress rows"
+
+    def make_source(self) -> None:
+        """The same, and what the login needs for a slot."""
+        super().make_source()
+        assert isinstance(self.warehouse, Hologres)
+        self.warehouse.let_replicate(TABLE)
+        self.warehouse.version("Hologres 1.3.41 (stand-in, not a Hologres)")
 
 
 class MariaDemo(Demo):
@@ -169,5 +188,10 @@ class MariaDemo(Demo):
             server.discard()
 
 
-KINDS: dict[str, type[Demo]] = {"dws": Demo, "hologres": HologresDemo, "mysql": MariaDemo}
+KINDS: dict[str, type[Demo]] = {
+    "dws": Demo,
+    "hologres": HologresDemo,
+    "hologres_slot": HologresSlotDemo,
+    "mysql": MariaDemo,
+}
 """By the name that `--source` takes."""

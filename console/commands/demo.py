@@ -97,6 +97,9 @@ def _source(text: str) -> str:
     return text
 
 
+OF_HOLOGRES = ("hologres", "hologres_slot")
+
+
 def _way(text: str) -> str:
     if text not in READ_BY:
         raise typer.BadParameter(f"one of {', '.join(READ_BY)}")
@@ -120,7 +123,7 @@ WhichSource = Annotated[
     typer.Option(
         "--source",
         metavar="KIND",
-        help="what to mirror: dws or hologres, which are stand-ins, or mysql, which is a MariaDB of this machine",
+        help="what to mirror: dws, hologres or hologres_slot, which are stand-ins, or mysql, a MariaDB of this machine",
         parser=_source,
         autocompletion=lambda: list(demo_sources.KINDS),
     ),
@@ -132,7 +135,7 @@ WhichWay = Annotated[
     typer.Option(
         "--read-by",
         metavar="WAY",
-        help="of hologres: how its changes come, sql or stream",
+        help="of a hologres: how its changes come, sql or stream",
         parser=_way,
         autocompletion=lambda: list(READ_BY),
     ),
@@ -211,7 +214,7 @@ def _refuse(source: str, read_by: str, sink: str, keep: bool, night: Incident | 
     """Refuse options that do not go together; what is left to say of how the source's changes come."""
     _refuse_of_source(source, read_by, keep, night)
     _refuse_of_sink(sink, keep, night)
-    return {"read_by": read_by} if source == "hologres" else {}
+    return {"read_by": read_by} if source in OF_HOLOGRES else {}
 
 
 def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
@@ -224,15 +227,15 @@ def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
 
 def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | None) -> None:
     """Options that do not go together."""
-    if read_by != READ_BY[0] and source != "hologres":
+    if read_by != READ_BY[0] and source not in OF_HOLOGRES:
         raise ConfigError(f"--read-by {read_by} and --source {source} do not go together", "it is for a hologres")
     if night and keep:
         raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
     if night and source != "dws":
         raise ConfigError(f"--incident and --source {source} do not go together", "the nights happen to the stand-in")
-    if keep and source == "hologres":
+    if keep and source in OF_HOLOGRES:
         raise ConfigError(
-            "--keep and --source hologres do not go together", "its stand-in ends with the demo's process"
+            f"--keep and --source {source} do not go together", "its stand-in ends with the demo's process"
         )
 
 

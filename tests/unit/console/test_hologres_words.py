@@ -6,14 +6,15 @@ from datetime import datetime, timedelta, timezone
 
 from console.monitor.snapshot import Level, TableSeen
 from console.views.binlog import binlog_columns, binlog_rows, image_title
-from console.views.slots import slot_rows, soonest
+from console.views.slots import SlotFacts, shard_columns, shard_rows, slot_lines, slot_rows, soonest
 from core.domain.peek import ChangeRow, Page
-from core.domain.slot import Column, TableIdentity
+from core.domain.slot import Column, RegisteredPoint, TableIdentity
 from core.domain.ttl import Ttl
-from core.slots.status.inspect import SlotView, TableSlots
+from core.slots.status.inspect import SlotView, TableSlots, inspect
 from core.slots.status.retained import OwnLane, put_together
 from core.slots.status.sights import sights
 from core.sources.hologres.position import HoloPosition
+from core.sources.hologres.slot.words import SLOT_WORDS
 from core.sources.hologres.words import WORDS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -56,3 +57,20 @@ def test_a_job_that_stands_still_is_shown_counting_down_to_when_unread_records_g
         assert table.slots is not None and table.retained is not None
         (seen_so,) = sights("holo1", "ods.t", NOON, table.slots, table.retained)
         assert seen_so.expires_at == NOON + timedelta(seconds=3_600 - age_s)
+
+
+def test_a_slot_that_the_server_keeps_has_one_mark_and_the_clock_of_its_records() -> None:
+    at, place = NOON - timedelta(seconds=3_300), HoloPosition(165)
+    points = [RegisteredPoint("shard_0", "s", flag, place, None, None) for flag in (False, True)]
+    lanes = {"s": [OwnLane("shard_0", place, place, at)]}
+    found = put_together(Ttl(3_600, False, True), None, NOON, points, None, lanes, SLOT_WORDS)
+    slots = inspect("holo1", "ods.t", {"s": "j"}, points, None, SLOT_WORDS)
+    facts = SlotFacts(TableSeen("holo1", "ods.t", NOON, slots, found), slots.slot("s"), found.slot("s"))
+    labels = [column.label for column in shard_columns(facts)]
+    assert labels == ["", "DN", "CONFIRMED", "UNREAD", "TTL LEFT", "OF TTL", "RECORDS GO UTC"]
+    (row,) = shard_rows(facts, NOON)
+    assert (row.cells["live"], row.cells["left"], row.level) == ("165", "5m00s", Level.CRITICAL)
+    said = [text for _, text in slot_lines(facts, NOON)]
+    assert any("nothing is held back for it; it stands at 165 on shard_0" in text for text in said)
+    assert any("read or not, unless it moves on" in text for text in said)
+    assert not any("oldest reader" in text or "retains binlog" in text for text in said)
