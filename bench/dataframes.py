@@ -40,8 +40,8 @@ LANE, READER, BOTH = "lane", "reader", "reader_and_writer"
 WANTED = {READER: 0.5, BOTH: 0.3}
 """Of the lane's rate in the same round."""
 WRITTEN = "mart.written"
-AS_A_USER = {"spark.driver.extraJavaOptions": "", "spark.python.daemon.module": "core.dataframe.daemon"}
-"""The JVM's own settings, not those by which tests start it quickly; and the daemon that docs/dataframes.md names."""
+AS_A_USER = {"spark.driver.extraJavaOptions": ""}
+"""The JVM's own settings, not those by which tests start it quickly."""
 MIB = 1 << 20
 
 

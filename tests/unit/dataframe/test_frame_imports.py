@@ -1,0 +1,35 @@
+"""What Spark's Pythons load of ours: two of them are begun in each batch of a query that writes, and import anew.
+
+Next door: `tests/unit/test_worker_preload.py` has what a job's workers are forked with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def loaded_by(name: str) -> set[str]:
+    """The modules of a process that has imported this one."""
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    program = f"import json, sys; import {name}; print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=env)
+    return set(json.loads(done.stdout))
+
+
+def test_a_process_that_begins_or_commits_a_batch_loads_neither_arrow_nor_pandas_nor_a_reader() -> None:
+    found = loaded_by("core.dataframe.writer.source")
+    assert not {"pyarrow", "pandas", "numpy", "core.engine.driver.loop", "core.dataframe.reader.query"} & found
+
+
+@pytest.mark.parametrize("name", ["core.dataframe.reader.source", "core.dataframe.reader.stream"])
+def test_a_process_that_only_hands_a_reader_on_loads_neither_pandas_nor_a_job_s_driver(name: str) -> None:
+    assert not {"pandas", "core.engine.driver.start", "core.dataframe.reader.batch"} & loaded_by(name)
