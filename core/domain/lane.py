@@ -117,10 +117,6 @@ class Lane:
         """Whether the source has told of something beyond its position."""
         return self.latest is not None and self.latest > self.position
 
-    def is_news(self, latest: Position) -> bool:
-        """Whether this is no older than what is known: of a task and a poll beside it the older may come last."""
-        return self.latest is None or latest >= self.latest
-
     @property
     def answered(self) -> Lane:
         """The same with nothing wrong: its DN has answered, or a step of it has succeeded."""

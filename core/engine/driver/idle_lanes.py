@@ -203,9 +203,8 @@ class IdleLanes:
 
     def _consider(self, lane: Lane, seen: lane_io.Seen, now: float) -> None:
         if lane.activity is Activity.APPLYING:  # whatever is wrong, its task meets it as well
-            latest = seen.status.latest if seen.status is not None else None
-            if latest is not None and latest >= lane.position and lane.is_news(latest):
-                self._loop.lanes[lane.name] = replace(lane, latest=latest, polled_at=now)
+            if seen.status is not None and seen.status.latest >= lane.position:
+                self._loop.lanes[lane.name] = replace(lane, latest=seen.status.latest, polled_at=now)
             return
         if seen.error is not None:
             self._loop.lane_failed(lane, seen.error)

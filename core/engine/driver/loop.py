@@ -440,7 +440,7 @@ class Loop:
             return
         lane = replace(lane.answered, alone=lane.cancelled > 0)
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
-        if outcome.latest is not None and lane.is_news(outcome.latest):
+        if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
             self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
         goes_on = lane.has_more and not self._draining

@@ -119,9 +119,3 @@ def test_waiting_lanes_get_a_seat_as_soon_as_one_is_free() -> None:
 
 def test_a_lane_is_due_from_the_moment_it_is_told() -> None:
     assert due(replace(lane("a"), activity=Activity.WAITING), 4.0).since == 4.0
-
-
-def test_an_older_answer_that_comes_last_is_no_news_of_what_is_latest() -> None:
-    fresh = lane("a")
-    known = replace(fresh, latest=DwsPosition(9))
-    assert fresh.is_news(DwsPosition(3)) and known.is_news(DwsPosition(9)) and not known.is_news(DwsPosition(8))
