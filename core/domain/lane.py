@@ -175,18 +175,6 @@ def times(cancelled: int) -> int:
     return 1 << min(cancelled, MOST_DOUBLINGS)
 
 
-def share_of_time(place: int, tasks: int) -> float:
-    """The share of a task's time that each of so many that begin at once gets, so that they end one after another.
-
-    What follows an end (the outcome, the next task's start) takes three times as long where that of all lanes comes at
-    once, and meanwhile no lane moves.
-
-    >>> [share_of_time(place, 4) for place in range(4)], share_of_time(0, 1)
-    ([1.0, 0.875, 0.75, 0.625], 1.0)
-    """
-    return 1 - place / (2 * tasks)
-
-
 FEWEST = 16
 """So many lanes a task may have wherever as many are due: as if no other task could run."""
 
@@ -204,8 +192,7 @@ def assign(
 
     No more tasks than the capacity; a lane that failed or overran gets one of its own, and such lanes take at most all
     of the capacity but one. An overrun task counts until it has ended. A task gets no more than its share of many
-    lanes, and no more than `most`: what it cannot reach in time would miss the next task. Those that begin together
-    get shares of `seconds`.
+    lanes, and no more than `most`: what it cannot reach in time would miss the next task.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
@@ -220,8 +207,7 @@ def assign(
     for place, lane in enumerate(sound[: share * len(piles)]):
         piles[place % len(piles)].append(lane)
     assigned.extend((pile, False) for pile in piles)
-    ends = [now + seconds * share_of_time(place, len(assigned)) for place in range(len(assigned))]
     return [
-        Assignment(first + n, tuple(lane.name for lane in pile), end, alone, assigned=now)
-        for n, ((pile, alone), end) in enumerate(zip(assigned, ends, strict=True))
+        Assignment(first + n, tuple(lane.name for lane in pile), now + seconds, alone, assigned=now)
+        for n, (pile, alone) in enumerate(assigned)
     ]

@@ -1,4 +1,4 @@
-"""Polls lanes, settles idle ones and says which have rows waiting; of a busy one it asks how far it has to go.
+"""Polls idle lanes, settles them, and says which have rows waiting; a lane that a task has is the loop's.
 
 Only the thread that runs the loop calls this; questions run in threads of the executor and come back as events.
 Next door: `poll_schedule.py` says when to poll which, `lane_io.py` asks, `loop.py` is the `LaneOwner`.
@@ -35,9 +35,6 @@ SETTLED_A_SECOND = 20
 AT_ONCE = 20
 """So many of them may come at once, after a while without any."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
-BUSY_EVERY = 2.0
-"""So often the source is asked how far a lane has to go that a task has: a step may take minutes, and says it at its
-end only; a lag that nobody measures is not told."""
 
 
 class LaneOwner(Protocol):
@@ -114,8 +111,8 @@ class IdleLanes:
     def poll(self, now: float) -> None:
         """Take the polls that are due."""
         self._notice()
-        asked = {name for name, lane in self._loop.lanes.items() if _is_asked_for(lane, now)}
-        for wanted in self._schedule.due(asked, now):
+        idle = {name for name, lane in self._loop.lanes.items() if lane.activity is Activity.IDLE}
+        for wanted in self._schedule.due(idle, now):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
             if wanted.line is None:
                 self._executor.submit(f"poll {self._loop.line(lanes[0])}", partial(self._see_one, lanes[0]))
@@ -202,10 +199,6 @@ class IdleLanes:
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
     def _consider(self, lane: Lane, seen: lane_io.Seen, now: float) -> None:
-        if lane.activity is Activity.APPLYING:  # whatever is wrong, its task meets it as well
-            if seen.status is not None and seen.status.latest >= lane.position:
-                self._loop.lanes[lane.name] = replace(lane, latest=seen.status.latest, polled_at=now)
-            return
         if seen.error is not None:
             self._loop.lane_failed(lane, seen.error)
             return
@@ -278,9 +271,3 @@ class IdleLanes:
             newest, here = latest.shown, lane.position.shown
             sentence = f"{lane.shard.name}: the source's newest point {newest} is below our {here}"
             self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
-
-
-def _is_asked_for(lane: Lane, now: float) -> bool:
-    if lane.activity is Activity.APPLYING:
-        return lane.polled_at is None or now - lane.polled_at >= BUSY_EVERY
-    return lane.activity is Activity.IDLE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.clock import Clock
 from core.domain.advance import explain_miss, stands_free
-from core.domain.lane import Activity, Lane
+from core.domain.lane import Lane
 from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
@@ -62,7 +62,7 @@ def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
 def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
     if judge(status, lane.expected) or status.latest < lane.position or status.latest == lane.checked:
         return Seen(lane.shard, status)
-    if not asks or lane.activity is not Activity.IDLE:
+    if not asks:
         return Seen(lane.shard, status, waiting=None)
     try:
         return Seen(lane.shard, status, source.has_changes(lane.shard, lane.position, status.latest))

@@ -46,8 +46,6 @@ MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
 """Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow; longer at each try.
 """
-REGISTER_EVERY = 10.0
-"""Seconds between two registrations of a lane that always has rows: none of its rows is read meanwhile."""
 STOP_WITHIN = 5.0
 LOST_ANSWER_WAIT = 15.0
 """Longer than a registration's limit at the server: after this no call of ours is still on its way."""
@@ -89,7 +87,7 @@ class Loop:
         probe: Probe,
     ) -> None:
         self.plan, self.lanes = plan, lanes
-        self.paused, self._draining, self.registrations, self.other_nodes = False, False, 0, ""
+        self.paused, self.registrations, self.other_nodes = False, 0, ""
         self._sessions, self._runner, self._stream = sessions, runner, stream
         self._clock, self._wanted, self._tick, self._probe = clock, wanted, tick, probe
         self._rules = RetryRules.of(plan.job)
@@ -237,11 +235,9 @@ class Loop:
 
     def _drain(self) -> None:
         """Deal nothing more; give tasks and registrations a few seconds, then cancel and leave them behind."""
-        self._draining, end = True, self._clock.monotonic() + STOP_WITHIN
-        halfway, cancelled = end - STOP_WITHIN / 3, False
-        for lane in [one for one in self.lanes.values() if one.activity is Activity.DUE and not one.alone]:
-            if lane.unregistered:  # it was to go on at once
-                self._register(lane)
+        end = self._clock.monotonic() + STOP_WITHIN
+        halfway = end - STOP_WITHIN / 3
+        cancelled = False
         while self._clock.monotonic() < end and (
             self._tasks or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
         ):
@@ -256,7 +252,6 @@ class Loop:
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
-        self._draining = False
 
     def _wake(self, now: float) -> None:
         for name, lane in self.lanes.items():
@@ -443,21 +438,16 @@ class Loop:
         if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
             self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
-        goes_on = lane.has_more and not self._draining
-        # while others wait for a turn, it registers as idle ones do
-        often = self._idle.many_lanes if many_lanes else min(REGISTER_EVERY, self.plan.keepalive) if goes_on else 0.0
-        if lane.unregistered and now - lane.kept_at >= often:
-            self._register(lane)
-        elif goes_on:
-            self.lanes[lane.name] = replace(due(lane, now), has_more=False)
+        later = (
+            many_lanes and now - lane.kept_at < self._idle.many_lanes
+        )  # while others wait for a turn, it registers as idle ones do
+        if lane.unregistered and not later:
+            epoch, place, others = self.plan.epoch, lane.position, self.sharing(lane)
+            self.start_registration(
+                lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe, others)
+            )
         else:
             self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
-
-    def _register(self, lane: Lane) -> None:
-        epoch, place, others = self.plan.epoch, lane.position, self.sharing(lane)
-        self.start_registration(
-            lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe, others)
-        )
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
         """The lanes of a source table."""
