@@ -17,17 +17,25 @@ def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
     with spark_session(Path(folder)) as spark:
         register(spark)
         while True:
-            frame = spark.readStream.format("slotkeeper").options(
-                config=config, job=job, start="initial", points_per_trigger="20", poll_interval="20ms"
-            )
-            writer = frame.load().writeStream.format("json").option("path", out)
-            query = start(writer.option("checkpointLocation", checkpoint))
-            print("begun", flush=True)
             try:
+                frame = spark.readStream.format("slotkeeper").options(
+                    config=config, job=job, start="initial", points_per_trigger="20", poll_interval="20ms"
+                )
+                writer = frame.load().writeStream.format("json").option("path", out)
+                query = start(writer.option("checkpointLocation", checkpoint))
+                print("begun", flush=True)
                 query.awaitTermination()
             except Exception as error:
-                said = str(error)
-                print("failed", said.partition("ReadFailed")[2][:300] or said[:300].replace("\n", " "), flush=True)
+                print("failed", said(error), flush=True)
+
+
+def said(error: Exception) -> str:
+    """One line of it; py4j cannot always say what it has."""
+    try:
+        text = str(error)
+    except Exception:
+        return type(error).__name__
+    return text.partition("ReadFailed")[2][:300] or text[:300].replace("\n", " ")
 
 
 if __name__ == "__main__":
