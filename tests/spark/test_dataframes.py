@@ -245,7 +245,7 @@ def test_the_slot_is_never_beyond_the_commit_log(
     query = start(frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)))
     wait_begun(query, mirror)
     with written(mirror, seed, changes=400):
-        until(lambda: len(seen) >= 200 or query.exception(), 400, "200 batches")
+        until(lambda: len(seen) >= 200 or query.exception(), 900, "200 batches")
     query.processAllAvailable()
     query.processAllAvailable()
     assert slot_places(mirror) == points(committed(checkpoint))
