@@ -131,11 +131,16 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
         runner = open_spark(
             SparkOptions(), "slotkeeper bench", place.folder / "spark", kinds=("dws", "postgres")
         )  # as a job's driver does
+    warm(runner, place)
+    return runner, time.monotonic() - began
+
+
+def warm(runner: TaskRunner, place: Place) -> None:
+    """Have every worker there: Spark ends those that had no task for a minute, which no job with changes to read has."""
     spec = job_of(place, "warm")
     warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
         one.result(LIMIT)
-    return runner, time.monotonic() - began
 
 
 class OurJob:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bench import profile, sink_alone
-from bench.ours import OurJob
+from bench.ours import OurJob, warm
 from bench.peers import pipes
 from bench.peers.logical import PLAIN, STRONGEST
 from bench.peers.peer import NotHere, Peer
@@ -88,6 +88,7 @@ class Rounds:
 
     def _snapshots(self, job: OurJob, sinks: tuple[str, str], number: int) -> None:
         self.rig.settle(*sinks)
+        warm(self.runner, self.rig)
         seconds: dict[str, float] = {}
         spent: dict[str, dict[str, float]] = {}
         for who in (OUR_COPY, COPY) if number % 2 == 0 else (COPY, OUR_COPY):
@@ -118,6 +119,7 @@ class Rounds:
 
     def _ours(self, job: OurJob, database: str, expected: int, truth: tuple[int, int]) -> None:
         self.rig.settle(database)
+        warm(self.runner, self.rig)
         profile.forget_statements(self.rig)
         before = self._cpu()
         seconds = job.catch_up(expected)

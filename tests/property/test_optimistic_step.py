@@ -87,7 +87,7 @@ def _history(
     effects.fill(one.target.values())
     sink = effects.sink(SinkOptions())
     for events in filter(None, one.steps):
-        arriving: list[Event] = draw.sample(events, len(events))
+        arriving: list[Event] = draw.sample(events, len(events)) if draw.random() < 0.5 else events
         effects.step(sink, arriving, accepts)
         oracle.apply(events)
         assert effects.rows() == oracle.rows, f"seed {seed}, history {number}\n{described(events)}"

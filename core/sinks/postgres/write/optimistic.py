@@ -55,11 +55,12 @@ INSERT INTO {table} ({columns}) SELECT {staged} FROM {stage} s
 """
 _DELETED = """
 WITH slotkeeper_gone AS (
-    DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin::text::bigint AS by)
+    DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin AS by)
 SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 """
-_ANOTHERS = "s.kind = 'U' AND t.xmin::text::bigint <> {}"
-_OWN = SQL("txid_current() % 4294967296")
+_ANOTHERS = "s.kind = 'U' AND t.xmin <> {}"
+_XMIN = SQL("{}::text::xid")
+_OWN = SQL("(SELECT (txid_current() % 4294967296)::text::xid)")
 """The xmin of what a transaction without a savepoint writes."""
 
 
@@ -131,7 +132,7 @@ def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: R
     `writer` is the xmin of what is written now. Raises Unreachable where the server took another number of inserts than
     were read.
     """
-    by = pg.sql.Literal(writer)
+    by = _XMIN.format(pg.sql.Literal(writer))
     return _written(cursor, table, options, by, lambda: _inserted(cursor, table, routed))
 
 
