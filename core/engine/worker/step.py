@@ -43,7 +43,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did: `quiet` means that nothing was there to be read up to the status's latest."""
+    """What a step did: `quiet` means that nothing is left to be read up to the status's latest."""
 
     position: Position
     rows: int
@@ -130,7 +130,7 @@ class Stepper:
         self._probe("after_commit")
         written = self._clock.monotonic()
         done = rows if reached == new else 0
-        return Step(reached, done, False, second, read - began, written - read)
+        return Step(reached, done, not reached < second.latest, second, read - began, written - read)
 
     def _checked(self, status: SlotStatus, after: Position) -> SlotStatus:
         trouble = judge(status, self._plan.expected) or ahead_of_row(status, after) or purged(status, after)

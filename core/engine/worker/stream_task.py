@@ -32,6 +32,9 @@ from core.ports.source import Source
 
 LINGER = 0.3
 """Seconds for which a task stays with lanes that are all quiet."""
+LOOKS = 12
+"""Looks of one pair at quiet lanes, one after the other, behind which another task is cheaper: many lanes, a few
+rounds."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between polls while it stays."""
 
@@ -181,42 +184,51 @@ class _Share:
         """Rounds until the deadline or a lull; the first lane has a turn whatever the time is."""
         live = list(self._turns)
         while live:
+            worked = False
             for turn in list(live):
                 now = self._clock.monotonic()
                 if now >= self._deadline and turn is not self._turns[0]:
                     return
                 turn.take(now - self._began)
+                worked = worked or turn.worked
                 if turn.failed:
                     live.remove(turn)
             if self._clock.monotonic() >= self._deadline:
                 return
-            if self._quiet.over(self._number, all(turn.quiet for turn in live)):
+            if self._quiet.over(self._number, all(turn.quiet for turn in live), 0 if worked else len(live)):
                 self.idle = bool(live)
                 return
-        self._quiet.over(self._number, True)
+        self._quiet.over(self._number, True, LOOKS)
 
 
 class _IdleWait:
-    """Stays with quiet lanes for a moment: looking again costs milliseconds, another Spark task tens of them."""
+    """Stays with quiet lanes for a moment: looking again costs milliseconds a lane, another Spark task tens of them."""
 
     def __init__(self, clock: Clock, shares: int) -> None:
         self._clock = clock
         self._quiet = [False] * shares
+        self._looks = [0] * shares
         self._pauses = [SHORTEST_PAUSE] * shares
         self._since: float | None = None
         self._never = threading.Event()
         self._lock = threading.Lock()
 
-    def over(self, share: int, quiet: bool) -> bool:
-        """Whether the lanes of all shares have been quiet for long enough; waits a little where this share's are."""
+    def over(self, share: int, quiet: bool, looks: int) -> bool:
+        """Whether the lanes of all shares have been quiet for long enough; waits a little where this share's are.
+
+        `looks` is how many lanes were found with nothing new, 0 where one had something: then it begins anew.
+        """
         now = self._clock.monotonic()
         with self._lock:
             self._quiet[share] = quiet
-            self._since = (self._since if self._since is not None else now) if all(self._quiet) else None
-            if self._since is not None and now - self._since >= LINGER:
+            self._looks[share] = self._looks[share] + looks if quiet and looks else 0
+            found = all(self._quiet) and all(self._looks)
+            self._since = (self._since if self._since is not None else now) if found else None
+            if self._since is not None and (now - self._since >= LINGER or min(self._looks) >= LOOKS):
                 return True
-        if not quiet:
+        if not quiet or not looks:
             self._pauses[share] = SHORTEST_PAUSE
+        if not quiet:
             return False
         self._never.wait(self._pauses[share])
         self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE)
@@ -238,6 +250,7 @@ class _Turn:
     clock: Clock
     probe: Probe
     quiet: bool = False
+    worked: bool = False
     failed: bool = False
 
     def __post_init__(self) -> None:
@@ -267,12 +280,12 @@ class _Turn:
             self.outcome = begun
         step = self._stepper.take(self._read_status, self._after)
         self._after = step.position
-        self.quiet = step.quiet
+        self.quiet, self.worked = step.quiet, step.rows > 0
         done = self.outcome
         self.outcome = replace(
             done,
             position=step.position,
-            steps=done.steps + (not step.quiet),
+            steps=done.steps + (step.rows > 0 or not step.quiet),
             rows=done.rows + step.rows,
             changes=done.changes + step.rows,
             latest=step.status.latest,

@@ -1,0 +1,90 @@
+"""How long a task stays with lanes that have nothing new: a look costs milliseconds, another task tens of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from core.clock import SystemClock
+from core.domain.encoding import Encoding
+from core.domain.endpoint import Endpoint
+from core.domain.position import Position
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.domain.slot import Shard, SlotStatus
+from core.domain.spec import ChannelSpec, JobSpec
+from core.domain.watch import exactly
+from core.engine.messages import LaneTask, StreamTask
+from core.engine.worker import stream_task
+from core.ports.sink import StepSink, Top
+from core.ports.source import Source
+from core.sources.dws.position import DwsPosition, SyncPoints, ours
+from core.sources.dws.source import DwsSource
+
+NOWHERE = Endpoint("none", "localhost", 1, "none", "none")
+JOB = JobSpec("j", NOWHERE, NOWHERE, "s", (ChannelSpec("ods.t", "mart.t"),))
+KEPT, BEGIN, END = SyncPoints(1, 1, 5), DwsPosition(1), DwsPosition(9, None, 5)
+
+
+@dataclass
+class Lanes:
+    """A source and a sink of many lanes, each of which has one range to read."""
+
+    encoding = Encoding.COPY_TEXT
+    reads: Counter[str] = field(default_factory=Counter)
+    empty: bool = False
+
+    next_range, reached = DwsSource.next_range, DwsSource.reached
+
+    def opened(self, table: str) -> tuple[Source, StepSink]:
+        return cast(Source, self), cast(StepSink, self)
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        assert shard is not None
+        return [SlotStatus(shard, KEPT, END, "one")]
+
+    def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
+        self.reads[shard.name] += 1
+        if self.empty or ours(after) != BEGIN:
+            return 0
+        out.write(b"x\n")
+        return 1
+
+    def stage(self, reader: BinaryIO) -> int:
+        return reader.read().count(b"\n")
+
+    def top(self, up_to: Position) -> Top:
+        return Top(ours(up_to).point, 1)
+
+    def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
+        return True
+
+    def read_row(self, key: LaneKey) -> ProgressRow:
+        return ProgressRow(key, 1, "mart.t", BEGIN, 1, 0, LaneState.RUNNING, None, None, "channel", "one", None)
+
+    def abandon(self) -> None: ...
+
+
+def looks(lanes: int, empty: bool = False) -> Counter[str]:
+    """How often each lane was read in one task that had all the time that it wanted."""
+    server = Lanes(empty=empty)
+    tasks = [LaneTask("ods.t", Shard(f"dn_{n}", n), exactly(KEPT, "one"), 1_000) for n in range(lanes)]
+    spec = StreamTask(JOB, 1, tuple(tasks), 60.0)
+    outcome = stream_task.run(spec, [server.opened], SystemClock())
+    assert outcome.idle
+    assert [one.error for one in outcome.lanes] == [None] * lanes
+    assert [one.rows for one in outcome.lanes] == [0 if empty else 1] * lanes
+    return server.reads
+
+
+def test_many_lanes_that_have_read_all_are_looked_at_once_more() -> None:
+    assert set(looks(60).values()) == {2}
+
+
+def test_many_lanes_without_anything_new_are_looked_at_once() -> None:
+    assert set(looks(60, empty=True).values()) == {1}
+
+
+def test_a_single_lane_is_looked_at_for_a_while() -> None:
+    assert 2 < looks(1)["dn_0"] <= 1 + stream_task.LOOKS
+    assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.LOOKS
