@@ -14,7 +14,8 @@ from core.engine.driver.context import JobContext
 from core.errors import Refused
 from core.ports.source import Source
 
-PAUSE = 0.2
+SHORTEST, LONGEST = 0.02, 0.2
+"""Seconds between two questions, growing: on a quiet source only an answer is waited for that the next one gives."""
 
 
 class Interrupted(Exception):
@@ -30,7 +31,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
 
     `between` is done before each pause of the wait.
     """
-    were_open = source.open_now()
+    were_open, seconds = source.open_now(), SHORTEST
     end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
     while True:
         still = were_open.left()
@@ -41,7 +42,8 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
             raise Refused(still, were_open.advice(ctx.job.name), where="source")
         ctx.narrator.retrying(still, Party.SOURCE)
         between()
-        pause(ctx, PAUSE)
+        pause(ctx, seconds)
+        seconds = min(LONGEST, 2 * seconds)
 
 
 def pause(ctx: JobContext, seconds: float) -> None:
