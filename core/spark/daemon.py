@@ -3,31 +3,36 @@
 What is loaded before a fork costs no worker anything: else each of them spends a third of a second of CPU on imports,
 all at once when a job's first changes come, and again after each idle minute. Spark closes the socket of a worker that
 was idle for a minute, and the worker, writing its farewell, prints a BrokenPipeError each time. Started by the JVM as
-`python -m core.spark.daemon` (`spark.python.daemon.module`). Next door: `settings` passes the kinds, `task` has
-what the workers run.
+`python -m core.spark.daemon` (`spark.python.daemon.module`). Next door: `installed.py` says where pyspark comes from,
+`settings.py` passes the kinds, `task.py` has what the workers run.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
-from pyspark import daemon
-
 from core.config import masking
+from core.spark.installed import without_archives
 from core.spark.task import KINDS
 
-_worker = daemon.worker
+Work = Callable[[socket.socket, bool], int]
 
 
-def worker(sock: socket.socket, authenticated: bool) -> int:
+def silent(work: Work) -> Work:
     """pyspark's worker; one whose socket was closed ends without a word."""
-    try:
-        return int(_worker(sock, authenticated))
-    except (BrokenPipeError, ConnectionResetError):
-        os._exit(0)
+
+    def worker(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return int(work(sock, authenticated))
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(0)
+
+    return worker
 
 
 def preload(kinds: str) -> None:
@@ -35,15 +40,24 @@ def preload(kinds: str) -> None:
 
     What cannot be loaded is left to the task that needs it: it says what is missing, and where.
     """
-    with suppress(Exception):
-        import_module("core.wiring.worker")
+    for module in ("pyspark.worker", "core.wiring.worker"):
+        with suppress(Exception):
+            import_module(module)
     for registry, kind in zip(("core.sources.registry", "core.sinks.registry"), kinds.split(), strict=False):
         with suppress(Exception):
             import_module(registry).open(kind)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fork a worker whenever Spark asks for one, until it closes standard input."""
+    sys.path[:] = without_archives(sys.path)
+    from pyspark import daemon  # not before the path is what it is to be
+
     masking.mask_tracebacks()
     preload(os.environ.get(KINDS, ""))
-    daemon.worker = worker
+    daemon.worker = silent(daemon.worker)
     daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

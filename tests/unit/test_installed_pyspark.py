@@ -1,0 +1,48 @@
+"""A worker takes pyspark from the installed package where Spark's archive is of the same one, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.spark.installed import without_archives
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """An installation of pyspark with py4j."""
+    for folder in ("pyspark/python/lib", "py4j-0.10.9.9.dist-info"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "pyspark/__init__.py").touch()
+    return tmp_path
+
+
+def archives(home: Path) -> list[str]:
+    return [str(home / "python/lib/pyspark.zip"), str(home / "python/lib/py4j-0.10.9.9-src.zip")]
+
+
+def test_archives_of_the_installed_package_are_left_out(site: Path) -> None:
+    path = [*archives(site / "pyspark"), "/ours", "", str(site)]
+    assert without_archives(path) == ["/ours", "", str(site)]
+
+
+def test_archives_of_another_spark_stay(site: Path, tmp_path: Path) -> None:
+    path = [*archives(tmp_path / "opt/spark"), str(site)]
+    assert without_archives(path) == path
+
+
+def test_archives_stay_where_the_package_is_not_on_the_path(site: Path) -> None:
+    path = [*archives(site / "pyspark"), "/elsewhere"]
+    assert without_archives(path) == path
+
+
+def test_another_release_of_py4j_stays(site: Path) -> None:
+    (site / "py4j-0.10.9.9.dist-info").rmdir()
+    path = [*archives(site / "pyspark"), str(site)]
+    assert without_archives(path) == path[1:]
+
+
+def test_names_that_are_no_archives_of_spark_stay() -> None:
+    path = ["pyspark.zip", "/python/lib/pyspark.zip", "lib/python3.11.zip", "."]
+    assert without_archives(path) == path
