@@ -260,9 +260,6 @@ class SinkKind(Protocol):
     no_reset: str
     """Why no slot that it follows can be reset; empty where one can."""
 
-    is_store: bool
-    """Whether it keeps progress rows, in one transaction with what it writes."""
-
     takes: tuple[Encoding, ...]
     """The encodings of a batch that it takes."""
 
