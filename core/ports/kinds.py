@@ -244,6 +244,9 @@ class StoreSession(SinkSession, Protocol):
     def followed(self) -> list[tuple[str, str, str, str]]:
         """(job, source, source table, slot) of all progress rows; none where nothing ever ran."""
 
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
+
     def audit(self) -> AuditCopy:
         """The copy of the audit there."""
 

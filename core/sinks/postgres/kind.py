@@ -143,6 +143,10 @@ class PostgresConnection:
         """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
         return PostgresViewer(self.session).followed(self._schema)
 
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
+        return self.session.end_sessions(name)
+
     def audit(self) -> SinkAudit:
         """The copy of the audit there."""
         return SinkAudit(self.session)
