@@ -8,19 +8,23 @@ leaves behind would go on until its limit, which is ten minutes here. Tasks are 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
+from core.domain.spec import SparkOptions
 from core.drivers import pg
 from core.embedded.warehouse import Warehouse
 from core.engine.driver import loop
 from core.engine.driver.loop import Loop
 from core.sinks.postgres import session as sink_session
+from core.spark.runner import open_runner
 from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until
 
 WAITING = (
@@ -143,3 +147,52 @@ def test_a_pause_ends_the_session_of_what_it_gives_up(mirror: Mirror, eve: Eve, 
     assert not eve.living() & set(first)
     eve.lets_go()
     mirror.stop()
+
+
+def test_a_copy_that_is_stopped_leaves_no_transaction_of_a_chunk_open(mirror: Mirror) -> None:
+    reached, let = threading.Event(), threading.Event()
+
+    def held() -> None:
+        reached.set()
+        assert let.wait(60)
+
+    mirror.start(probe=At("before_chunk_commit", held))
+    assert reached.wait(60)
+    with closing(mirror.sink()) as session:
+        watched = Eve(session)
+        chunks = watched.living() - watched.living(tasks=False)
+        assert chunks
+        mirror.stop()
+        until(lambda: not watched.living() & chunks, 30, "the sessions of its chunks to end, though their threads live")
+    let.set()
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+@pytest.mark.chaos
+@pytest.mark.spark
+def test_a_worker_of_spark_goes_by_its_tasks_name_and_leaves_nothing(
+    mirror: Mirror, seed: int, spark_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(spark_cache))
+    for name, seconds in (("OVERRUN", 2.0), ("MOST_SLACK", 4.0), ("CANCEL_AFTER", 2.0)):
+        monkeypatch.setattr(loop, name, seconds)
+    monkeypatch.setattr(Loop, "_task_seconds", lambda _: 1.0)
+    mirror.make_runner = lambda: open_runner(SparkOptions(master="local[2]"), "given up", tmp_path)
+    mirror.start().wait_running(120)
+    try:
+        with closing(mirror.sink()) as session, session.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(f"LOCK TABLE {mirror.job.channel.target} IN ACCESS EXCLUSIVE MODE")
+            eve = Eve(session)
+            with written(mirror, seed, changes=60):
+                first = until(eve.sees, 60, "a step to wait for her lock")
+            assert all(re.search(OF_A_TASK, name) for name, _ in first.values()), first
+            until(lambda: not eve.living() & set(first), 60, "its session to end")
+            until(lambda: alone(eve.sees(but=first), eve.pid), 60, "the next try to wait for her alone")
+            eve.lets_go()
+        mirror.wait_applied(mirror.booked(), 120)
+        mirror.stop()
+    finally:
+        mirror.runner.close()
