@@ -238,14 +238,14 @@ class StoreSession(SinkSession, Protocol):
     def quarantine(self) -> Quarantine:
         """The rows that targets of this sink refused."""
 
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
+
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
         """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
 
     def followed(self) -> list[tuple[str, str, str, str]]:
         """(job, source, source table, slot) of all progress rows; none where nothing ever ran."""
-
-    def end_sessions(self, name: str) -> int:
-        """End this login's sessions in this database that go by just that name; how many were told to."""
 
     def audit(self) -> AuditCopy:
         """The copy of the audit there."""

@@ -143,10 +143,6 @@ class PostgresConnection:
         """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
         return PostgresViewer(self.session).followed(self._schema)
 
-    def end_sessions(self, name: str) -> int:
-        """End this login's sessions in this database that go by just that name; how many were told to."""
-        return self.session.end_sessions(name)
-
     def audit(self) -> SinkAudit:
         """The copy of the audit there."""
         return SinkAudit(self.session)
@@ -159,6 +155,10 @@ class PostgresConnection:
         """Reads which sessions wait for a lock, of those whose names begin with `prefix`."""
         kind = DwsLockWaits if self.session.dialect.spreads else PostgresLockWaits
         return kind(self.session, prefix)
+
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
+        return self.session.end_sessions(name)
 
     def ping(self) -> None:
         """Return once the server has answered something; raises an error of ours."""
