@@ -202,6 +202,14 @@ class Demo:
     """The PostgreSQL servers that it starts; the last is the sink."""
     begun = "position <> '' AND registered ~ '^[1-9]'"
     """What is true of a progress row from which on changes are booked."""
+    nights = True
+    """Whether incidents happen to it, and another mirror of it can be made by hand."""
+    stays = True
+    """Whether it can outlive the demo's process."""
+    has_read_by = False
+    """Whether there is a choice of how its changes are read."""
+    one_lane = False
+    """Whether it has one stream, however many DNs are asked for."""
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options

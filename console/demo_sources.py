@@ -60,6 +60,8 @@ class HologresDemo(Demo):
 
     dialect = "hologres"
     begun = "position <> ''"
+    nights = stays = False
+    has_read_by = True
 
     @property
     def note(self) -> str:  # type: ignore[override]
@@ -108,6 +110,8 @@ class MariaDemo(Demo):
 
     servers = ("sink",)
     begun = "position <> ''"
+    nights = False
+    one_lane = True
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         mariadb.find_programs()
@@ -194,4 +198,4 @@ KINDS: dict[str, type[Demo]] = {
     "hologres_slot": HologresSlotDemo,
     "mysql": MariaDemo,
 }
-"""By the name that `--source` takes."""
+"""By the name that `--source` takes; the first is the default."""

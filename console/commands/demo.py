@@ -46,6 +46,9 @@ from core.verify.comparison import Comparison
 
 app = typer.Typer(help="Try everything on this machine, without a warehouse.", add_completion=False)
 
+SOURCE, SINK = next(iter(demo_sources.KINDS)), next(iter(demo_sinks.KINDS))
+"""What is mirrored where nothing else is named."""
+
 _EVERY = 2.0
 SMALLEST = (60, 15)
 """Columns and rows below which the console only says that the terminal is too small."""
@@ -95,9 +98,6 @@ def _source(text: str) -> str:
     if text not in demo_sources.KINDS:
         raise typer.BadParameter(f"one of {', '.join(demo_sources.KINDS)}")
     return text
-
-
-OF_HOLOGRES = ("hologres", "hologres_slot")
 
 
 def _way(text: str) -> str:
@@ -185,9 +185,9 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
-    source: WhichSource = "dws",
+    source: WhichSource = SOURCE,
     read_by: WhichWay = READ_BY[0],
-    sink: WhichSink = "postgres",
+    sink: WhichSink = SINK,
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
 
@@ -204,7 +204,7 @@ def demo(
         signal.signal(number, _interrupt)
     seconds = duration if headless else 7 * 86_400.0
     spark = _spark(spark_master, spark_secret_file)
-    rows, lanes = rows or (demo_incident.ROWS if night else ROWS), 1 if source == "mysql" else dns
+    rows, lanes = rows or (demo_incident.ROWS if night else ROWS), 1 if demo_sources.KINDS[source].one_lane else dns
     options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
     if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
         raise typer.Exit(1)
@@ -214,12 +214,12 @@ def _refuse(source: str, read_by: str, sink: str, keep: bool, night: Incident | 
     """Refuse options that do not go together; what is left to say of how the source's changes come."""
     _refuse_of_source(source, read_by, keep, night)
     _refuse_of_sink(sink, keep, night)
-    return {"read_by": read_by} if source in OF_HOLOGRES else {}
+    return {"read_by": read_by} if demo_sources.KINDS[source].has_read_by else {}
 
 
 def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
     """Options that do not go together with a sink."""
-    if sink != "postgres" and (keep or night):
+    if sink != SINK and (keep or night):
         option = "--keep" if keep else "--incident"
         hint = "the stand-in ends with the demo's process" if keep else "the nights happen to a PostgreSQL"
         raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
@@ -227,13 +227,14 @@ def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
 
 def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | None) -> None:
     """Options that do not go together."""
-    if read_by != READ_BY[0] and source not in OF_HOLOGRES:
+    its = demo_sources.KINDS[source]
+    if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(f"--read-by {read_by} and --source {source} do not go together", "it is for a hologres")
     if night and keep:
         raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
-    if night and source != "dws":
+    if night and not its.nights:
         raise ConfigError(f"--incident and --source {source} do not go together", "the nights happen to the stand-in")
-    if keep and source in OF_HOLOGRES:
+    if keep and not its.stays:
         raise ConfigError(
             f"--keep and --source {source} do not go together", "its stand-in ends with the demo's process"
         )
@@ -485,7 +486,7 @@ def _say_how_to_attach(run: Demo) -> None:
     for line in run.sessions():
         diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
-    if run.options.source == "dws":
+    if run.nights:
         diagnostics.note(f"a mirror of your own: {_invitation(run)}")
     diagnostics.note("end all of it: slotkeeper demo stop")
 

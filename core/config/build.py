@@ -8,22 +8,20 @@ stand in it; `core.domain.master` reads a Spark master.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from core.config import keys, pace, tls
+from core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
 from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from core.config.keys import KindKeys
-from core.config.keys_binlog import BINLOG
-from core.config.keys_hologres import HOLOGRES
-from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
 from core.config.keys_sync import SYNC
 from core.config.lines import Path
 from core.config.model import SinkEntry, SourceEntry
 from core.config.overlay import JOB_TABLES, NAMED, PLAIN
-from core.config.start_keys import start_of_hologres
 from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.master import Master, MasterKind
@@ -32,6 +30,10 @@ from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, 
 from core.domain.starting import StartKind
 from core.domain.text import safe
 from core.errors import ConfigError
+from core.sinks.registry import KINDS as SINKS
+from core.sinks.registry import traits as sink_traits
+from core.sources.registry import KINDS as SOURCES
+from core.sources.registry import traits as source_traits
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
 _MEMORY = re.compile(r"(\d+)([mg])b?")
@@ -49,8 +51,9 @@ def read_sources(reading: Reading) -> dict[str, SourceEntry]:
     found = {}
     for name, path, raw in _entries(reading, "sources"):
         kind = as_table(reading, path, raw).get("dialect")
-        given = read_section(reading, path, raw, keys.of_kind(keys.SOURCE, keys.DIALECTS, kind))
-        endpoint = _endpoint(reading, name, path, given, keys.DIALECTS[str(given["dialect"])])
+        where = keys.SERVERS[source_traits(kind).server_keys] if _known(kind, SOURCES) else keys.SERVER
+        given = read_section(reading, path, raw, keys.at(keys.SOURCE, where))
+        endpoint = _endpoint(reading, name, path, given, where)
         found[name] = SourceEntry(name, str(given["dialect"]), endpoint, str(given["environment"] or ""))
     return found
 
@@ -60,11 +63,12 @@ def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
     found = {}
     for name, path, raw in _entries(reading, "sinks"):
         kind = as_table(reading, path, raw).get("kind")
-        given = read_section(reading, path, raw, keys.of_kind(keys.SINK, keys.SINK_KINDS, kind))
+        where = keys.SERVERS[sink_traits(kind).server_keys] if _known(kind, SINKS) else keys.SERVER
+        given = read_section(reading, path, raw, keys.at(keys.SINK, where))
         found[name] = SinkEntry(
             name,
             str(given["kind"]),
-            _endpoint(reading, name, path, given, keys.SINK_KINDS[str(given["kind"])]),
+            _endpoint(reading, name, path, given, where),
             str(given["progress_schema"]),
             str(given["progress_store"] or ""),
         )
@@ -73,11 +77,16 @@ def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
     return found
 
 
+def _known(kind: object, kinds: Collection[str]) -> TypeGuard[str]:
+    """Whether there is such a kind; another one is refused with the other keys."""
+    return isinstance(kind, str) and kind in kinds
+
+
 def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, SinkEntry]) -> None:
     """A sink that keeps no progress rows names one that does, and only such a sink does."""
     here = (*path, "progress_store")
-    known = ", ".join(name for name, one in sinks.items() if one.kind in keys.STORES) or "none"
-    if sink.kind in keys.OWN_STORES:
+    known = ", ".join(name for name, one in sinks.items() if sink_traits(one.kind).stores_for_others) or "none"
+    if sink_traits(sink.kind).is_store:
         if sink.store:
             what = f"{dotted(here)} has no effect: a sink of kind {sink.kind} keeps its progress rows itself"
             raise reading.error(here, what, "remove the key")
@@ -87,7 +96,7 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
         raise reading.error(path, what, f"stores: {known}")
     if sink.store not in sinks:
         raise reading.error(here, f"{dotted(here)} names no [sinks.X]", f"stores: {known}")
-    if sinks[sink.store].kind not in keys.STORES:
+    if not sink_traits(sinks[sink.store].kind).stores_for_others:
         what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which keeps no progress rows for others"
         raise reading.error(here, what, f"stores: {known}")
     given = as_table(reading, path, as_table(reading, ("sinks",), reading.tree["sinks"])[sink.name])
@@ -193,23 +202,16 @@ def _refuse_unknown(
             raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
 
 
-BINLOG_OF: Mapping[str, keys.Section] = {"hologres": HOLOGRES, "hologres_slot": HOLOGRES}
-"""The keys of `[jobs.X.binlog]` by kind of source, where they are not those of a DWS."""
-EARLIEST = frozenset({"hologres", "hologres_slot"})
-"""Kinds of source whose binlog is recorded whether anybody reads it or not."""
-SLOT_OF_TABLE = frozenset({"hologres_slot"})
-"""Kinds of source whose slots are each of one table."""
-
-
-def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> keys.Section:
-    """The keys of the job's kind of source; those of a DWS where it names no source, which is told later."""
+def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> BinlogKeys:
+    """The keys of the job's kind of source."""
     name = raw.get("source")
-    dialect = sources[name].dialect if isinstance(name, str) and name in sources else ""
-    return BINLOG_OF.get(dialect, BINLOG)
+    if not isinstance(name, str) or name not in sources:
+        return UNTOLD
+    return SETS[source_traits(sources[name].dialect).binlog_keys]
 
 
 def _refuse_earliest(reading: Reading, path: Path, raw: Table, dialect: str) -> None:
-    if raw.get("start") == StartKind.EARLIEST.value and dialect not in EARLIEST:
+    if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
         what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
         raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
 
@@ -227,19 +229,20 @@ def _refuse_pair(
     options: SinkOptions,
 ) -> None:
     """Refuse what this source and this sink cannot be together."""
-    if options.quarantines and sink.store and sink.kind not in keys.TRIES_ROWS:
+    if options.quarantines and sink.store and not sink_traits(sink.kind).tries_rows:
         here: Path = (*path, "sink_options", "on_bad_row")
         what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself, or can try rows'
         raise reading.error(here, what, 'set on_bad_row = "stop"')
-    if source.dialect in SLOT_OF_TABLE and len(channels) > 1:
+    several_by = source_traits(source.dialect).several_by
+    if several_by and len(channels) > 1:
         what = f"[{dotted(path)}] has {len(channels)} channels, and a slot of this source is of one table"
-        raise reading.error(path, what, 'make a job for each table, or read with dialect = "hologres"')
+        raise reading.error(path, what, f'make a job for each table, or read with dialect = "{several_by}"')
     for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
         if channel.source_table == channel.target:
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
 
 
-def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: keys.Section) -> None:
+def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) -> None:
     """What is written with two keys, or in the wrong table, is named before the plain unknown key."""
     binlog = raw.get("binlog")
     below = binlog if isinstance(binlog, dict) else {}
@@ -250,15 +253,20 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: keys.Section
     if "binlog_slot_name" in below:
         raw["slot"] = below.pop("binlog_slot_name")
         reading.overrides[(*path, "slot")] = reading.origin((*path, "binlog", "binlog_slot_name"))
-    if of_binlog is HOLOGRES:
-        start_of_hologres(reading, path, raw, below)
-    if "binlog_start_time" in below and "binlog_start_time" in of_binlog:
+    of_binlog.start(reading, path, raw, below)
+    if "binlog_start_time" in below and "binlog_start_time" in of_binlog.section:
         raw["start"] = _start_time(reading, (*path, "binlog", "binlog_start_time"), below.pop("binlog_start_time"))
         reading.overrides[(*path, "start")] = reading.origin((*path, "binlog", "binlog_start_time"))
     if isinstance(raw.get("sink"), dict):
         what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
         raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
-    homes = {"binlog": of_binlog, "sink_options": SINK_OPTIONS, "sync": SYNC, "retry": keys.RETRY, "spark": keys.SPARK}
+    homes = {
+        "binlog": of_binlog.section,
+        "sink_options": SINK_OPTIONS,
+        "sync": SYNC,
+        "retry": keys.RETRY,
+        "spark": keys.SPARK,
+    }
     for name in raw:
         if name in keys.JOB or name in homes or name == "channels":
             continue
@@ -344,14 +352,11 @@ def _options(
 
 
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
-    section = BINLOG_OF.get(dialect, BINLOG)
+    its = SETS[source_traits(dialect).binlog_keys]
     _refuse_earliest(reading, path, raw, dialect)
-    options = _options(reading, path, raw, "binlog", section, BinlogOptions)
-    if section is HOLOGRES:
-        tries = as_table(reading, (*path, "binlog"), raw.get("binlog", {})).get("retry_count", 3)
-        assert isinstance(tries, int)
-        # the first try is one of them; and no shards are adopted: a key's rows may lie on any, old or new
-        options = replace(options, binlog_max_retry_times=tries - 1, need_redistribution=False)
+    options = its.more(set_here(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions))
+    if not source_traits(dialect).adopts_shards:
+        options = replace(options, need_redistribution=False)
     if options.binlog_max_sleep_time < options.binlog_sleep_time:
         what = f"{dotted(path)}.binlog.binlog_max_sleep_time is below binlog_sleep_time"
         raise reading.error(_set_one(raw, path, "binlog", "binlog_max_sleep_time", "binlog_sleep_time"), what)
@@ -510,7 +515,7 @@ def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
     """Refuse a 2.x name in the table at `path`, quoted or with its dots read as tables."""
     table = as_table(reading, path, raw)
     for name in table:
-        if name == "dws" or name.startswith("dws."):
+        if name == NEWER or name.startswith(f"{NEWER}."):
             whole, place = _whole(name, table[name], (*path, name))
             instead = NEWER_NAMES.get(whole, "the 1.x name in snake_case")
             what = f"{whole} in [{dotted(path)}] is a name of the connector's 2.x"

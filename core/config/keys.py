@@ -18,6 +18,8 @@ from core.config import canal, values
 from core.config.values import Reader
 from core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
 from core.domain.tls import MODES, SAFEST
+from core.sinks import registry as sinks
+from core.sources import registry as sources
 
 
 class _Required:
@@ -137,8 +139,6 @@ class KindKeys:
 
     keys: Section
     endpoint: Callable[[Mapping[str, Any]], dict[str, Any]]
-    paced: bool = False
-    """Whether a job of such a source has a table `sync`, of which its steps are made."""
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,10 +163,7 @@ MYSQL = KindKeys(
         ),
     ),
     _mysql,
-    paced=True,
 )
-DIALECTS = {"dws": SERVER, "hologres": SERVER, "hologres_slot": SERVER, "mysql": MYSQL}
-"""The kinds of source, by the names that `core.sources.registry` has too."""
 _PASSWORD = tuple(one for one in _SERVER if one.name.startswith("password_"))
 _CONNECT = next(one for one in _SERVER if one.name == "connect_timeout")
 
@@ -216,15 +213,15 @@ DORIS = KindKeys(
     ),
     _doris,
 )
-SINK_KINDS = {"postgres": SERVER, "dws": SERVER, "doris": DORIS, "hologres": SERVER}
-"""The kinds of sink, by the names that `core.sinks.registry` has too."""
+SERVERS = {"server": SERVER, "mysql": MYSQL, "doris": DORIS}
+"""What says where a server is, by the name that the traits of its kind have (`server_keys`)."""
 
 SOURCE = section(
     Key(
         "dialect",
         "what kind of source: dws, mysql, hologres, or hologres_slot, which is one whose server keeps the position of a"
         " slot, as versions before 2.1 do where they stream",
-        values.one_of(DIALECTS),
+        values.one_of(sources.KINDS),
         REQUIRED,
     ),
     *_SERVER,
@@ -236,7 +233,7 @@ SINK = section(
         "kind",
         "what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; doris or hologres, which are"
         " tried on a stand-in only",
-        values.one_of(SINK_KINDS),
+        values.one_of(sinks.KINDS),
         REQUIRED,
         tested="tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses",
     ),
@@ -256,20 +253,12 @@ SINK = section(
 )
 
 
-def of_kind(section: Section, kinds: Mapping[str, KindKeys], kind: object) -> Section:
-    """The keys of a `[sources.X]` or `[sinks.X]` of this kind; those of any where there is no such kind."""
-    its = kinds.get(kind) if isinstance(kind, str) else None
-    if its is None or its is SERVER:
+def at(section: Section, server: KindKeys) -> Section:
+    """The keys of a `[sources.X]` or `[sinks.X]` that says by these where it is."""
+    if server is SERVER:
         return section
-    return {name: key for name, key in section.items() if name not in SERVER.keys} | dict(its.keys)
+    return {name: key for name, key in section.items() if name not in SERVER.keys} | dict(server.keys)
 
-
-STORES = frozenset({"postgres"})
-"""The kinds of sink that keep progress rows for sinks that name them."""
-OWN_STORES = STORES | {"dws"}
-"""Those that keep their own."""
-TRIES_ROWS = frozenset({"doris"})
-"""Those that keep none, and can tell which rows they refuse before anything is planned: they may quarantine."""
 
 JOB = section(
     Key("source", "name of a [sources.X]", values.text(values.NAME_MAX), REQUIRED),

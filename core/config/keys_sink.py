@@ -188,6 +188,8 @@ SINK_OPTIONS: Section = section(
     ),
 )
 
+NEWER = "dws"
+"""What the connector's names of 2.x begin with."""
 NEWER_NAMES = {
     "dws.client.jdbc.url": "host, port and database of [sinks.X]",
     "dws.client.jdbc.username": "user of [sinks.X]",

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from core.config import keys
 from core.config.check import Reading, Table, as_table, dotted, read_section
 from core.config.keys_sync import SYNC
 from core.config.lines import Path
 from core.domain.spec import SinkOptions, SyncOptions
+from core.sources import registry
 
 _SAME = {"min_sync_commit_size": "auto_flush_batch_size", "sync_commit_interval_second": "auto_flush_max_interval"}
 """Keys of `sync` and of `sink_options` that say one thing."""
@@ -28,7 +28,7 @@ def read(
     """
     here: Path = (*path, "sync")
     set_here = as_table(reading, here, raw.get("sync", {}))
-    if not keys.DIALECTS[dialect].paced:
+    if not registry.traits(dialect).paced:
         for name in set_here:
             what = f"{dotted((*here, name))} has no effect: a source of kind {dialect} is read in sync points"
             raise reading.error((*here, name), what, "see binlog_sync_point_size, sink_options.auto_flush_batch_size")

@@ -1,16 +1,18 @@
 """What a server keeps for a slot on one DN, as the core sees it: a text and what can be asked of it.
 
-A server may keep one position for a slot, two (DWS), or none. Next door: `core.domain.position`;
-`core.sources.dws.position` is a dialect's.
+A server may keep one position for a slot (`OnePlace`), two (DWS), or none (`NothingKept`). Next door:
+`core.domain.position`; `core.sources.dws.position` and `core.sources.hologres.slot.kept` are dialects'.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 from core.domain.position import Position
+from core.errors import Defect
 
 
 class Kept:
@@ -107,6 +109,97 @@ class Kept:
     def again(self) -> Position:
         """The position that confirms once more what is kept, for nothing but its time."""
         raise NotImplementedError
+
+
+class OnePlace(Kept):
+    """What is kept is one place at most, which cannot be half moved; no binlog is held back for it."""
+
+    __slots__ = ()
+
+    @property
+    def shown(self) -> str:
+        """As it is stored."""
+        return self.text
+
+    @property
+    def oldest(self) -> Position | None:
+        """None: nothing is held back."""
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Always."""
+        return True
+
+    def on_the_way(self, to: Kept) -> frozenset[Kept]:
+        """The old one or the new one."""
+        return frozenset((self, to))
+
+    def no_newer(self, others: Iterable[Kept]) -> Self:
+        """The same: nothing is handed back beside it."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class NothingKept(OnePlace):
+    """What a server keeps that keeps nothing for a job: its positions are in our progress rows alone."""
+
+    @property
+    def text(self) -> str:
+        """The word for it."""
+        return "nothing"
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """No columns."""
+        return ()
+
+    @property
+    def missing(self) -> bool:
+        """Nothing has to be there."""
+        return False
+
+    @property
+    def furthest(self) -> Position | None:
+        """Nothing is confirmed."""
+        return None
+
+    @property
+    def blank(self) -> NothingKept:
+        """The same."""
+        return self
+
+    @property
+    def known(self) -> NothingKept:
+        """The same."""
+        return self
+
+    def at(self, position: Position) -> NothingKept:
+        """The same."""
+        return self
+
+    def behind(self, other: Kept) -> bool:
+        """Never."""
+        return False
+
+    def found(self, there: Kept) -> NothingKept:
+        """The same."""
+        return self
+
+    @property
+    def again(self) -> Position:
+        """Raises Defect: nothing has to be kept alive."""
+        raise Defect("nothing is kept at the server, so nothing is confirmed once more")
+
+
+NOTHING_KEPT = NothingKept()
+
+
+def nothing_of(text: str) -> NothingKept:
+    """What is stored for nothing; raises ValueError for anything else."""
+    if text != NOTHING_KEPT.text:
+        raise ValueError(f"nothing is kept at the server, not {text!r}")
+    return NOTHING_KEPT
 
 
 class Positions(Protocol):

@@ -145,6 +145,14 @@ class Assignment:
         """The name under which its task can be cancelled."""
         return f"task-{self.number}"
 
+    def session(self, prefix: str) -> str:
+        """What its sessions at the store go by; "" without a prefix.
+
+        >>> Assignment(31, ("dn_1",), 3.0, False).session("slotkeeper/orders/7.3f9a2c.")
+        'slotkeeper/orders/7.3f9a2c.1f'
+        """
+        return f"{prefix}{self.number:x}" if prefix else ""
+
 
 def due(lane: Lane, now: float) -> Lane:
     """The lane, due from now on."""

@@ -15,16 +15,23 @@ from core.domain.starting import start_at
 
 @dataclass(frozen=True, slots=True)
 class SinkTraits:
-    """What a kind of sink can do.
+    """What a kind of sink can do: a constant of it, which `core.sinks.registry` gives by its name.
 
     `one_transaction`: rows and their progress are committed together. `repeats_change_nothing`: rows are written whole
     and by key, so that a range that is applied again leaves the same rows. `keeps_prepared`: what is prepared unseen
-    gets a token, and a commit of it that is repeated changes nothing.
+    gets a token, and a commit of it that is repeated changes nothing. `is_store`: it keeps progress rows, in one
+    transaction with what it writes; `stores_for_others`: those of sinks that keep none, too. `tries_rows`: it can tell
+    which rows it refuses before anything is planned, so that one that is no store may quarantine. `server_keys` names
+    its keys of `[sinks.X]` (`core.config.keys.SERVERS`).
     """
 
     one_transaction: bool
     repeats_change_nothing: bool
     keeps_prepared: bool = False
+    is_store: bool = False
+    stores_for_others: bool = False
+    tries_rows: bool = False
+    server_keys: str = "server"
 
 
 class Delivery(Enum):

@@ -25,7 +25,8 @@ class LaneReport:
     are its channel's; `label` is what the lane is called where the job has several channels. `registered` is the
     place up to which the source was told that all is done. `position` is the form that is stored, `shown` the same
     place for people, as `latest` and `registered` are. `at`, `latest_at` and `registered_to` are numbers that grow
-    with position, latest and registered, `behind` is what lies between the two in the dialect's own unit.
+    with position, latest and registered, `empty_to` with the place up to which no row was found beyond position;
+    `behind` is what lies between position and latest in the dialect's own unit.
     """
 
     shard: str
@@ -51,6 +52,7 @@ class LaneReport:
     at: int | None = None
     latest_at: int | None = None
     registered_to: int | None = None
+    empty_to: int | None = None
     behind: int | None = None
     shown: str | None = None
     delay: float | None = None
@@ -61,6 +63,11 @@ class LaneReport:
     def name(self) -> str:
         """What the lane is called within its job: its DN, or its label."""
         return self.label or self.shard
+
+    @property
+    def done_to(self) -> int | None:
+        """The number up to which nothing is left to apply: `at`, or beyond it where no row was found in between."""
+        return self.at if self.at is None or self.empty_to is None else max(self.at, self.empty_to)
 
     @property
     def known_behind(self) -> int | None:

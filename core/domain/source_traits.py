@@ -1,7 +1,7 @@
 """What a kind of source is, as constants of it: never found out by trying, because asking may make a slot.
 
-`docs/adr/0022-what-each-server-answers.md` has them by server. Next door: each kind of source has its own
-(`core.ports.kinds`), `core.domain.promise` has what a kind of sink can do.
+`docs/adr/0022-what-each-server-answers.md` has them by server. Next door: each kind of source has its own,
+which `core.sources.registry` gives by its name; `core.domain.promise` has what a kind of sink can do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ class SourceTraits:
     stream carries the tables of all channels; where positions are kept, it is acknowledged as one, by the least
     position of them all (`core.domain.one_stream`). `apart`: places of one shard say nothing of another's, so that none
     is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot expires.
+
+    What follows says how a job of such a source is configured. `earliest`: its binlog is recorded whether anybody reads
+    it or not, so that a job may start at its oldest record. `several_by`: a slot is of one table; the kind by which one
+    job reads several of such a server, empty where this one does. `adopts_shards`: a job may go on with another set of
+    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `server_keys` and `binlog_keys` name
+    its keys of `[sources.X]` and `[jobs.X.binlog]` (`core.config.keys.SERVERS`, `core.config.binlog_sets.SETS`).
     """
 
     keeps_positions: bool
@@ -24,6 +30,12 @@ class SourceTraits:
     one_stream: bool
     apart: bool = False
     by_age: bool = False
+    earliest: bool = False
+    several_by: str = ""
+    adopts_shards: bool = True
+    paced: bool = False
+    server_keys: str = "server"
+    binlog_keys: str = "dws"
 
     @property
     def shares_position(self) -> bool:

@@ -276,6 +276,21 @@ def limit_transaction(cursor: Cursor, limit_ms: int) -> None:
     cursor.execute("SET LOCAL statement_timeout = %s", (str(limit_ms),))
 
 
+def rename(connection: Connection, name: str) -> None:
+    """Change the session's name at the server, between transactions, in one round trip.
+
+    PostgreSQL, "Error Reporting and Logging": application_name can be set by any user, and is shown in
+    pg_stat_activity with at most 63 characters.
+    """
+    before, connection.autocommit = connection.autocommit, True
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET application_name = %s", (name,))
+    finally:
+        if not connection.closed:
+            connection.autocommit = before
+
+
 def cancel(connection: Connection) -> None:
     """Ask the server, over a line of its own, to end the statement that another thread runs here; says nothing.
 

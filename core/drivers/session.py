@@ -139,6 +139,23 @@ class Session:
             return False  # lost, or refused: a new connection says its name at its login
         return True
 
+    def go_by(self, name: str) -> None:
+        """Go by another name from here on, in one round trip, unseen whether it is listed; "" changes nothing.
+
+        Only between transactions. Nothing rests on it: a server that refuses it lists the name of before.
+        """
+        if not name or name == self.application_name:
+            return
+        connection = self._connection
+        if connection is not None and not self.fresh:
+            try:
+                pg.rename(connection, name)
+            except pg.DriverError as error:
+                if not _loses_line(error):
+                    return
+                self.close()
+        self.application_name = name
+
     def retire(self, seconds: float) -> None:
         """End the session where it is older than this; only between transactions."""
         if self._connection is not None and self._clock.monotonic() - self._opened >= seconds:

@@ -30,7 +30,8 @@ class LaneTask:
 class StreamTask:
     """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once.
 
-    `group` names the tables that stream together: a worker keeps sessions for each such group.
+    `group` names the tables that stream together: a worker keeps sessions for each such group. `session` is what its
+    sessions at the store go by while they have this task, "" where nobody asks: no other task's ever do.
     """
 
     job: JobSpec
@@ -39,6 +40,7 @@ class StreamTask:
     seconds: float
     parallel: int = 1
     group: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,10 @@ class StreamOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """Chunks of one channel that one task copies, one transaction each; `job` is narrowed to that channel."""
+    """Chunks of one channel that one task copies, one transaction each; `job` is narrowed to that channel.
+
+    `session` is as in a `StreamTask`.
+    """
 
     job: JobSpec
     epoch: int
@@ -88,6 +93,7 @@ class CopyTask:
     copying: str
     seconds: float
     group: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)

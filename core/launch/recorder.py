@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 
 from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.lag import Curve, Lags
-from core.domain.report import JobReport
+from core.domain.report import JobReport, LaneReport
 from core.errors import SlotkeeperError
 from core.launch import log
 from core.launch.alerting import Alerting
@@ -25,6 +26,7 @@ from core.state.metrics import GROUP, Base, Metrics
 from core.state.sqlite import Store
 
 _CURVE_STEP = 300.0
+_UNSEEN = Curve()
 
 
 class Recorder:
@@ -74,16 +76,7 @@ class Recorder:
             self._curves = self._remembered(at)
         if view.reported and view.reported_at is not None:
             _follow(self._curves, view.report, view.reported_at.timestamp())
-        curves, now = self._curves, at.timestamp()
-        known = {
-            lane.name: None if lane.at is None else curves[lane.name].lag(lane.at, now) for lane in view.report.lanes
-        }
-        least = {
-            lane.name: curves[lane.name].at_least(lane.at, now)
-            for lane in view.report.lanes
-            if lane.at is not None and known[lane.name] is None and lane.behind
-        }
-        return Lags(known, least)
+        return lags_at(self._curves, view.report.lanes, at.timestamp())
 
     def _remembered(self, at: datetime) -> dict[str, Curve]:
         """The curves as earlier supervisors saw them: a lag that began before a restart is still known after it."""
@@ -93,6 +86,22 @@ class Recorder:
             if (seen := frame.view).report is not None and seen.reported and seen.reported_at is not None:
                 _follow(curves, seen.report, seen.reported_at.timestamp())
         return curves
+
+
+def lags_at(curves: Mapping[str, Curve], lanes: Iterable[LaneReport], now: float) -> Lags:
+    """How far lanes are behind in time, at `now`, by the curves of their names.
+
+    A lane is as far as nothing is left for it to apply. Its row follows more slowly where nothing comes: a job of many
+    lanes settles so many of them a second.
+    """
+    known: dict[str, float | None] = {}
+    least: dict[str, float] = {}
+    for lane in lanes:
+        here, curve = lane.done_to, curves.get(lane.name, _UNSEEN)
+        known[lane.name] = None if here is None else curve.lag(here, now)
+        if here is not None and known[lane.name] is None and lane.behind:
+            least[lane.name] = curve.at_least(here, now)
+    return Lags(known, least)
 
 
 def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:

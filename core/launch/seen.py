@@ -163,7 +163,7 @@ def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags
 def _places(report: JobReport | None) -> dict[str, int]:
     """Where the lanes of a report stand that lag behind what their source has told."""
     lanes = report.lanes if report is not None else ()
-    return {lane.name: lane.at for lane in lanes if lane.at is not None and lane.behind != 0}
+    return {lane.name: lane.done_to for lane in lanes if lane.done_to is not None and lane.behind != 0}
 
 
 def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:

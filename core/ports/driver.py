@@ -103,7 +103,20 @@ class Sessions(Protocol):
         """The sink session `name` for progress rows."""
 
 
-class DriverSessions(Sessions, Protocol):
+class TaskEnds(Protocol):
+    """Ends what tasks that were given up still do at the store; `core.engine.driver.task_ends` has threads for it."""
+
+    def task_prefix(self) -> str:
+        """What the names of tasks' sessions at the store begin with from here on; nobody else's ever do."""
+
+    def end_tasks(self, names: Sequence[str]) -> int:
+        """End the sessions at the store that go by these names, ours alone; how many were told to.
+
+        Waits at most for a login and two seconds. An error of ours where the server does not answer or allow it.
+        """
+
+
+class DriverSessions(Sessions, TaskEnds, Protocol):
     """The driver's sessions; `begin` names those opened from then on after the epoch.
 
     What is about one table is asked of the sessions for its channel.

@@ -238,6 +238,9 @@ class StoreSession(SinkSession, Protocol):
     def quarantine(self) -> Quarantine:
         """The rows that targets of this sink refused."""
 
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
+
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
         """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
 
@@ -259,9 +262,6 @@ class SinkKind(Protocol):
 
     no_reset: str
     """Why no slot that it follows can be reset; empty where one can."""
-
-    is_store: bool
-    """Whether it keeps progress rows, in one transaction with what it writes."""
 
     takes: tuple[Encoding, ...]
     """The encodings of a batch that it takes."""

@@ -146,8 +146,8 @@ class Decisions(Protocol):
     def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
         """The sink has the chunk, but for rows that go into quarantine in the same transaction."""
 
-    def rest(self) -> None:
-        """Between two tasks: roll back whatever is open."""
+    def rest(self, session: str = "") -> None:
+        """Between two tasks: roll back whatever is open; `session` is the name that it goes by from here on."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -67,8 +67,11 @@ class StepSink(Protocol):
     def finish_chunk(self) -> None:
         """Commit the chunk that `copy_chunk` left open."""
 
-    def rest(self) -> None:
-        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+    def rest(self, session: str = "") -> None:
+        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough.
+
+        The one at the store goes by the name `session` from here on, as far as its server allows it; "" leaves it.
+        """
 
     def abandon(self) -> None:
         """Roll back whatever is open."""

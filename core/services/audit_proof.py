@@ -85,7 +85,9 @@ def prove(audit: Audit, loaded: Loaded | None) -> Proof:
     hosts = {link.line.actor.host for link in chain.whole if link.line} | {socket.gethostname()}
     chains = sorted(f"{host}:{folder}" for host in hosts)
     entries = loaded.sinks.values() if loaded else ()
-    return Proof(chain, tuple(_asked(entry, chain, chains) for entry in entries if sinks.open(entry.kind).is_store))
+    return Proof(
+        chain, tuple(_asked(entry, chain, chains) for entry in entries if sinks.open(entry.kind).traits.is_store)
+    )
 
 
 def _asked(entry: SinkEntry, chain: Chain, chains: list[str]) -> SinkProof:

@@ -60,7 +60,7 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
 
     def opened() -> SinkSession:
         kind, its = sinks.open(entry.kind), login(entry.endpoint, poll_name(entry.name))
-        return kind.connect(its, entry.progress_schema) if kind.is_store else kind.connect_beside(its)
+        return kind.connect(its, entry.progress_schema) if kind.traits.is_store else kind.connect_beside(its)
 
     utc = (clock or SystemClock()).utc
     return _checked(f"sink {entry.name}", opened, lambda session: session.findings(asked, utc))

@@ -1,6 +1,7 @@
 """The kinds of sink, by the name that the configuration gives them (`kind`); a new one is one line here.
 
-A kind is loaded when it is first asked for. Next door: `core.ports.kinds` says what one is.
+A kind is loaded when it is first asked for, and without it what it can do: that is asked where no driver is wanted.
+Next door: `core.ports.kinds` says what one is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from core.errors import Defect
 
 if TYPE_CHECKING:
+    from core.domain.promise import SinkTraits
     from core.ports.kinds import SinkKind
 
 KINDS = {
@@ -20,7 +22,7 @@ KINDS = {
     "doris": ("core.sinks.doris.kind", "DORIS"),
     "hologres": ("core.sinks.hologres.kind", "HOLOGRES"),
 }
-"""The module of each kind, and its name there."""
+"""The module of each kind, and its name there; its traits have the same name in the module `traits` beside it."""
 
 
 @cache
@@ -30,3 +32,12 @@ def open(kind: str) -> SinkKind:
         raise Defect(f"there is no sink kind {kind!r}")
     module, name = KINDS[kind]
     return cast("SinkKind", getattr(import_module(module), name))
+
+
+@cache
+def traits(kind: str) -> SinkTraits:
+    """What the kind of that name can do; raises Defect for one that the configuration should have refused."""
+    if kind not in KINDS:
+        raise Defect(f"there is no sink kind {kind!r}")
+    module, name = KINDS[kind]
+    return cast("SinkTraits", getattr(import_module(f"{module.rpartition('.')[0]}.traits"), name))

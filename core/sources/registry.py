@@ -1,6 +1,7 @@
 """The kinds of source, by the name that the configuration gives them (`dialect`); a new one is one line here.
 
-A kind is loaded when it is first asked for. Next door: `core.ports.kinds` says what one is.
+A kind is loaded when it is first asked for, and without it what it is: that is asked where no driver is wanted, as by
+whoever reads a configuration. Next door: `core.ports.kinds` says what one is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from core.errors import Defect
 
 if TYPE_CHECKING:
+    from core.domain.source_traits import SourceTraits
     from core.ports.kinds import SourceKind
 
 KINDS = {
@@ -20,7 +22,7 @@ KINDS = {
     "hologres_slot": "core.sources.hologres.slot.kind",
     "mysql": "core.sources.mysql.kind",
 }
-"""The module of each kind; it has the kind as `KIND`."""
+"""The module of each kind; it has the kind as `KIND`. The module `traits` beside it has `TRAITS`."""
 
 
 @cache
@@ -29,3 +31,11 @@ def open(kind: str) -> SourceKind:
     if kind not in KINDS:
         raise Defect(f"there is no source kind {kind!r}")
     return cast("SourceKind", import_module(KINDS[kind]).KIND)
+
+
+@cache
+def traits(kind: str) -> SourceTraits:
+    """What the kind of that name is; raises Defect for one that the configuration should have refused."""
+    if kind not in KINDS:
+        raise Defect(f"there is no source kind {kind!r}")
+    return cast("SourceTraits", import_module(f"{KINDS[kind].rpartition('.')[0]}.traits").TRAITS)

@@ -281,6 +281,14 @@ def _delay(lane: Lane, there: float) -> float | None:
     return round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
 
 
+def _empty_to(lane: Lane) -> int | None:
+    """Up to where no row was found; unknown where that lies beyond latest: it was found of another binlog."""
+    if lane.checked is None or lane.latest is None:
+        return None
+    found = lane.checked.pair[0]
+    return found if found <= lane.latest.pair[0] else None
+
+
 def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneReport:
     """`there` is the source's clock at the moment `now`, as far as it was measured."""
     retry = lane.retry
@@ -311,6 +319,7 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
         at=lane.position.pair[0],
         latest_at=lane.latest.pair[0] if lane.latest else None,
         registered_to=lane.registered.oldest.pair[0] if lane.registered.oldest else None,
+        empty_to=_empty_to(lane),
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
         shown=lane.position.shown,
         delay=_delay(lane, there),

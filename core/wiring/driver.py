@@ -6,8 +6,9 @@ Next door: `core.wiring.worker` opens sessions and has the worker's side; `core.
 
 from __future__ import annotations
 
+import secrets
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar, cast
 
 from core.config.secrets import resolve
@@ -35,6 +36,8 @@ T = TypeVar("T")
 A = TypeVar("A", bound=SlotAdmin)
 
 STARTER = "starter"
+END_LIMIT_MS = 2_000
+"""Of the statements that end the sessions of a task that was given up."""
 CLOSE_WITHIN = 2.0
 """Seconds for which closing sessions waits for statements that are under way in them."""
 
@@ -255,6 +258,22 @@ class WiredSessions:
             return end_job_sessions(self._job, self.of(self._job.channels[0].source_table).admin("start"))
         ended = [end_channel_sessions(self._job.of(one), self.of(one).admin("start")) for one in tables]
         return all(ended)
+
+    def task_prefix(self) -> str:
+        """What the names of tasks' sessions begin with: the job, the epoch, and six digits by chance.
+
+        Jobs of one name may write to one database, into other progress schemas, and groups of tables of one job may
+        have the same epoch.
+        """
+        return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
+
+    def end_tasks(self, names: Sequence[str]) -> int:
+        """End the sessions at the store that go by these names, over one that is opened for it."""
+        session = store_session(self._job, f"{self._opened.epoch}.ends", END_LIMIT_MS)
+        try:
+            return sum(session.end_sessions(name) for name in names)
+        finally:
+            _end(session)
 
     def close(self) -> None:
         """End all sessions."""

@@ -60,15 +60,16 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
     return sources.open(job.source_kind).connect(login(endpoint, session_name(job.name, part)))
 
 
-def store_session(job: JobSpec, part: str, limit_ms: int = 0) -> StoreSession:
+def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") -> StoreSession:
     """A session of a job where its progress rows live: at its sink, or at the store that the sink names.
 
-    `limit_ms` is that of a statement, 0 the one of a step.
+    `limit_ms` is that of a statement, 0 the one of a step. `name` stands for the one that `part` makes.
     """
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=limit_ms) if limit_ms else endpoint
     positions = sources.open(job.source_kind).positions
-    return sinks.open(kind).connect(login(endpoint, session_name(job.name, part)), job.progress_schema, positions)
+    given = login(endpoint, name or session_name(job.name, part))
+    return sinks.open(kind).connect(given, job.progress_schema, positions)
 
 
 def session_beside(job: JobSpec, part: str) -> BatchSession:
@@ -134,12 +135,15 @@ class _Pair:
             self.beside.close()
 
 
-def open_pair(job: JobSpec, epoch: int) -> _Pair:
-    """A source and a sink session for tasks of a job; ConfigError where a secret cannot be had on this worker."""
+def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
+    """A source and a sink session for tasks of a job; ConfigError where a secret cannot be had on this worker.
+
+    `session` is what the one at the store goes by.
+    """
     with _named_worker():
         part = str(epoch)
         beside = session_beside(job, part) if job.in_two_parts else None
-        return _Pair(source_session(job, part), store_session(job, part), beside)
+        return _Pair(source_session(job, part), store_session(job, part, name=session), beside)
 
 
 def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:

@@ -26,6 +26,13 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
     assert not found
 
 
+def test_what_reads_a_configuration_names_none_either() -> None:
+    """They ask its traits; keys of its own parameters are in modules that `binlog_sets` names."""
+    readers = ("build", "check", "load", "model", "overlay", "pace", "readable", "tls")
+    found = {name: kinds((ROOT / "core" / "config" / f"{name}.py").read_text("utf-8")) for name in readers}
+    assert not {name: spots for name, spots in found.items() if spots}
+
+
 def test_a_sink_tells_its_servers_apart_in_one_place() -> None:
     package = ROOT / "core" / "sinks" / "postgres"
     told = [path.name for path in sorted(package.rglob("*.py")) if '"dws"' in path.read_text("utf-8")]

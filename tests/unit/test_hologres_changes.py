@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from core.domain.kept import NOTHING_KEPT
 from core.domain.position import Order
 from core.errors import Refused
 from core.sources.hologres.changes import (
@@ -20,7 +21,7 @@ from core.sources.hologres.changes import (
     Left,
     changes,
 )
-from core.sources.hologres.position import NOTHING, POSITIONS, HoloPosition, Oldest
+from core.sources.hologres.position import POSITIONS, HoloPosition, Oldest
 
 ROW = ("1", "a")
 
@@ -109,7 +110,7 @@ def test_a_lane_position_needs_its_times_and_a_typed_place_does_not() -> None:
     with pytest.raises(ValueError):
         POSITIONS.position("7")
     assert POSITIONS.position(POSITIONS.place("7").from_here.text) < POSITIONS.position("7/3/9")
-    assert POSITIONS.kept(NOTHING.text) == NOTHING
+    assert POSITIONS.kept(NOTHING_KEPT.text) == NOTHING_KEPT
 
 
 def test_a_shard_without_records_is_never_behind_a_lane() -> None:

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from core.errors import Defect
 from core.sinks import registry as sinks
 from core.sources import registry as sources
+from tests.architecture.checkout import ROOT
 
 
 @pytest.mark.parametrize("registry", [sources, sinks], ids=["sources", "sinks"])
 def test_a_kind_is_loaded_once_and_an_unknown_one_is_our_own_defect(registry: object) -> None:
     for name in registry.KINDS:  # type: ignore[attr-defined]
         assert registry.open(name) is registry.open(name)  # type: ignore[attr-defined]
-    with pytest.raises(Defect, match=r"there is no (source|sink) kind 'oracle'"):
-        registry.open("oracle")  # type: ignore[attr-defined]
+    for asked in (registry.open, registry.traits):  # type: ignore[attr-defined]
+        with pytest.raises(Defect, match=r"there is no (source|sink) kind 'oracle'"):
+            asked("oracle")
+
+
+@pytest.mark.parametrize("registry", [sources, sinks], ids=["sources", "sinks"])
+def test_what_a_kind_is_called_to_be_without_it_is_what_it_says_itself(registry: object) -> None:
+    for name in registry.KINDS:  # type: ignore[attr-defined]
+        assert registry.traits(name) is registry.open(name).traits  # type: ignore[attr-defined]
+
+
+def test_what_a_kind_is_loads_no_driver() -> None:
+    asked = "import sys; from core.sources import registry as a; from core.sinks import registry as b"
+    asked += "; [one.traits(name) for one in (a, b) for name in one.KINDS]"
+    asked += "; print(*sorted(name for name in sys.modules if name.startswith('core.drivers') or name == 'psycopg2'))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == []

@@ -18,6 +18,7 @@ from core.domain.report import JobReport
 from core.domain.table import TableReport
 from core.domain.verified import Verified, in_a_phrase
 from core.engine.local_runner import LocalRunner
+from core.sources.dws.position import DwsPosition
 from core.spark.narrator import StoreNarrator
 from core.state.sqlite import Store
 from core.state.verified import last, record
@@ -65,6 +66,15 @@ def test_the_age_of_what_the_source_said_grows_while_nobody_asks_it(told: Told) 
 def test_a_lane_at_an_old_latest_is_not_called_up_to_date(told: Told, seconds: float, behind: int | None) -> None:
     (lane,) = told.after(seconds).lanes
     assert lane.known_behind == behind
+
+
+def test_up_to_where_a_lane_was_found_empty_is_told_unless_that_was_of_another_binlog(told: Told) -> None:
+    lane, here = replace(LANE, latest=LANE.position), LANE.position.pair[0]
+    for found, expected in ((None, None), (here - 1, here - 1), (here, here), (here + 1, None)):
+        checked = None if found is None else DwsPosition(found)
+        told.clock.at += timedelta(seconds=5)
+        told.narrator.lanes({"dn_1": replace(lane, checked=checked)}, LaneState.RUNNING, 1, 0)
+        assert told.after(1.0).lanes[0].empty_to == expected, found
 
 
 def test_a_table_says_since_when_it_is_in_its_state_and_one_that_fails_again_is_later(told: Told) -> None:

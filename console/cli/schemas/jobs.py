@@ -102,6 +102,7 @@ _LANE = thing(
         "at": maybe(whole("a number that grows with position", None)),
         "latest_at": maybe(whole("a number that grows with latest", None)),
         "registered_to": maybe(whole("a number that grows with registered", None)),
+        "empty_to": maybe(whole("a number that grows with the place up to which no row was found", None)),
         "behind": maybe(whole("what lies between position and latest, in the report's unit")),
         "shown": maybe(text("position as people see it")),
         "delay": maybe(number("behind the source's clock, seconds"), "positions of this kind do not tell"),

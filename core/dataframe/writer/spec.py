@@ -119,7 +119,7 @@ def _sink(config: str | None, name: str) -> SinkEntry:
         known = ", ".join(sorted(loaded.sinks)) or "none"
         raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known there: {known}")
     sink = loaded.sinks[name]
-    if not sinks.open(sink.kind).is_store:
+    if not sinks.open(sink.kind).traits.is_store:
         what = f"sinks.{sink.name} is of kind {sink.kind}, which keeps no fence in the transaction of its rows"
         raise Refused(what, "write into a sink of kind postgres, or mirror with a job", where="sink")
     return sink

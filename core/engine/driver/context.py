@@ -173,6 +173,10 @@ def unleased() -> None:
     """For a loop that holds no lease."""
 
 
+def ignored(name: str) -> None:
+    """For a loop whose tasks have no sessions that could be ended."""
+
+
 class Desk(Protocol):
     """Where the tables of a job that stream together are asked for, and where those that end alone are handed in."""
 
@@ -212,3 +216,7 @@ class StreamPlan:
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
     requests: Requests = field(default_factory=Requests)
+    task_prefix: str = ""
+    """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
+    end_task: Callable[[str], None] = ignored
+    """Ends the sessions of that name, which a task had that was given up; waits for nobody."""

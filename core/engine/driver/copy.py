@@ -24,6 +24,7 @@ from core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
 from core.engine.driver.long_call import beside
 from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
 from core.engine.driver.start import Begun
+from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import changed, refuse
 from core.engine.messages import CopyOutcome, CopyTask
 from core.error_values import ErrorValues
@@ -60,6 +61,8 @@ class _Task:
 
     copy: _Copy
     chunks: tuple[Chunk, ...]
+    session: str
+    """What its session at the store goes by."""
 
 
 class Snapshot:
@@ -73,6 +76,8 @@ class Snapshot:
         self._begun = begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
+        self._number = 0
+        self._given_up = TaskSessions(ctx.sessions)
         self._history: History = NO_HISTORY
         self._failing_since = 0.0
         self._tell_at = 0.0
@@ -96,6 +101,7 @@ class Snapshot:
                     self._tell()
         finally:
             self._ctx.runner.cancel(GROUP)
+            self._given_up.end(*(task.session for task in self._running.values()))
         return self._end()
 
     def _tell(self) -> None:
@@ -120,8 +126,10 @@ class Snapshot:
             share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // capacity))
             chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
             begun = copy.begun
-            spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS, self._ctx.group)
-            self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks)
+            self._number += 1
+            session, group = f"{self._given_up.prefix}{self._number:x}", self._ctx.group
+            spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS, group, session)
+            self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks, session)
             copy.tasks += 1
 
     def _collect(self) -> None:
@@ -129,6 +137,8 @@ class Snapshot:
         ended = []
         for future in done:
             task, outcome = self._running.pop(future), self._outcome(future)
+            if outcome.error is not None and outcome.error.where == "spark":
+                self._given_up.end(task.session)  # its worker may be dead
             ended.append((task.copy, outcome))
             task.copy.tasks -= 1
             task.copy.left.extend(one for one in task.chunks if one.number not in outcome.done)

@@ -34,6 +34,7 @@ from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
 from core.engine.driver.reshape import REFUSALS, again, concerns, overcome
 from core.engine.driver.start import Begun, begin
+from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import refuse
 from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
@@ -220,22 +221,16 @@ class Streaming:
     def run(self) -> End:
         """Stream until something else is wanted; raises what needs a person."""
         ctx = self._ctx
-        plan = StreamPlan(
-            ctx.job,
-            self._epoch,
-            ctx.keepalive if ctx.sessions.keeps_positions else math.inf,
-            ctx.until_caught_up,
-            keep_lease=self._leases.keep,
-            sever_lease=self._leases.sever,
-            wanted_away=ctx.desk.wanted_away if ctx.desk is not None else None,
-            let_go=self._let_go if ctx.desk is not None else None,
-            whole=ctx.whole,
-            group=ctx.group,
-            record_ttls=self._record_ttls,
-            requests=ctx.requests,
-        )
         loop = Loop(
-            plan, self._lanes, ctx.sessions, ctx.runner, ctx.work.stream, ctx.clock, ctx.wanted, self._tick, ctx.probe
+            self._plan(),
+            self._lanes,
+            ctx.sessions,
+            ctx.runner,
+            ctx.work.stream,
+            ctx.clock,
+            ctx.wanted,
+            self._tick,
+            ctx.probe,
         )
         self._names = names_by_table(self._lanes)
         tables = {one.part.job.channel.source_table: one for one in self._begun}
@@ -256,6 +251,27 @@ class Streaming:
             if self._leases.leaving:
                 self._leases.hand_in()
         return ended
+
+    def _plan(self) -> StreamPlan:
+        """What its loop is told."""
+        ctx = self._ctx
+        given_up = TaskSessions(ctx.sessions)
+        return StreamPlan(
+            ctx.job,
+            self._epoch,
+            ctx.keepalive if ctx.sessions.keeps_positions else math.inf,
+            ctx.until_caught_up,
+            keep_lease=self._leases.keep,
+            sever_lease=self._leases.sever,
+            wanted_away=ctx.desk.wanted_away if ctx.desk is not None else None,
+            let_go=self._let_go if ctx.desk is not None else None,
+            whole=ctx.whole,
+            group=ctx.group,
+            record_ttls=self._record_ttls,
+            requests=ctx.requests,
+            task_prefix=given_up.prefix,
+            end_task=given_up.end,
+        )
 
     def _begins(self, loop: Loop) -> None:
         """Say RUNNING where nothing is to be caught up with; of a job that FAILED before once it has shown more."""

@@ -335,9 +335,8 @@ class Loop:
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
             parallel = self._shares[task.number] = self._parallel()
-            spec = StreamTask(
-                self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, self.plan.group
-            )
+            named = self.plan.group, task.session(self.plan.task_prefix)
+            spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, *named)
             future = self._runner.submit(self._stream, spec, task.group)
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
@@ -362,11 +361,13 @@ class Loop:
         try:
             outcome: StreamOutcome = future.result()
         except CancelledError:
+            self._end_sessions(task)
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
                 self._cancelled(self.lanes[mine[0]])
                 return
         except SlotkeeperError as error:
+            self._end_sessions(task, error.where == "spark")  # then its worker may be dead
             if error.where == "spark" and not isinstance(error, Unclassified):
                 self._failure = error
                 return
@@ -392,6 +393,11 @@ class Loop:
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
+
+    def _end_sessions(self, task: Assignment, lost: bool = True) -> None:
+        """What a task that was given up, or whose worker is lost, still does at the sink ends; waits for nothing."""
+        if lost:
+            self.plan.end_task(task.session(self.plan.task_prefix))
 
     def _cancelled(self, lane: Lane) -> None:
         """A lane whose own task was cancelled waits before its next try: assigned at once, it would take the capacity

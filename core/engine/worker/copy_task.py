@@ -24,7 +24,7 @@ from core.ports.source import Chunk, Source
 
 def work(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
     """Some chunks, on a worker."""
-    with lend(open_pair, task.job, task.epoch, task.group) as lent:
+    with lend(open_pair, task.job, task.epoch, task.group, task.session) as lent:
         source, sink = lent.opened(task.job.channel.source_table, task.copying)
         return run(task, source, sink, SystemClock(), stream_task.probe)
 

@@ -54,8 +54,8 @@ class Pair(Protocol):
         """End both sessions."""
 
 
-OpenPair = Callable[[JobSpec, int], Pair]
-"""Opens a pair for a job and its epoch."""
+OpenPair = Callable[[JobSpec, int, str], Pair]
+"""Opens a pair for a job and its epoch, whose session at the store goes by that name; "" for any."""
 
 
 @dataclass(slots=True)
@@ -73,10 +73,13 @@ class Lent:
             channel = self.channels[table, copying] = self.pair.opened(self.job.of(table), copying)
         return channel
 
-    def rest(self) -> None:
-        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough."""
+    def rest(self, session: str) -> None:
+        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough.
+
+        The session at the store goes by the next task's name from here on.
+        """
         for _, sink in self.channels.values():
-            sink.rest()
+            sink.rest(session)
             return  # the channels share the session
 
 
@@ -89,8 +92,8 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "") -> Iterator[Lent]:
-    """A pair of this worker; kept for the next task unless the block raised.
+def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "") -> Iterator[Lent]:
+    """A pair of this worker; kept for the next task unless the block raised. `session` is its name at the store.
 
     Those of other epochs are ended; of tables that go on alone only those of the same `group`.
     """
@@ -103,10 +106,10 @@ def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "") -> Iter
     for one in old:
         one.pair.close()
     if lent is None:
-        lent = Lent(open_pair(job, epoch), job)
+        lent = Lent(open_pair(job, epoch, session), job)
     lent.job = job
     try:
-        lent.rest()
+        lent.rest(session)
         yield lent
     except BaseException:
         lent.pair.close()
@@ -128,7 +131,8 @@ def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
     """A task, on a worker: as many pairs as it may have, and turns over them."""
     with ExitStack() as stack:
         count = min(task.parallel, len(task.lanes))
-        lent = [stack.enter_context(lend(open_pair, task.job, task.epoch, task.group)) for _ in range(count)]
+        pair = (open_pair, task.job, task.epoch, task.group, task.session)
+        lent = [stack.enter_context(lend(*pair)) for _ in range(count)]
         for one in lent:
             _connect(one, task)
         return run(task, [one.opened for one in lent], SystemClock(), probe)

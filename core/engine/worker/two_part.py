@@ -195,11 +195,11 @@ class StagedSink:
         self._beside.abandon()
         self.store.rest()
 
-    def rest(self) -> None:
-        """Between two tasks."""
+    def rest(self, session: str = "") -> None:
+        """Between two tasks; `session` is what the one at the store goes by from here on."""
         self.forget()
         self._beside.rest()
-        self.store.rest()
+        self.store.rest(session)
 
     def close(self) -> None:
         """End both sessions; safe to call twice."""

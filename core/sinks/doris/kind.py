@@ -13,14 +13,13 @@ from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.image import image_of
 from core.domain.kept import Positions
-from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.drivers.mysql_queries import MysqlQueries
 from core.errors import Defect, Refused
 from core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from core.ports.table import TableSession
-from core.sinks.doris import doctor, making, shape
+from core.sinks.doris import doctor, making, shape, traits
 from core.sinks.doris.http import DorisHttp
 from core.sinks.doris.sink import DorisSink
 from core.sinks.doris.tables import DorisTables
@@ -69,9 +68,8 @@ class DorisKind:
     """A kind of sink; implements `core.ports.kinds.SinkKind`."""
 
     no_reset = ""
-    is_store = False
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)
-    traits = SinkTraits(one_transaction=False, repeats_change_nothing=True, keeps_prepared=True)
+    traits = traits.DORIS
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
         """It keeps no progress rows."""

@@ -15,14 +15,13 @@ from core.domain.finding import Finding
 from core.domain.image import image_of
 from core.domain.kept import Positions
 from core.domain.objection import refuse
-from core.domain.promise import SinkTraits
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.drivers.pg_table.reader import PgTables
 from core.drivers.session import Dialect, Session
 from core.errors import Defect
 from core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from core.sinks.hologres import doctor, shape
+from core.sinks.hologres import doctor, shape, traits
 from core.sinks.hologres.faults import classify
 from core.sinks.hologres.sink import LIMIT_MS, HologresSink
 from core.sinks.hologres.target import HologresTarget
@@ -71,10 +70,8 @@ class HologresKind:
     """A kind of sink; implements `core.ports.kinds.SinkKind`."""
 
     no_reset = ""
-    is_store = False
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)
-    traits = SinkTraits(one_transaction=False, repeats_change_nothing=False)
-    """A row that is written again is the same; but nothing keeps an older one from being written over a newer one."""
+    traits = traits.HOLOGRES
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
         """It keeps no progress rows."""

@@ -24,7 +24,7 @@ from core.errors import Defect
 from core.ports.kinds import BatchSession, SinkAsked, SinkKind
 from core.ports.progress import LaneSeen, Runner
 from core.ports.stream import QueryTarget
-from core.sinks.postgres import doctor, session
+from core.sinks.postgres import doctor, session, traits
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
 from core.sinks.postgres.check.viewer import PostgresViewer
@@ -156,6 +156,10 @@ class PostgresConnection:
         kind = DwsLockWaits if self.session.dialect.spreads else PostgresLockWaits
         return kind(self.session, prefix)
 
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
+        return self.session.end_sessions(name)
+
     def ping(self) -> None:
         """Return once the server has answered something; raises an error of ours."""
         with self.session.transaction() as cursor:
@@ -174,11 +178,10 @@ class PostgresConnection:
 class PostgresKind:
     """A kind of sink; implements `core.ports.kinds.SinkKind`."""
 
-    def __init__(self, name: str, no_reset: str = "") -> None:
+    def __init__(self, name: str, its: SinkTraits, no_reset: str = "") -> None:
         self._name = name
         self.no_reset = no_reset
-        self.traits = SinkTraits(one_transaction=True, repeats_change_nothing=True)
-        self.is_store = True
+        self.traits = its
         self.takes: tuple[Encoding, ...] = (Encoding.COPY_TEXT,)
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> PostgresConnection:
@@ -198,5 +201,5 @@ class PostgresKind:
         return doctor.grants(endpoint, progress_schema, jobs)
 
 
-POSTGRES: SinkKind = PostgresKind("postgres")
-DWS: SinkKind = PostgresKind("dws", "is a DWS: a reset keeps its steps in PostgreSQL only")
+POSTGRES: SinkKind = PostgresKind("postgres", traits.POSTGRES)
+DWS: SinkKind = PostgresKind("dws", traits.DWS, "is a DWS: a reset keeps its steps in PostgreSQL only")

@@ -6,6 +6,7 @@ driver's rows) use this one.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from core.clock import Clock
@@ -27,6 +28,9 @@ SETTINGS = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
+
+_LIKE = re.compile(r"[\\%_]")
+"""What means more than itself in LIKE."""
 
 COPY_LIMIT_MS = 1_800_000
 """The least that a chunk and the exchange get: the documented default of full_sync_binlog_read_timeout."""
@@ -72,6 +76,14 @@ class SinkSession(Session):
         self.transaction_ms = endpoint.socket_timeout_ms
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
+
+    def end_sessions(self, name: str, begins: bool = False) -> int:
+        """End this login's other sessions in this database by their name, or what it `begins` with; how many.
+
+        They are told to end, and are not waited for.
+        """
+        pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
+        return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
 
     def of_dialect(self, name: str, of: Book = POSTGRES.book) -> str:
         """The name of a statement: of the one that this dialect has for itself, where there is one."""

@@ -351,10 +351,13 @@ WHERE l.number = %(lock)s AND (l.pid IS NULL OR l.pid <> pg_backend_pid())
 ORDER BY of_our_rows DESC, l.pid
 
 -- name: end_sessions
--- Ends our own sessions of earlier epochs at the sink; only the same login's.
+-- Ends our own sessions, of an earlier start or of a task that was given up, by the names that we gave them: only the
+-- same login's, and only in this database, as a job of the same name may write to another one.
+-- PostgreSQL, "System Administration Functions": whoever is a member of a session's role may end it. DWS, "Server
+-- Signaling Functions": only system administrators may, and those with gs_role_signal_backend ("Preset Roles").
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE pid <> pg_backend_pid() AND usename = current_user
-  AND application_name LIKE %(pattern)s AND application_name <> %(own)s
+WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
+  AND application_name LIKE %(pattern)s
 
 -- name: resets_exist
 -- Whether any slot was ever reset here.

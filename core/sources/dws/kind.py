@@ -14,7 +14,6 @@ from core.domain.finding import Finding
 from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
-from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
@@ -28,6 +27,7 @@ from core.sources.dws.position import POSITIONS
 from core.sources.dws.retention import DwsRetention
 from core.sources.dws.session import DWS, DwsSession
 from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from core.sources.dws.traits import TRAITS
 from core.sources.dws.verbs import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer
 
@@ -103,7 +103,7 @@ class DwsKind:
 
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
-    traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False)
+    traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
 
     @property

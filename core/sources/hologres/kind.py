@@ -15,7 +15,6 @@ from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
@@ -30,6 +29,7 @@ from core.sources.hologres.session import HOLOGRES, HoloSession
 from core.sources.hologres.source import HoloSource
 from core.sources.hologres.stream.ranges import IDLE_SECONDS
 from core.sources.hologres.stream.records import Streams
+from core.sources.hologres.traits import TRAITS
 from core.sources.hologres.viewer import HoloViewer
 
 
@@ -127,7 +127,7 @@ class HoloKind:
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
     probe = NoHoloProbe()
-    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=False, apart=True, by_age=True)
+    traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> HoloConnection:

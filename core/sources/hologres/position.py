@@ -8,16 +8,15 @@ is. Next door: `catalog.py` reads the newest and the oldest record, `source.py` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from core.domain.kept import Kept
+from core.domain.kept import Kept, nothing_of
 from core.domain.position import Order, Position
 
 _TEXT = re.compile(r"(\d{1,19}|-)/(\d{1,17})/(\d{1,17})")
 _PLACE = re.compile(r"\d{1,19}|-")
-_NOTHING = "-"
+_NO_LSN = "-"
 HIGHEST = 2**63 - 1
 
 
@@ -49,7 +48,7 @@ class HoloPosition(Position):
     @property
     def shown(self) -> str:
         """The LSN; "-" for a shard without a record."""
-        return _NOTHING if self.empty else str(self.lsn)
+        return _NO_LSN if self.empty else str(self.lsn)
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -147,84 +146,6 @@ class Oldest(HoloPosition):
         return Order.SAME
 
 
-@dataclass(frozen=True, slots=True)
-class NothingKept(Kept):
-    """What Hologres keeps for us, by SQL or by stream without a slot. Positions are in our progress rows alone."""
-
-    @property
-    def text(self) -> str:
-        """As it is stored."""
-        return "nothing"
-
-    @property
-    def shown(self) -> str:
-        """For people."""
-        return "nothing"
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    @property
-    def missing(self) -> bool:
-        """Nothing has to be there."""
-        return False
-
-    @property
-    def furthest(self) -> None:
-        """Nothing is confirmed."""
-        return None
-
-    @property
-    def oldest(self) -> None:
-        """Nothing is held back."""
-        return None
-
-    @property
-    def settled(self) -> bool:
-        """Nothing can be half done."""
-        return True
-
-    @property
-    def blank(self) -> NothingKept:
-        """The same."""
-        return self
-
-    @property
-    def known(self) -> NothingKept:
-        """The same."""
-        return self
-
-    def at(self, position: Position) -> NothingKept:
-        """The same."""
-        return self
-
-    def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """The same."""
-        return frozenset({to})
-
-    def behind(self, other: Kept) -> bool:
-        """Never."""
-        return False
-
-    def found(self, there: Kept) -> NothingKept:
-        """The same."""
-        return self
-
-    def no_newer(self, others: Iterable[Kept]) -> NothingKept:
-        """The same."""
-        return self
-
-    @property
-    def again(self) -> Position:
-        """Never asked for: nothing has to be kept alive."""
-        raise ValueError("nothing is kept here, so nothing is confirmed once more")
-
-
-NOTHING = NothingKept()
-
-
 class HoloPositions:
     """Implements `core.domain.kept.Positions`."""
 
@@ -253,16 +174,14 @@ class HoloPositions:
 
     def kept(self, text: str) -> Kept:
         """Read what is stored for nothing; raises ValueError for anything else."""
-        if text != NOTHING.text:
-            raise ValueError(f"nothing is kept here, not {text!r}")
-        return NOTHING
+        return nothing_of(text)
 
 
 POSITIONS = HoloPositions()
 
 
 def _read(whole: str, lsn: str, at: int, seen: int) -> HoloPosition:
-    empty = lsn == _NOTHING
+    empty = lsn == _NO_LSN
     made = HoloPosition(0 if empty else int(lsn), at, seen, empty)
     if whole not in (made.text, made.shown) or made.lsn > HIGHEST:
         raise ValueError(f"not an LSN: {whole!r}")

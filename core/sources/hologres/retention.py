@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from core.domain.kept import Kept
+from core.domain.kept import NOTHING_KEPT, Kept
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
@@ -17,7 +17,7 @@ from core.errors import SlotkeeperError
 from core.sources.hologres import catalog
 from core.sources.hologres.changes import LETTERS
 from core.sources.hologres.pages import Stretch, table_name
-from core.sources.hologres.position import NOTHING, POSITIONS, HoloPosition, ours
+from core.sources.hologres.position import POSITIONS, HoloPosition, ours
 from core.sources.hologres.session import HoloSession
 from core.sources.hologres.source import HoloSource
 from core.sources.hologres.words import WORDS
@@ -41,7 +41,7 @@ class HoloRetention(HoloSource):
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
         """Nothing."""
-        return NOTHING
+        return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
         """The first record behind a place by shard, the oldest without one; as the place from which it is read."""
@@ -93,11 +93,11 @@ class HoloRetention(HoloSource):
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
         """Nothing."""
-        return NOTHING
+        return NOTHING_KEPT
 
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
         """Nothing."""
-        return NOTHING
+        return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Nothing is told."""

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import BinaryIO
 
-from core.domain.kept import Kept
+from core.domain.kept import NOTHING_KEPT, Kept
 from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
@@ -26,7 +26,7 @@ from core.sources.hologres import catalog, chunks, eligibility
 from core.sources.hologres.catalog import SECOND, TableState
 from core.sources.hologres.changes import Left
 from core.sources.hologres.pages import Pages, Stretch
-from core.sources.hologres.position import NOTHING, HoloPosition, Oldest, ours
+from core.sources.hologres.position import HoloPosition, Oldest, ours
 from core.sources.hologres.session import HoloSession
 from core.sources.hologres.stream.records import StreamRecords, Streams
 
@@ -156,7 +156,7 @@ class HoloSource:
         oldest = Oldest(0, empty=True, expired=state.expired)
         if first is not None:
             oldest = Oldest(first.lsn, first.us, first.us, expired=state.expired)
-        return SlotStatus(shard, NOTHING, latest, state.identity.text, oldest)
+        return SlotStatus(shard, NOTHING_KEPT, latest, state.identity.text, oldest)
 
     def newest(self, state: TableState, shard: Shard) -> HoloPosition | None:
         """The newest record that may be read: with a visibility lag, the last one that is older than it."""
@@ -246,7 +246,7 @@ class HoloSource:
     def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
         """Nothing is told."""
         asked.check()
-        return NOTHING
+        return NOTHING_KEPT
 
     def create_slot(self) -> list[SlotStatus]:
         """The statuses: a binlog is there for whoever reads it."""

@@ -1,4 +1,4 @@
-"""What a MySQL server keeps for a job, which is nothing: positions are ours. And the texts of its places.
+"""The texts of a MySQL's places, and of what it keeps for a job, which is nothing: positions are ours.
 
 Next door: `position.py` has positions; `core.domain.kept` says what is asked.
 """
@@ -6,93 +6,11 @@ Next door: `position.py` has positions; `core.domain.kept` says what is asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.errors import Defect
+from core.domain.kept import NothingKept, nothing_of
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, parse_position
 
 _SHOWN = re.compile(r"(\d{1,10}):(\d{1,13})")
-
-
-@dataclass(frozen=True, slots=True)
-class KeptByUs(Kept):
-    """What is kept of a position at the server: nothing."""
-
-    @property
-    def text(self) -> str:
-        """The word for nothing."""
-        return "nothing"
-
-    @property
-    def shown(self) -> str:
-        """The word for nothing."""
-        return "nothing"
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """No columns."""
-        return ()
-
-    @property
-    def missing(self) -> bool:
-        """Nothing has to be there."""
-        return False
-
-    @property
-    def furthest(self) -> None:
-        """Nothing is confirmed."""
-        return None
-
-    @property
-    def oldest(self) -> None:
-        """The server holds nothing back."""
-        return None
-
-    @property
-    def settled(self) -> bool:
-        """Nothing can be broken off."""
-        return True
-
-    @property
-    def blank(self) -> KeptByUs:
-        """Itself."""
-        return self
-
-    @property
-    def known(self) -> KeptByUs:
-        """Itself."""
-        return self
-
-    def at(self, position: Position) -> KeptByUs:
-        """Itself."""
-        return self
-
-    def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """Itself alone."""
-        return frozenset({to})
-
-    def behind(self, other: Kept) -> bool:
-        """Never."""
-        return False
-
-    def found(self, there: Kept) -> KeptByUs:
-        """Itself."""
-        return self
-
-    def no_newer(self, others: Iterable[Kept]) -> KeptByUs:
-        """Itself."""
-        return self
-
-    @property
-    def again(self) -> Position:
-        """Raises Defect: nothing can be confirmed once more."""
-        raise Defect("nothing is kept at a MySQL server, so nothing can be confirmed there")
-
-
-KEPT_BY_US = KeptByUs()
 
 
 class BinlogPositions:
@@ -120,11 +38,9 @@ class BinlogPositions:
             raise ValueError(f"a binlog's first event begins at offset {FIRST_OFFSET}")
         return MysqlPosition(f".{int(short[1]):06d}", offset)
 
-    def kept(self, text: str) -> KeptByUs:
+    def kept(self, text: str) -> NothingKept:
         """What is stored for nothing; raises ValueError for anything else."""
-        if text != KEPT_BY_US.text:
-            raise ValueError("nothing is kept at a MySQL server")
-        return KEPT_BY_US
+        return nothing_of(text)
 
 
 POSITIONS = BinlogPositions()

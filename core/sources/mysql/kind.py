@@ -16,7 +16,6 @@ from core.domain.manual_sql import ManualSql
 from core.domain.objection import Objection
 from core.domain.position import Position
 from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.errors import Refused
 from core.ports.kinds import SourceAsked, SourceKind
@@ -27,6 +26,7 @@ from core.sources.mysql.retention import MysqlRetention
 from core.sources.mysql.selection import Selection
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.source import MysqlSource
+from core.sources.mysql.traits import TRAITS
 from core.sources.mysql.viewer import MysqlReader, MysqlViewer
 
 PING_SECONDS = 5.0
@@ -152,7 +152,7 @@ class MysqlKind:
     manual: ManualSql = NothingByHand()
     positions: Positions = POSITIONS
     probe = NothingToProbe()
-    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True)
+    traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> MysqlConnection:

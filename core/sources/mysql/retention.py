@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from core.domain.kept import Kept
+from core.domain.kept import NOTHING_KEPT, Kept, NothingKept
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.row_counts import RowCount, count_within
@@ -21,7 +21,7 @@ from core.sources.mysql import starts
 from core.sources.mysql.events import Action
 from core.sources.mysql.follow import Follower, there
 from core.sources.mysql.gtid import MariaState
-from core.sources.mysql.kept import KEPT_BY_US, POSITIONS, KeptByUs
+from core.sources.mysql.kept import POSITIONS
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, ours
 from core.sources.mysql.requirements import ServerFacts
 from core.sources.mysql.source import SHARD, MysqlSource
@@ -71,9 +71,9 @@ class MysqlRetention(MysqlSource):
             break
         raise Refused(f"{text!r}: no binlog that is still there has a place where just these are done")
 
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> KeptByUs:
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
         """Nothing."""
-        return KEPT_BY_US
+        return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
         """The place of the table's first event at or behind a place; without one, where the binlog begins."""
@@ -160,13 +160,15 @@ class MysqlRetention(MysqlSource):
 
         return count_within(ask)
 
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> KeptByUs:
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
         """Nothing."""
-        return KEPT_BY_US
+        return NOTHING_KEPT
 
-    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> KeptByUs:
+    def kept_at(
+        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
+    ) -> NothingKept:
         """Nothing."""
-        return KEPT_BY_US
+        return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Nothing is told."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, BinaryIO
 
-from core.domain.kept import Kept
+from core.domain.kept import NOTHING_KEPT, Kept, NothingKept
 from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
@@ -28,7 +28,6 @@ from core.sources.mysql.errors import BinlogError
 from core.sources.mysql.events import Action
 from core.sources.mysql.follow import MOST_BYTES, Follower, Spool, same, there
 from core.sources.mysql.image import Image, speller
-from core.sources.mysql.kept import KEPT_BY_US, KeptByUs
 from core.sources.mysql.open_transactions import open_now
 from core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
 from core.sources.mysql.rows import Decoder
@@ -122,7 +121,7 @@ class MysqlSource:
         """Where the binlog ends now, and which table this is; the place is asked first, so that it is no newer."""
         latest = self.newest()
         fingerprint = self.identify().text
-        return [SlotStatus(SHARD, KEPT_BY_US, latest, fingerprint, self._first(latest))]
+        return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def newest(self) -> MysqlPosition:
         """Where the binlog ends now."""
@@ -351,17 +350,17 @@ class MysqlSource:
 
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> KeptByUs:
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
         """Nothing is told to the server."""
         asked.check()
-        return KEPT_BY_US
+        return NOTHING_KEPT
 
     def create_slot(self) -> list[SlotStatus]:
         """Where a lane begins: behind everything that is seen by whoever reads the table from now on."""
         fingerprint = self.identify().text
         facts = self.session.facts
         latest = self.session.asking(lambda line: starts.begin_here(line, facts))
-        return [SlotStatus(SHARD, KEPT_BY_US, latest, fingerprint, self._first(latest))]
+        return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
         """Nothing is told."""

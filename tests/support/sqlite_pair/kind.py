@@ -18,11 +18,11 @@ from core.domain.kept import Positions
 from core.domain.objection import Objection
 from core.domain.position import Position
 from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.errors import Refused
 from core.ports.kinds import SourceAsked, SourceKind
 from core.sources import registry
+from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import Origin
 from tests.support.sqlite_pair.kept import KeptSource
 from tests.support.sqlite_pair.position import POSITIONS
@@ -134,7 +134,7 @@ class SqliteSourceKind:
     manual = NothingToType()
     positions: Positions = POSITIONS
     probe = NoProbe()
-    traits = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True)
+    traits = traits.TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> SqliteConnection:
@@ -162,9 +162,8 @@ def endpoint(origin: Origin) -> Endpoint:
 def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kind into the registry, and its key into the configuration, for a test."""
     monkeypatch.setitem(registry.KINDS, NAME, __name__)
-    monkeypatch.setitem(registry.KINDS, KEEPS, __name__.replace(".kind", ".keeping"))
-    for name in (NAME, KEEPS):
-        monkeypatch.setitem(keys.DIALECTS, name, FILE)
+    monkeypatch.setitem(registry.KINDS, KEEPS, __name__.replace(".kind", ".keeping.kind"))
+    monkeypatch.setitem(keys.SERVERS, traits.FILE, FILE)
 
 
 FILE = keys.KindKeys(

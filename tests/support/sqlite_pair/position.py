@@ -6,11 +6,10 @@ Next door: `binlog.py` writes the binlog, `source.py` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
-from core.domain.kept import Kept
+from core.domain.kept import Kept, OnePlace, nothing_of
 from core.domain.position import Order, Position
 
 BEGIN = 4
@@ -80,70 +79,7 @@ class SqlitePosition(Position):
 
 
 @dataclass(frozen=True, slots=True)
-class NothingKept(Kept):
-    """What a server keeps that keeps nothing."""
-
-    @property
-    def text(self) -> str:
-        return "nothing"
-
-    @property
-    def shown(self) -> str:
-        return "nothing"
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def missing(self) -> bool:
-        return False
-
-    @property
-    def furthest(self) -> None:
-        return None
-
-    @property
-    def oldest(self) -> None:
-        return None
-
-    @property
-    def settled(self) -> bool:
-        return True
-
-    @property
-    def blank(self) -> NothingKept:
-        return self
-
-    @property
-    def known(self) -> NothingKept:
-        return self
-
-    def at(self, position: Position) -> NothingKept:
-        return self
-
-    def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        return frozenset({to})
-
-    def behind(self, other: Kept) -> bool:
-        return False
-
-    def found(self, there: Kept) -> NothingKept:
-        return self
-
-    def no_newer(self, others: Iterable[Kept]) -> NothingKept:
-        return self
-
-    @property
-    def again(self) -> Position:
-        raise AssertionError("nothing is kept, so nothing can be confirmed once more")
-
-
-NOTHING = NothingKept()
-
-
-@dataclass(frozen=True, slots=True)
-class OneKept(Kept):
+class OneKept(OnePlace):
     """What a server keeps that keeps one position for the stream of all tables; None where there is no slot."""
 
     position: SqlitePosition | None
@@ -177,10 +113,6 @@ class OneKept(Kept):
         return self.position
 
     @property
-    def settled(self) -> bool:
-        return True
-
-    @property
     def blank(self) -> OneKept:
         return OneKept(None)
 
@@ -191,17 +123,11 @@ class OneKept(Kept):
     def at(self, position: Position) -> OneKept:
         return OneKept(ours(position))
 
-    def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        return frozenset({self, to})
-
     def behind(self, other: Kept) -> bool:
         return other.furthest is not None and (self.position is None or self.position < other.furthest)
 
     def found(self, there: Kept) -> Kept:
         return there
-
-    def no_newer(self, others: Iterable[Kept]) -> OneKept:
-        return self
 
     @property
     def again(self) -> Position:
@@ -237,9 +163,7 @@ class SqlitePositions:
 
     def kept(self, text: str) -> Kept:
         """Read what is stored for nothing; raises ValueError for anything else."""
-        if text != NOTHING.text:
-            raise ValueError(f"nothing is kept here, not {text!r}")
-        return NOTHING
+        return nothing_of(text)
 
 
 POSITIONS = SqlitePositions()

@@ -41,6 +41,7 @@ from core.ports.sink import Batch, Fields
 from core.ports.source import Chunk
 from core.ports.table import TableSession
 from core.sinks import registry
+from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.tables import KeyColumn, Row, RowsRead
 
 ADDS_UP, BY_KEY, TOKENS = "sqlite_adds_up", "sqlite_by_key", "sqlite_tokens"
@@ -319,7 +320,6 @@ class SqliteKind:
     """A kind of sink; implements `core.ports.kinds.SinkKind`."""
 
     no_reset = ""
-    is_store = False
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def __init__(self, traits: SinkTraits) -> None:
@@ -339,9 +339,9 @@ class SqliteKind:
 
 
 KINDS: dict[str, SinkKind] = {
-    ADDS_UP: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=False)),
-    BY_KEY: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=True)),
-    TOKENS: SqliteKind(SinkTraits(one_transaction=False, repeats_change_nothing=False, keeps_prepared=True)),
+    ADDS_UP: SqliteKind(traits.SQLITE_ADDS_UP),
+    BY_KEY: SqliteKind(traits.SQLITE_BY_KEY),
+    TOKENS: SqliteKind(traits.SQLITE_TOKENS),
 }
 SQLITE_ADDS_UP, SQLITE_BY_KEY, SQLITE_TOKENS = KINDS.values()
 
@@ -392,5 +392,5 @@ def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kinds into the registry for a test; nothing is left out yet."""
     for name, place in ((ADDS_UP, "SQLITE_ADDS_UP"), (BY_KEY, "SQLITE_BY_KEY"), (TOKENS, "SQLITE_TOKENS")):
         monkeypatch.setitem(registry.KINDS, name, (__name__, place))
-        monkeypatch.setitem(keys.SINK_KINDS, name, FILE)
+    monkeypatch.setitem(keys.SERVERS, traits.FILE, FILE)
     unwritten.ranges = 0

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
-from core.domain.kept import Kept
+from core.domain.kept import NOTHING_KEPT, Kept, NothingKept
 from core.domain.position import Position
 from core.domain.reset import Count
 from core.domain.row_counts import RowCount
@@ -25,7 +25,7 @@ from core.errors import Refused, TroubleName, Unreachable
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation
 from tests.support.sqlite_pair.binlog import connect, now_us, quoted, table_columns
-from tests.support.sqlite_pair.position import BEGIN, NOTHING, POSITIONS, NothingKept, SqlitePosition, ours, pair_of
+from tests.support.sqlite_pair.position import BEGIN, POSITIONS, SqlitePosition, ours, pair_of
 from tests.support.sqlite_pair.words import WORDS
 
 SHARD = Shard("binlog", 1)
@@ -178,7 +178,7 @@ class SqliteSource:
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         with self.session.reading() as connection:
             fingerprint = identity(connection, self.table).text
-            return [SlotStatus(SHARD, NOTHING, latest(connection), fingerprint, oldest(connection))]
+            return [SlotStatus(SHARD, NOTHING_KEPT, latest(connection), fingerprint, oldest(connection))]
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
         with self.session.reading() as connection:
@@ -250,7 +250,7 @@ class SqliteSource:
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
         asked.check()
-        return NOTHING
+        return NOTHING_KEPT
 
     def create_slot(self) -> list[SlotStatus]:
         return self.read_status(None)
@@ -283,7 +283,7 @@ class SqliteSource:
         return POSITIONS.position(text)
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
-        return NOTHING
+        return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
         with self.session.reading() as connection:
@@ -309,12 +309,12 @@ class SqliteSource:
             return RowCount(connection.execute(f"SELECT count(*) FROM {quoted(self.table)}").fetchone()[0])
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
-        return NOTHING
+        return NOTHING_KEPT
 
     def kept_at(
         self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
     ) -> NothingKept:
-        return NOTHING
+        return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Nothing is told."""

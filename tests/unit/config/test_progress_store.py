@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config import keys
 from core.config.load import load
 from core.errors import ConfigError
 from core.services.doctor import check_sink, grants, promises
 from core.services.promise import promise_of
-from core.sinks import registry
 from tests.support.sqlite_pair import sink as sqlite
 from tests.unit.config.samples import VALID, added, changed
 
@@ -89,7 +87,3 @@ def test_a_sink_that_keeps_its_progress_rows_is_its_own_store(tmp_path: Path) ->
 def test_every_other_pairing_is_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         load(loaded(tmp_path, text), {})
-
-
-def test_what_the_configuration_calls_stores_are_the_kinds_that_say_so() -> None:
-    assert {kind for kind in registry.KINDS if registry.open(kind).is_store} == keys.OWN_STORES

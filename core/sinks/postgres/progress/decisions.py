@@ -85,9 +85,10 @@ class PostgresDecisions:
         then = partial(beside.write, self.session, key=key, label="", left_out=left_out) if left_out else None
         return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number}, then)
 
-    def rest(self) -> None:
-        """Between two tasks: roll back whatever is open."""
+    def rest(self, session: str = "") -> None:
+        """Between two tasks: roll back whatever is open; `session` is the name that it goes by from here on."""
         self.session.rollback()
+        self.session.go_by(session)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

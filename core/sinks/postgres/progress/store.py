@@ -175,9 +175,8 @@ class PostgresProgress:
 
     def end_others(self) -> None:
         """End the job's other sessions at the sink, the lease's among them, as far as the server allows it."""
-        job = self.session.application_name.rpartition("/")[0].replace("_", r"\_")
-        with self.session.transaction() as cursor:
-            self.session.run(cursor, "end_sessions", {"pattern": f"{job}/%", "own": ""})
+        job = self.session.application_name.rpartition("/")[0]
+        self.session.end_sessions(f"{job}/", begins=True)
 
     def rows(self) -> list[ProgressRow]:
         """All rows of the source table's slot, by DN name."""

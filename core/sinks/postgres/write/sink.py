@@ -269,10 +269,14 @@ class PostgresSink:
         self._forget()
         self.session.rollback()
 
-    def rest(self) -> None:
-        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+    def rest(self, session: str = "") -> None:
+        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough.
+
+        It goes by the name `session` from here on, so that it can be ended with its task.
+        """
         self.session.rollback()
         self.session.retire(self.options.connection_max_use_time)
+        self.session.go_by(session)
 
     def close(self) -> None:
         """End the session; safe to call twice."""

@@ -6,11 +6,10 @@ a slot that lies behind costs nothing and loses nothing. Next door: `progress.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from core.domain.kept import Kept
+from core.domain.kept import Kept, OnePlace
 from core.domain.position import Position
 from core.sources.hologres.position import HIGHEST, HoloPosition, HoloPositions, ours
 
@@ -18,7 +17,7 @@ MARK = "confirmed"
 
 
 @dataclass(frozen=True, slots=True)
-class SlotKept(Kept):
+class SlotKept(OnePlace):
     """The LSN that is confirmed; 0 where nothing was yet, None where the table has no such slot."""
 
     lsn: int | None
@@ -31,11 +30,6 @@ class SlotKept(Kept):
         ('10516', '-')
         """
         return "-" if self.lsn is None else str(self.lsn)
-
-    @property
-    def shown(self) -> str:
-        """The same."""
-        return self.text
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -53,16 +47,6 @@ class SlotKept(Kept):
         return HoloPosition(self.lsn) if self.lsn else None
 
     @property
-    def oldest(self) -> None:
-        """Nothing is held back."""
-        return None
-
-    @property
-    def settled(self) -> bool:
-        """One LSN cannot be half moved."""
-        return True
-
-    @property
     def blank(self) -> SlotKept:
         """A slot that nothing was confirmed for."""
         return SlotKept(0)
@@ -76,10 +60,6 @@ class SlotKept(Kept):
         """At the position's LSN; the same at a place that names none, of which a server cannot be told."""
         return SlotKept(ours(position).lsn or self.known.lsn)
 
-    def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """The old one or the new one."""
-        return frozenset((self, to))
-
     def behind(self, other: Kept) -> bool:
         """Whether less is confirmed here."""
         return (self.lsn or 0) < (kept_of(other).lsn or 0)
@@ -87,10 +67,6 @@ class SlotKept(Kept):
     def found(self, there: Kept) -> SlotKept:
         """What is there."""
         return kept_of(there).known
-
-    def no_newer(self, others: Iterable[Kept]) -> SlotKept:
-        """The same: nothing is handed back beside it."""
-        return self
 
     @property
     def again(self) -> HoloPosition:

@@ -12,7 +12,6 @@ from core.domain.endpoint import Endpoint, Login
 from core.domain.finding import Finding
 from core.domain.kept import Positions
 from core.domain.manual_sql import ManualSql
-from core.domain.source_traits import SourceTraits
 from core.domain.spec import BinlogOptions, JobSpec
 from core.ports.kinds import SourceAsked, SourceKind
 from core.sources.hologres import doctor
@@ -22,6 +21,7 @@ from core.sources.hologres.slot import manual_sql
 from core.sources.hologres.slot.kept import SLOT_POSITIONS
 from core.sources.hologres.slot.line import ConfirmLine
 from core.sources.hologres.slot.source import SlotRetention, SlotSource
+from core.sources.hologres.slot.traits import TRAITS
 from core.sources.hologres.slot.viewer import SlotsViewer
 from core.sqltext import dotted, quoted
 
@@ -71,7 +71,7 @@ class SlotKind(HoloKind):
 
     manual: ManualSql = manual_sql
     positions: Positions = SLOT_POSITIONS
-    traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False, apart=True, by_age=True)
+    traits = TRAITS
 
     def connect(self, login: Login) -> SlotConnection:
         """A session, opened at its first call."""

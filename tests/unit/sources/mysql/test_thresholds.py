@@ -10,12 +10,12 @@ from contextlib import closing
 from typing import cast
 
 from core.domain.endpoint import Endpoint, Login
+from core.domain.kept import NOTHING_KEPT
 from core.domain.slot import SlotStatus
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from core.errors import Unreachable
 from core.ports.source import Bounded
 from core.sources.mysql.follow import Follower
-from core.sources.mysql.kept import KEPT_BY_US
 from core.sources.mysql.kind import KIND
 from core.sources.mysql.position import MysqlPosition
 from core.sources.mysql.session import MysqlSession
@@ -53,7 +53,7 @@ def steps(sizes: list[int], least: int, most: int) -> list[list[int]]:
     assert isinstance(source, Bounded)
     source._follower = Follower(lambda place: cast(Stream, Transactions(place, sizes)))
     latest, reached = at(10 + 10 * len(sizes)), at(10)
-    status = SlotStatus(SHARD, KEPT_BY_US, latest, "one")
+    status = SlotStatus(SHARD, NOTHING_KEPT, latest, "one")
     found: list[list[int]] = []
     while reached < latest:
         source.begin_step()
@@ -79,7 +79,7 @@ def test_a_transaction_of_more_bytes_than_a_step_may_have_is_a_step_alone() -> N
 def test_a_source_that_no_step_asks_has_no_such_limit() -> None:
     source = MysqlSource(cast(MysqlSession, None), "s.t", "slot", BinlogOptions(), None, MIB, 2 * MIB)
     source._follower = Follower(lambda place: cast(Stream, Transactions(place, [MIB] * 9)))
-    status, reached = SlotStatus(SHARD, KEPT_BY_US, at(100), "one"), at(10)
+    status, reached = SlotStatus(SHARD, NOTHING_KEPT, at(100), "one"), at(10)
     while reached < at(100):
         reached = source.next_range(reached, status, WIDTH)
 

@@ -1,14 +1,14 @@
 """SQLite as a kind of source whose server keeps one position for the stream of all tables.
 
-Next door: `kind.py` is the same without that, `kept.py` its source.
+Next door: `sqlite_pair/kind.py` is the same without that, `kept.py` there its source.
 """
 
 from __future__ import annotations
 
 from core.domain.endpoint import Login
 from core.domain.kept import Positions
-from core.domain.source_traits import SourceTraits
 from core.ports.kinds import SourceKind
+from tests.support.sqlite_pair.keeping.traits import TRAITS
 from tests.support.sqlite_pair.kind import SqliteConnection, SqliteSourceKind
 from tests.support.sqlite_pair.position import KEPT_POSITIONS
 
@@ -17,7 +17,7 @@ class KeepingKind(SqliteSourceKind):
     """A kind whose one stream is acknowledged as one."""
 
     positions: Positions = KEPT_POSITIONS
-    traits = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=True)
+    traits = TRAITS
 
     def connect(self, login: Login) -> SqliteConnection:
         return SqliteConnection(login, keeps=True)

@@ -1,0 +1,16 @@
+"""What a Doris can do as a sink.
+
+Next door: `kind.py` opens its sessions; `core.domain.promise` says what each trait means.
+"""
+
+from __future__ import annotations
+
+from core.domain.promise import SinkTraits
+
+DORIS = SinkTraits(
+    one_transaction=False,
+    repeats_change_nothing=True,
+    keeps_prepared=True,
+    tries_rows=True,
+    server_keys="doris",
+)

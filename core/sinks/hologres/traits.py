@@ -1,0 +1,11 @@
+"""What a Hologres can do as a sink.
+
+Next door: `kind.py` opens its sessions; `core.domain.promise` says what each trait means.
+"""
+
+from __future__ import annotations
+
+from core.domain.promise import SinkTraits
+
+HOLOGRES = SinkTraits(one_transaction=False, repeats_change_nothing=False)
+"""A row that is written again is the same; but nothing keeps an older one from being written over a newer one."""

@@ -1,0 +1,10 @@
+"""What a DWS is as a source.
+
+Next door: `kind.py` opens its sessions; `core.domain.source_traits` says what each trait means.
+"""
+
+from __future__ import annotations
+
+from core.domain.source_traits import SourceTraits
+
+TRAITS = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False)

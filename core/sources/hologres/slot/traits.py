@@ -1,0 +1,12 @@
+"""What a Hologres is as a source that keeps a slot's position: all else as without.
+
+Next door: `kind.py` opens its sessions; `core.domain.source_traits` says what each trait means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.sources.hologres import traits
+
+TRAITS = replace(traits.TRAITS, keeps_positions=True, slot_unasked=False, several_by="hologres")

@@ -1,0 +1,10 @@
+"""What a MySQL or a MariaDB is as a source.
+
+Next door: `kind.py` opens its sessions; `core.domain.source_traits` says what each trait means.
+"""
+
+from __future__ import annotations
+
+from core.domain.source_traits import SourceTraits
+
+TRAITS = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True, paced=True, server_keys="mysql")

@@ -1,0 +1,9 @@
+"""What SQLite is as a source whose server keeps one position for the stream. Next door: `kind.py` has the kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.sqlite_pair import traits
+
+TRAITS = replace(traits.TRAITS, keeps_positions=True, slot_unasked=False)

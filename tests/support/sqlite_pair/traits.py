@@ -1,0 +1,13 @@
+"""What SQLite is as a source and as sinks, for tests. Next door: `kind.py` and `sink.py` have the kinds."""
+
+from __future__ import annotations
+
+from core.domain.promise import SinkTraits
+from core.domain.source_traits import SourceTraits
+
+FILE = "file"
+"""The name of the keys that say where a file is."""
+TRAITS = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True, server_keys=FILE)
+SQLITE_ADDS_UP = SinkTraits(one_transaction=False, repeats_change_nothing=False, server_keys=FILE)
+SQLITE_BY_KEY = SinkTraits(one_transaction=False, repeats_change_nothing=True, server_keys=FILE)
+SQLITE_TOKENS = SinkTraits(one_transaction=False, repeats_change_nothing=False, keeps_prepared=True, server_keys=FILE)

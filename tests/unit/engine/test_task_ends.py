@@ -1,0 +1,62 @@
+"""What tasks left at the store is ended beside the loop: it waits for no answer, and no failure reaches it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from operator import contains
+
+from core.engine.driver.task_ends import TaskSessions
+from core.errors import Refused, Unreachable
+from tests.support.waiting import until
+
+
+class Ends:
+    """A store that answers once it is `let`, by the errors that it has left."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.asked: list[list[str]] = []
+        self.let = threading.Event()
+        self._errors = list(errors)
+
+    def task_prefix(self) -> str:
+        return "slotkeeper/j/7.abc123."
+
+    def end_tasks(self, names: Sequence[str]) -> int:
+        self.asked.append(list(names))
+        assert self.let.wait(20)
+        if self._errors:
+            raise self._errors.pop(0)
+        return len(names)
+
+
+def test_nobody_waits_for_a_store_that_hangs_and_what_comes_meanwhile_is_ended_together() -> None:
+    ends = Ends()
+    sessions = TaskSessions(ends)
+    sessions.end("one")
+    until(lambda: ends.asked, 20, "the first to be asked for")
+    sessions.end("two")
+    sessions.end("three", "four")
+    assert ends.asked == [["one"]]
+    ends.let.set()
+    until(lambda: len(ends.asked) == 2, 20, "the others to be asked for")
+    assert ends.asked[1] == ["two", "three", "four"]
+
+
+def test_a_lost_answer_a_refusal_and_a_defect_keep_nothing_from_being_ended_later() -> None:
+    ends = Ends(Unreachable("gone", where="sink"), Refused("permission denied", where="sink"), ValueError("a defect"))
+    ends.let.set()
+    sessions = TaskSessions(ends)
+    for number in range(1, 5):
+        sessions.end(f"task {number}")
+        until(partial(contains, ends.asked, [f"task {number}"]), 20, "it to be asked for")
+    assert len(ends.asked) == 4
+
+
+def test_a_task_without_a_name_is_nobodys() -> None:
+    ends = Ends()
+    TaskSessions(ends).end("", "")
+    TaskSessions(ends).end()
+    assert not ends.asked
+    assert TaskSessions(ends).prefix == "slotkeeper/j/7.abc123."
