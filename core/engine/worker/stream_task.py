@@ -32,9 +32,9 @@ from core.ports.source import Source
 
 LINGER = 0.3
 """Seconds for which a task stays with lanes that are all quiet."""
-LOOKS = 12
-"""Looks of one pair at quiet lanes, one after the other, behind which another task is cheaper: many lanes, a few
-rounds."""
+QUESTIONS = 12
+"""Questions of one pair about quiet lanes, one after the other, behind which another task is cheaper: of many lanes
+that is one round."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between polls while it stays."""
 
@@ -202,7 +202,7 @@ class _Share:
             if self._quiet.over(self._number, all(turn.quiet for turn in live), 0 if worked else len(live)):
                 self.idle = bool(live)
                 return
-        self._quiet.over(self._number, True, LOOKS)
+        self._quiet.over(self._number, True, QUESTIONS)
 
 
 class _IdleWait:
@@ -211,26 +211,26 @@ class _IdleWait:
     def __init__(self, clock: Clock, shares: int) -> None:
         self._clock = clock
         self._quiet = [False] * shares
-        self._looks = [0] * shares
+        self._asked = [0] * shares
         self._pauses = [SHORTEST_PAUSE] * shares
         self._since: float | None = None
         self._never = threading.Event()
         self._lock = threading.Lock()
 
-    def over(self, share: int, quiet: bool, looks: int) -> bool:
+    def over(self, share: int, quiet: bool, asked: int) -> bool:
         """Whether the lanes of all shares have been quiet for long enough; waits a little where this share's are.
 
-        `looks` is how many lanes were found with nothing new, 0 where one had something: then it begins anew.
+        `asked` is how many lanes were found with nothing new, 0 where one had something: then it begins anew.
         """
         now = self._clock.monotonic()
         with self._lock:
             self._quiet[share] = quiet
-            self._looks[share] = self._looks[share] + looks if quiet and looks else 0
-            found = all(self._quiet) and all(self._looks)
+            self._asked[share] = self._asked[share] + asked if quiet and asked else 0
+            found = all(self._quiet) and all(self._asked)
             self._since = (self._since if self._since is not None else now) if found else None
-            if self._since is not None and (now - self._since >= LINGER or min(self._looks) >= LOOKS):
+            if self._since is not None and (now - self._since >= LINGER or min(self._asked) >= QUESTIONS):
                 return True
-        if not quiet or not looks:
+        if not quiet or not asked:
             self._pauses[share] = SHORTEST_PAUSE
         if not quiet:
             return False

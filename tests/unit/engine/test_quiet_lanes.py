@@ -86,5 +86,5 @@ def test_many_lanes_without_anything_new_are_looked_at_once() -> None:
 
 
 def test_a_single_lane_is_looked_at_for_a_while() -> None:
-    assert 2 < looks(1)["dn_0"] <= 1 + stream_task.LOOKS
-    assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.LOOKS
+    assert 2 < looks(1)["dn_0"] <= 1 + stream_task.QUESTIONS
+    assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.QUESTIONS
