@@ -15,14 +15,10 @@ import shutil
 import statistics
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from bench import report
 from bench.ours import OurJob
@@ -35,6 +31,7 @@ from core.embedded.workload import bulk
 from core.engine.local_runner import LocalRunner
 from tests.support import polling
 from tests.support.dataframes import spark_session
+from tests.support.worker_memory import WorkerMemory
 
 LANE, READER, BOTH = "lane", "reader", "reader_and_writer"
 WANTED = {READER: 0.5, BOTH: 0.3}
@@ -42,7 +39,6 @@ WANTED = {READER: 0.5, BOTH: 0.3}
 WRITTEN = "mart.written"
 AS_A_USER = {"spark.driver.extraJavaOptions": ""}
 """The JVM's own settings, not those by which tests start it quickly."""
-MIB = 1 << 20
 
 
 class Servers:
@@ -66,34 +62,6 @@ class Servers:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Worker:
-    """The most memory (PSS) that one Python below this process had during the block, in MiB."""
-
-    def __init__(self) -> None:
-        self.most = 0.0
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watch during the block."""
-        over = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(over,), daemon=True, name="memory")
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-
-    def _watch(self, over: threading.Event) -> None:
-        while not over.wait(1.0):  # the kernel adds up every page for it, on a core that the bench has not
-            for one in psutil.Process().children(recursive=True):
-                try:
-                    if "python" in one.name():
-                        self.most = max(self.most, one.memory_full_info().pss / MIB)
-                except psutil.Error:
-                    continue  # it has ended meanwhile
-
-
 class Round:
     """One round in a database of its own at the sink."""
 
@@ -102,7 +70,7 @@ class Round:
         self.database = f"ours_{number}"
         run(place.sink, "postgres", f"CREATE DATABASE {self.database}")
         self.job = OurJob(place, self.database, LocalRunner(4))
-        self.worker = {READER: Worker(), BOTH: Worker()}
+        self.worker = {READER: WorkerMemory(), BOTH: WorkerMemory()}
         folder = place.folder / f"round-{number}"
         folder.mkdir()
         self.folder = folder

@@ -136,7 +136,7 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
 
 
 def warm(runner: TaskRunner, place: Place) -> None:
-    """Have every worker there: Spark ends those that had no task for a minute, which no job with changes to read has."""
+    """Have every worker there: Spark ends those that had no task for a minute, which no busy job has."""
     spec = job_of(place, "warm")
     warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:

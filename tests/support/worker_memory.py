@@ -1,0 +1,44 @@
+"""How much memory Spark's Pythons take while something is done: proportional shares, so that what they share is once.
+
+Next door: `tests/spark/test_frame_memory.py`, and `bench.dataframes`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+MIB = 1 << 20
+
+
+class WorkerMemory:
+    """The most memory (PSS) that one Python below this process had during the blocks, in MiB."""
+
+    def __init__(self, every: float = 1.0) -> None:
+        """`every` are the seconds between two looks, each of which costs a moment of a core: it adds up all pages."""
+        self.most = 0.0
+        self._every = every
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch during the block."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(over,), daemon=True, name="memory")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _watch(self, over: threading.Event) -> None:
+        while not over.wait(self._every):
+            for one in psutil.Process().children(recursive=True):
+                try:
+                    if "python" in one.name():
+                        self.most = max(self.most, one.memory_full_info().pss / MIB)
+                except psutil.Error:
+                    continue  # it has ended meanwhile
