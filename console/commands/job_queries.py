@@ -17,6 +17,7 @@ from core.config.model import Loaded
 from core.domain.job import JobState
 from core.domain.query_report import WHERE_TO_ACT, QuerySeen
 from core.domain.text import safe
+from core.errors import Refused
 
 if TYPE_CHECKING:
     from core.state.sqlite import Store
@@ -25,12 +26,15 @@ OfJob = Mapping[str, QuerySeen]
 """The queries that read a job's slots, by source table."""
 
 
-def of(loaded: Loaded, names: Iterable[str]) -> dict[str, OfJob]:
-    """The queries of these jobs; of none that has none, or whose store does not answer in time."""
+SILENT = "never started here; whether a DataFrame query reads its slot its store does not say"
+
+
+def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None) -> dict[str, OfJob]:
+    """The queries of these jobs; of none that has none. `silent` gets those whose store does not answer in time."""
     from core.services import queries  # its drivers are loaded only where there is a job to ask for
 
     found: dict[str, dict[str, QuerySeen]] = {}
-    for (job, table), seen in sorted(queries.queries_of(loaded.jobs[name] for name in names).items()):
+    for (job, table), seen in sorted(queries.queries_of((loaded.jobs[name] for name in names), silent).items()):
         found.setdefault(job, {})[table] = seen
     return dict(found)
 
@@ -44,10 +48,9 @@ def here(loaded: Loaded | None, store: Store, job: str) -> OfJob:
 
 def refuse(loaded: Loaded | None, store: Store, job: str) -> None:
     """Raise Refused, with whose it is and where to act, where a query has the slots of the job."""
-    if loaded is not None and here(loaded, store, job):
-        from core.services import queries
-
-        queries.refuse_query(loaded.jobs[job])
+    for table, seen in here(loaded, store, job).items():
+        hint = f"{WHERE_TO_ACT}; for a job of your own give it another slot"
+        raise Refused(f"job {job} ({table}): {seen.refusal}", hint, where="spark")
 
 
 def state(read: OfJob) -> JobState:

@@ -7,7 +7,7 @@ Next door: `core.launch.control` does it and waits for the effect; `core.launch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -80,10 +80,11 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
     refused = select.tell_refused(loaded)
-    read = job_queries.of(loaded, idle) if loaded and idle else {}
+    silent: set[str] = set()
+    read = job_queries.of(loaded, idle, silent) if loaded and idle else {}
     if as_json:
         never = [*idle, *(name for name in refused if name not in known)]
-        found = [*map(_brief, views), *(_never_started(name, read.get(name, {})) for name in never)]
+        found = [*map(_brief, views), *(_never_started(name, read.get(name, {}), silent) for name in never)]
         by_job = ((one, str(one["job"])) for one in found)
         output.as_json([{**one, "verified": verified.get(job), "refused": refused.get(job)} for one, job in by_job])
         return
@@ -91,7 +92,7 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         [view.name, view.state, _alive(view), _compared(verified, view.name), _reason(view, refused)] for view in views
     ]
     rows += [job_queries.row(name, read[name]) for name in idle if name in read]
-    rows += [[name, None, "no", None, "never started"] for name in idle if name not in read]
+    rows += [[name, None, "no", None, _why_never(name, silent)] for name in idle if name not in read]
     rows += [[name, None, "no", None, _REFUSED] for name in refused if name not in known]
     head = ["job", "state", "alive", "compared", "reason"]
     output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
@@ -470,10 +471,14 @@ def _report(report: JobReport | None) -> dict[str, object] | None:
     return found | {name: [job_tables.as_values(one) for one in found[name]] for name in _DATED}
 
 
-def _never_started(name: str, read: job_queries.OfJob) -> dict[str, object]:
+def _why_never(name: str, silent: Container[str]) -> str:
+    return job_queries.SILENT if name in silent else "never started"
+
+
+def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = ()) -> dict[str, object]:
     """A job without a run here: what a query says of it, where one has its slots."""
     names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
-    found = {"job": name, **dict.fromkeys(names), "reason": "never started", "tables": (), "queries": ()}
+    found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
     return found | job_queries.as_values(read) if read else found
 
 

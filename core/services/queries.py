@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 
 from core.domain.kept import Positions
-from core.domain.query_report import WHERE_TO_ACT, QueryReport, QuerySeen
+from core.domain.query_report import QueryReport, QuerySeen
 from core.domain.spec import JobSpec
-from core.errors import Refused, SlotkeeperError
+from core.errors import SlotkeeperError
 from core.ports.kinds import StoreSession
 from core.services.sessions import open_store
 from core.services.slot_commands import FOLLOWED_LIMIT_MS
@@ -32,33 +32,30 @@ def query_of(job: JobSpec) -> QuerySeen | None:
     return queries_of([job]).get((job.name, job.channel.source_table))
 
 
-def queries_of(jobs: Iterable[JobSpec]) -> Queries:
+def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None) -> Queries:
     """The queries that read slots of these jobs, all channels of each; of a store that does not answer in time, none.
 
-    Each store is asked over one session in a thread of its own, which is left behind where it hangs.
+    `silent` gets the names of the jobs whose store has not. Each store is asked over one session in a thread of its
+    own, which is left behind where it hangs.
     """
     by_store: dict[object, list[JobSpec]] = {}
-    for job in jobs:
-        if job.binlog.binlog:
-            by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
-    found: dict[tuple[str, str], QuerySeen] = {}
-    asking = [threading.Thread(target=_ask, args=(mine, found), daemon=True) for mine in by_store.values()]
+    for job in jobs:  # also those that are to copy once only: a query reads the binlog all the same
+        by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
+    answers: dict[object, Queries] = {}
+    asking = [threading.Thread(target=_ask, args=(*one, answers), daemon=True) for one in by_store.items()]
     for one in asking:
         one.start()
     end = time.monotonic() + WITHIN
     for one in asking:
         one.join(max(0.0, end - time.monotonic()))
-    return dict(found)
+    there = dict(answers)
+    if silent is not None:
+        silent.update(job.name for store, mine in by_store.items() if store not in there for job in mine)
+    return {name: seen for found in there.values() for name, seen in found.items()}
 
 
-def refuse_query(job: JobSpec) -> None:
-    """Raise Refused where a query has the slot of a job: nothing is done to it from here."""
-    for (name, table), seen in queries_of([job]).items():
-        hint = f"{WHERE_TO_ACT}; for a job of your own give it another slot"
-        raise Refused(f"job {name} ({table}): {seen.refusal}", hint, where="spark")
-
-
-def _ask(jobs: list[JobSpec], found: dict[tuple[str, str], QuerySeen]) -> None:
+def _ask(store: object, jobs: list[JobSpec], answers: dict[object, Queries]) -> None:
+    found: dict[tuple[str, str], QuerySeen] = {}
     with suppress(SlotkeeperError), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
         there = set(session.queried())
         for job in jobs:
@@ -67,6 +64,7 @@ def _ask(jobs: list[JobSpec], found: dict[tuple[str, str], QuerySeen]) -> None:
                     seen = _seen(session, one)
                     if seen is not None:
                         found[job.name, one.channel.source_table] = seen
+        answers[store] = found
 
 
 def _seen(session: StoreSession, job: JobSpec) -> QuerySeen | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock, SystemClock
 from core.domain.query_report import QueryReport
+from core.domain.text import safe
 from core.errors import SlotkeeperError
 from core.redaction import masked
 
@@ -202,7 +203,9 @@ def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
     if not ours:
         return
     idle = query.status.get("message") == _IDLE
-    report = QueryReport(0, str(query.id), masked(query.name or ""), int(said["batchId"]), _checkpoint(query))
+    report = QueryReport(
+        0, str(query.id), safe(masked(query.name or ""), 200), int(said["batchId"]), _checkpoint(query)
+    )
     for place, one in ours:
         reached = one.get("endOffset") if idle else None
         places = reached.get("positions") if isinstance(reached, Mapping) else one["latestOffset"][MARK].get(UNREAD_TO)
@@ -213,6 +216,7 @@ def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
 def _checkpoint(query: Any) -> str:
     """Where its checkpoint is, as Spark has resolved it; "" where this Spark does not say: that is no public call."""
     try:
-        return _PASSWORD.sub("***@", masked(str(query._jsq.streamingQuery().resolvedCheckpointRoot())))
+        root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
     except Exception:
         return ""
+    return safe(_PASSWORD.sub("***@", masked(root)), 1_000)
