@@ -26,24 +26,29 @@ OfJob = Mapping[str, QuerySeen]
 """The queries that read a job's slots, by source table."""
 
 
-SILENT = "never started here; whether a DataFrame query reads its slot its store does not say"
+SILENT = "never started here; its store was not asked for DataFrame queries, or does not answer"
 
 
-def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None) -> dict[str, OfJob]:
-    """The queries of these jobs; of none that has none. `silent` gets those whose store does not answer in time."""
+def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
+    """The queries of these jobs; of none that has none. `silent` gets those whose store does not answer in time.
+
+    `unasked`: nobody asked for queries, so no command is run for a password.
+    """
     from core.services import queries  # its drivers are loaded only where there is a job to ask for
 
     found: dict[str, dict[str, QuerySeen]] = {}
-    for (job, table), seen in sorted(queries.queries_of((loaded.jobs[name] for name in names), silent).items()):
+    for (job, table), seen in sorted(
+        queries.queries_of((loaded.jobs[name] for name in names), silent, unasked).items()
+    ):
         found.setdefault(job, {})[table] = seen
     return dict(found)
 
 
-def here(loaded: Loaded | None, store: Store, job: str) -> OfJob:
+def here(loaded: Loaded | None, store: Store, job: str, unasked: bool = True) -> OfJob:
     """The queries of a configured job that was never started here; none of any other."""
     if loaded is None or job not in loaded.jobs or store.job(job) is not None:
         return {}
-    return of(loaded, [job]).get(job, {})
+    return of(loaded, [job], unasked=unasked).get(job, {})
 
 
 def refuse(loaded: Loaded | None, store: Store, job: str) -> None:

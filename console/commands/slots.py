@@ -227,7 +227,8 @@ def _tell_queries(each: Polled, read: queries.Queries, ascii_only: bool) -> None
     for slot in each.slots.slots:
         query = _its(slot, each, read)
         if query is not None:
-            output.paragraph("query", f"{slot.name}: {query.text}", ascii_only)
+            checkpoint = f"checkpoint {query.checkpoint or '?'}"
+            output.paragraph("query", f"{slot.name}: {query.brief}; {checkpoint}", ascii_only)
 
 
 def _its(slot: SlotView, each: Polled, read: queries.Queries) -> QuerySeen | None:

@@ -34,7 +34,7 @@ def asked(jobs: Sequence[JobSpec], silent: set[str]) -> Found:
     """The real question; drivers are loaded when it is first put."""
     from core.services.queries import queries_of
 
-    return queries_of(jobs, silent)
+    return queries_of(jobs, silent, unasked=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,17 +32,22 @@ def query_of(job: JobSpec) -> QuerySeen | None:
     return queries_of([job]).get((job.name, job.channel.source_table))
 
 
-def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None) -> Queries:
+def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked: bool = False) -> Queries:
     """The queries that read slots of these jobs, all channels of each; of a store that does not answer in time, none.
 
     `silent` gets the names of the jobs whose store has not. Each store is asked over one session in a thread of its
-    own, which is left behind where it hangs.
+    own, which is left behind where it hangs. Where nobody has asked for it (`unasked`), no store is whose password a
+    command gives, which may ask a person.
     """
     by_store: dict[object, list[JobSpec]] = {}
     for job in jobs:  # also those that are to copy once only: a query reads the binlog all the same
         by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
     answers: dict[object, Queries] = {}
-    asking = [threading.Thread(target=_ask, args=(*one, answers), daemon=True) for one in by_store.items()]
+    asking = [
+        threading.Thread(target=_ask, args=(store, mine, answers), daemon=True)
+        for store, mine in by_store.items()
+        if not (unasked and _by_command(mine[0]))
+    ]
     for one in asking:
         one.start()
     end = time.monotonic() + WITHIN
@@ -54,9 +59,15 @@ def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None) -> Queri
     return {name: seen for found in there.values() for name, seen in found.items()}
 
 
+def _by_command(job: JobSpec) -> bool:
+    endpoint, _ = job.store_at
+    return "command" in (endpoint.password.how, endpoint.sslpassword.how)
+
+
 def _ask(store: object, jobs: list[JobSpec], answers: dict[object, Queries]) -> None:
     found: dict[tuple[str, str], QuerySeen] = {}
-    with suppress(SlotkeeperError), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
+    # the top of a thread: whatever it is, this store has not answered
+    with suppress(Exception), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
         there = set(session.queried())
         for job in jobs:
             for one in job.narrowed:

@@ -332,6 +332,25 @@ def test_a_store_that_does_not_answer_holds_no_list_of_jobs_up(
         shell = Shell(path, capfd)
         (listed,) = shell.json_of("jobs", "list")
         assert (listed["state"], listed["queries"]) == (None, [])
-        assert listed["reason"].startswith("never started here; whether a DataFrame query reads its slot"), listed
+        assert listed["reason"].startswith("never started here; its store was not asked"), listed
         code, _, err = shell.typed("jobs", "show", JOB)
         assert code == 3 and f"no job '{JOB}' is known here" in err
+
+
+def test_no_command_is_run_for_a_password_where_nobody_asks_for_queries(
+    path: Path, mirror: Mirror, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = begun(path, mirror)
+    ran = tmp_path / "ran"
+    command = tmp_path / "secret"
+    command.write_text(f"#!/bin/sh\ntouch {ran}\necho x\n", encoding="utf-8")
+    command.chmod(0o700)
+    before, header, sink = path.read_text(encoding="utf-8").partition("[sinks.mart]\n")
+    sink = re.sub(r"password_\w+ = .*\n", "", sink)
+    path.write_text(f'{before}{header}password_command = "{command}"\n{sink}', encoding="utf-8")
+    shell = Shell(path, capfd)
+    (listed,) = shell.json_of("jobs", "list")
+    assert listed["reason"].startswith("never started here; its store was not asked") and not ran.exists()
+    shell.typed("jobs", "show", JOB)
+    assert ran.exists()
+    program.query.close()
