@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,6 +31,7 @@ from core.services.queries import query_of
 from tests.support.frames import JOB, Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.printed import bare
+from tests.support.waiting import until
 
 TABLE = "ods.t"
 
@@ -238,6 +240,26 @@ def test_what_is_not_new_is_not_written_again_and_what_fails_is_tried_again_late
     clock.advance(accounts.AGAIN)
     keeper.turn()
     assert len(written) == 3, "an idle query says again that it is up to date"
+
+
+def test_a_query_that_ended_before_it_was_seen_to_run_has_its_last_batch_written(mirror: Mirror, path: Path) -> None:
+    program = begun(path, mirror)
+    kept = Kept()
+    kept.keeper.add(Told(program, 30))
+    kept.turn()
+    found = seen(path)
+    assert found is not None and found.batch == 30
+    kept.queries = (later := Told(program, 31),)
+    runner = threading.Thread(target=kept.keeper.run, daemon=True)
+    runner.start()
+    until(lambda: (found := seen(path)) and found.batch == 31, 10, "a running query to be asked")
+    later.lastProgress = Told(program, 32).lastProgress
+    kept.keeper.finish()
+    found = seen(path)
+    assert found is not None and found.batch == 32, "a program that ends has waited for it"
+    runner.join(10)
+    assert not runner.is_alive()
+    program.query.close()
 
 
 def test_a_password_in_a_checkpoint_s_address_is_not_told() -> None:

@@ -133,6 +133,8 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
         query.stop()
     query = life(availableNow=True)
     assert query.awaitTermination(120)
+    last = (query.lastProgress or {}).get("batchId", seen().batch)
+    until(lambda: seen().batch == last, 30, "the last batch of a query that has ended to be seen")
     query = life()
     until(lambda: slot_places(mirror) == points(committed(checkpoint)), 60, "the slot to be at the end of the log")
     until(lambda: seen().lives, 60, "the query to have begun")

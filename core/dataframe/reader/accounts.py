@@ -8,6 +8,7 @@ Next door: `core.ports.stream.QueryAccounts` keeps them, `query.py` has the mark
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import re
@@ -16,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock, SystemClock
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from core.ports.stream import QueryAccounts
 
 EVERY = 1.0
+FINISH = 3.0
+"""Seconds for which a program that ends waits until its queries' last batches are written."""
 AGAIN = 30.0
 """Seconds after which a failed write is tried again, and what an idle query has said is said again."""
 MARK = "query"
@@ -41,7 +45,7 @@ _IDLE = "Waiting for data to arrive"
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
 """As in s3://key:secret@bucket."""
 LOG = logging.getLogger("slotkeeper.dataframe")
-_followed: weakref.WeakSet[Any] = weakref.WeakSet()
+_followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,23 @@ def follow(spark: Any) -> None:
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
-    _followed.add(spark)
-    keeper = AccountKeeper(lambda: spark.streams.active, lambda: type(context)._active_spark_context is context)
+    kept = weakref.ref(spark)  # whoever follows a session keeps nobody from forgetting it
+
+    def active() -> Iterable[Any]:
+        there = kept()
+        return there.streams.active if there is not None else ()
+
+    keeper = _followed[spark] = AccountKeeper(active, lambda: type(context)._active_spark_context is context)
     threading.Thread(target=keeper.run, name="slotkeeper-accounts", daemon=True).start()
+    atexit.register(keeper.finish)
+
+
+def started(writer: Any, query: Any) -> None:
+    """A query was started by its program: its last batch is asked for, however soon it ends."""
+    spark = getattr(writer, "_spark", None)
+    keeper = _followed.get(spark) if spark is not None else None
+    if keeper is not None:
+        keeper.add(query)
 
 
 def begin(job: JobSpec, epoch: int, anew: bool) -> None:
@@ -99,8 +117,7 @@ def _over(job: JobSpec) -> QueryAccounts:
 class _Kept:
     """What was written for one query and slot, and the session for it."""
 
-    def __init__(self, query: Any, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
-        self.query = query
+    def __init__(self, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
         self._place = place
         self._make = make
         self._accounts: QueryAccounts | None = None
@@ -154,35 +171,64 @@ class AccountKeeper:
         self._clock = clock or SystemClock()
         self._every = every
         self._kept: dict[tuple[str, Place], _Kept] = {}
+        self._known: dict[str, Any] = {}
+        """By run, the queries that were seen to run, or said to be started, and have not been seen to end."""
+        self._added: SimpleQueue[Any] = SimpleQueue()
+        self._hurry, self._done = threading.Event(), threading.Event()
+        self._ending = False
+
+    def add(self, query: Any) -> None:
+        """One that was started just now; from any thread."""
+        self._added.put(query)
 
     def run(self) -> None:
-        """Until Spark ends."""
-        resting = threading.Event()
-        while self._lives():
-            with suppress(Exception):  # Spark may be ending; `lives` tells
-                self.turn()
-            resting.wait(self._every)
-        self._end(list(self._kept))
+        """Until Spark or the program ends."""
+        try:
+            while self._lives() and not self._ending:
+                with suppress(Exception):  # Spark may be ending; `lives` tells
+                    self.turn()
+                self._hurry.wait(self._every)
+            with suppress(Exception):
+                self._know(())
+                self._ask()
+        finally:
+            self._end(list(self._kept))
+            self._done.set()
+
+    def finish(self) -> None:
+        """The program ends: wait a moment for the last batches of its queries."""
+        self._ending = True
+        self._hurry.set()
+        self._done.wait(FINISH)
 
     def turn(self) -> None:
         """Ask every query once; one that has ended is asked for its last batch."""
-        names = set()
-        for query in self._active():
-            names.add(str(query.runId))
+        running = {str(query.runId) for query in self._know(self._active())}
+        self._ask()
+        for run in [one for one in self._known if one not in running]:
+            del self._known[run]
+        self._end([key for key in self._kept if key[0] not in running])
+
+    def _know(self, running: Iterable[Any]) -> list[Any]:
+        there = list(running)
+        with suppress(Empty):
+            while True:
+                query = self._added.get_nowait()
+                self._known[str(query.runId)] = query
+        self._known |= {str(query.runId): query for query in there}
+        return there
+
+    def _ask(self) -> None:
+        for query in list(self._known.values()):
             with suppress(Exception):  # it may be ending: then it is asked once more
                 self._keep(query)
-        ended = [key for key in self._kept if key[0] not in names]
-        for key in ended:
-            with suppress(Exception):
-                self._keep(self._kept[key].query)
-        self._end(ended)
 
     def _keep(self, query: Any) -> None:
         now = self._clock.monotonic()
         for place, report, idle in accounts_of(query):
             key = (str(query.runId), place)
             if key not in self._kept:
-                self._kept[key] = _Kept(query, place, self._make)
+                self._kept[key] = _Kept(place, self._make)
             self._kept[key].keep(report, idle, now)
 
     def _end(self, keys: Iterable[tuple[str, Place]]) -> None:
