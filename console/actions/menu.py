@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from console.actions.commands import EntryVerb, JobVerb, SlotVerb
 from console.monitor.snapshot import JobFacts
 from console.views.quarantine import Choice
+from console.views.queries import refusal
 from console.views.slots import SlotFacts
 from core.domain.job import JobEvent, JobState, transition
+from core.domain.query_report import WHERE_TO_ACT
 from core.domain.reset import OpenReset
 from core.domain.table import TableReport
 from core.domain.text import safe
@@ -69,6 +71,8 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
 def job_why(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
     """Why a verb cannot be had of a job now; nothing where it can."""
     state, lives = job.state, bool(job.alive)
+    if job.queries:
+        return refusal(job)
     if verb in _BY_CONFIGURATION and job.name not in configured:
         return NOT_CONFIGURED
     if verb is JobVerb.VERIFY:
@@ -105,6 +109,8 @@ def _refused(state: JobState, verb: JobVerb) -> str:
 
 
 def _lives(name: str, holder: JobFacts) -> str:
+    if holder.queries:
+        return "a DataFrame query reads it"
     if holder.state is not None and holder.state.is_open:
         return f"job {name} is {holder.state.value}"
     return f"a process of job {name} still lives"
@@ -121,7 +127,9 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
     external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
     lives = holder is not None and holder.state is not None and (holder.state.is_open or bool(holder.alive))
-    busy = f"{_lives(name, holder)}: s stops it first" if lives and holder else ""
+    query = bool(holder and holder.queries)
+    stops = f": {WHERE_TO_ACT}" if query else ": s stops it first"
+    busy = f"{_lives(name, holder)}{stops}" if lives and holder else ""
     rests = bool(holder) and any(each.source_table == one.seen.table and each.rests for each in _tables(holder))
     resets = "" if rests else busy
     half = "a reset of it is unfinished: e ends it" if open_ else ""
@@ -142,7 +150,7 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
         ]
     if words is None or words.ddl:
         found.append(Entry("p", SlotVerb.PREFLIGHT.value, "preflight: may I VACUUM, scale out, alter? changes nothing"))
-    if busy and not rests:
+    if busy and not rests and not query:
         found.insert(0, Entry("s", JobVerb.STOP.value, f"stop job {name} first"))
     if open_:
         found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", resets))

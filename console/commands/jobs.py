@@ -7,7 +7,7 @@ Next door: `core.launch.control` does it and waits for the effect; `core.launch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -34,11 +34,12 @@ from core.state.verified import last
 
 if TYPE_CHECKING:
     from console.cli import job_audit
-    from console.commands import job_drain, job_retry, job_tables
+    from console.commands import job_drain, job_queries, job_retry, job_tables
     from core.launch import control, tables
 else:  # `jobs list` is asked every few seconds by somebody's script
     job_audit = later.module("console.cli.job_audit")
     job_drain = later.module("console.commands.job_drain")
+    job_queries = later.module("console.commands.job_queries")
     job_retry = later.module("console.commands.job_retry")
     job_tables = later.module("console.commands.job_tables")
     control = later.module("core.launch.control")
@@ -79,15 +80,19 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
     refused = select.tell_refused(loaded)
+    silent: set[str] = set()
+    read = job_queries.of(loaded, idle, silent) if loaded and idle else {}
     if as_json:
-        found = [*map(_brief, views), *map(_never_started, [*idle, *(name for name in refused if name not in known)])]
+        never = [*idle, *(name for name in refused if name not in known)]
+        found = [*map(_brief, views), *(_never_started(name, read.get(name, {}), silent) for name in never)]
         by_job = ((one, str(one["job"])) for one in found)
         output.as_json([{**one, "verified": verified.get(job), "refused": refused.get(job)} for one, job in by_job])
         return
     rows: list[list[object]] = [
         [view.name, view.state, _alive(view), _compared(verified, view.name), _reason(view, refused)] for view in views
     ]
-    rows += [[name, None, "no", None, "never started"] for name in idle]
+    rows += [job_queries.row(name, read[name]) for name in idle if name in read]
+    rows += [[name, None, "no", None, _why_never(name, silent)] for name in idle if name not in read]
     rows += [[name, None, "no", None, _REFUSED] for name in refused if name not in known]
     head = ["job", "state", "alive", "compared", "reason"]
     output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
@@ -109,6 +114,10 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
+        read = job_queries.here(loaded, store, job, unasked=False)
+        if read:
+            job_queries.show(ctx, job, read, _never_started(job, read), as_json)
+            return
         view = observe(store, job)
         errors, events = store.errors(job), store.events(job, _SHOWN_EVENTS)
         verified = last(store)
@@ -163,6 +172,7 @@ def start(
         return
     config, patience = str(loaded.path.absolute()), _patience(seconds)
     with Store.open(loaded.state_dir) as store:
+        job_queries.refuse(loaded, store, job)
         job_tables.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
@@ -196,6 +206,7 @@ def restart(
         return
     config, patience = str(loaded.path.absolute()), _patience(wait)
     with Store.open(loaded.state_dir) as store:
+        job_queries.refuse(loaded, store, job)
         store.register_job(job, config)
         job_tables.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
@@ -229,6 +240,7 @@ def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
             return
         with Store.open(folder) as store:
             select.refuse_refused(loaded, store, job)
+            job_queries.refuse(loaded, store, job)
             observe(store, job)
             view = job_audit.noted(
                 store, f"jobs {verb}", job, reason, partial(getattr(control, verb), store, job, _patience(wait))
@@ -264,6 +276,7 @@ def retry(
         job_tables.refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
+        job_queries.refuse(loaded, store, job)
         observe(store, job)
         job_retry.retried(ctx, store, job, table, wait, reason, as_json)
 
@@ -309,7 +322,9 @@ def logs(
     state_dir: StateDir = None,
 ) -> None:
     """The last lines of a job's driver and supervisor."""
-    with Store.open(_place(ctx, state_dir)[1]) as store:
+    loaded, folder = _place(ctx, state_dir)
+    with Store.open(folder) as store:
+        job_queries.refuse(loaded, store, job)
         observe(store, job)
         file = store.folder.log(job)
     found = last_lines(file, lines)
@@ -340,7 +355,9 @@ def cancel(
         raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")
     if not reason.strip():
         raise Refused(f"cancelling job {job} needs a reason", "--reason TEXT")
-    with Store.open(select.state_of(ctx, state_dir)[1]) as store:
+    loaded, folder = select.state_of(ctx, state_dir)
+    with Store.open(folder) as store:
+        job_queries.refuse(loaded, store, job)
         observe(store, job)
         with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
@@ -439,7 +456,12 @@ def _brief(view: JobView) -> dict[str, object]:
     """A look as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {"job": found.pop("name"), **found, "tables": [job_tables.as_values(one) for one in living_tables(view)]}
+    return {
+        "job": found.pop("name"),
+        **found,
+        "tables": [job_tables.as_values(one) for one in living_tables(view)],
+        "queries": (),
+    }
 
 
 def _report(report: JobReport | None) -> dict[str, object] | None:
@@ -449,9 +471,15 @@ def _report(report: JobReport | None) -> dict[str, object] | None:
     return found | {name: [job_tables.as_values(one) for one in found[name]] for name in _DATED}
 
 
-def _never_started(name: str) -> dict[str, object]:
+def _why_never(name: str, silent: Container[str]) -> str:
+    return job_queries.SILENT if name in silent else "never started"
+
+
+def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = ()) -> dict[str, object]:
+    """A job without a run here: what a query says of it, where one has its slots."""
     names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
-    return {"job": name, **dict.fromkeys(names), "reason": "never started", "tables": ()}
+    found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
+    return found | job_queries.as_values(read) if read else found
 
 
 def _who(identity: Identity | None, alive: bool) -> str | None:

@@ -20,6 +20,7 @@ from console.cli.local_time import SHORT, both
 from console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
 from console.commands import peek, reset
 from core.config.model import Loaded, owners
+from core.domain.query_report import QuerySeen
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft, Ttl, in_words
 from core.errors import SlotkeeperError
@@ -96,14 +97,14 @@ def list_slots(
         except SlotkeeperError as error:
             failed.append((f"{its_source} {its_table}", error))
     left = _left_behind(loaded, source, table, found) if found or not failed else []
+    read = _queries(loaded, found)
     if as_json:
         errors = [{"place": place, "error": str(reason)} for place, reason in failed]
-        output.as_json(
-            {"tables": list(map(_as_json, found)), "taken_out": [dict(one) for one in left], "errors": errors}
-        )
+        listed = [_as_json(each, read) for each in found]
+        output.as_json({"tables": listed, "taken_out": [dict(one) for one in left], "errors": errors})
     else:
         for each in found:
-            _print(ctx, each)
+            _print(ctx, each, read)
         for one in left:
             output.paragraph("taken out", _of_left(one), select.ascii_only(ctx))
     for place, reason in failed:
@@ -128,8 +129,8 @@ def show(
     query = queries.query_of(loaded.jobs[one.job].of(table)) if one.job else None
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}
-        more = {"retained": _table(found.retained), "untold": found.slots.untold, "query": query}
-        output.as_json({**place, **_slot(one, found.retained), **more})
+        more = {"retained": _table(found.retained), "untold": found.slots.untold}
+        output.as_json({**place, **_slot(one, found.retained, query), **more})
         return
     ascii_only, retained = select.ascii_only(ctx), found.retained.slot(slot)
     owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
@@ -145,6 +146,12 @@ def show(
     for text in _notes(one.name, retained, found.retained):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
+
+
+def _queries(loaded: Loaded, found: list[Polled]) -> queries.Queries:
+    """The DataFrame queries that read any of these slots, by job and table."""
+    jobs = {(slot.job, each.slots.table) for each in found for slot in each.slots.slots if slot.job}
+    return queries.queries_of(loaded.jobs[job].of(table) for job, table in sorted(jobs))
 
 
 def _left_behind(loaded: Loaded, source: str, table: str, found: list[Polled]) -> list[dict[str, str]]:
@@ -196,11 +203,12 @@ def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tupl
     return ["dn", *marks, "xmin", "unread"], rows
 
 
-def _print(ctx: typer.Context, each: Polled) -> None:
+def _print(ctx: typer.Context, each: Polled, read: queries.Queries) -> None:
     ascii_only = select.ascii_only(ctx)
     output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.retained)}", ascii_only)
     if not each.retained.words.marks:
         output.table(*_own_slots(each), ascii_only)
+        _tell_queries(each, read, ascii_only)
         _tell_untold(each)
         return
     rows: list[list[object]] = []
@@ -211,7 +219,20 @@ def _print(ctx: typer.Context, each: Polled) -> None:
         point = slot.oldest_point
         rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(retained.left)])
     output.table(["slot", "owner", "dns", "oldest", "unread", "expires at", "left", "ttl"], rows, ascii_only)
+    _tell_queries(each, read, ascii_only)
     _tell_untold(each)
+
+
+def _tell_queries(each: Polled, read: queries.Queries, ascii_only: bool) -> None:
+    for slot in each.slots.slots:
+        query = _its(slot, each, read)
+        if query is not None:
+            checkpoint = f"checkpoint {query.checkpoint or '?'}"
+            output.paragraph("query", f"{slot.name}: {query.brief}; {checkpoint}", ascii_only)
+
+
+def _its(slot: SlotView, each: Polled, read: queries.Queries) -> QuerySeen | None:
+    return read.get((slot.job, each.slots.table)) if slot.job else None
 
 
 def _goes(left: TimeLeft | None) -> list[object]:
@@ -285,8 +306,8 @@ def _presence(slot: SlotView, table: TableRetained) -> str:
     return "" if slot.exists else "; it does not exist (and was not created by looking)"
 
 
-def _as_json(each: Polled) -> dict[str, object]:
-    slots = [_slot(one, each.retained) for one in each.slots.slots]
+def _as_json(each: Polled, read: queries.Queries) -> dict[str, object]:
+    slots = [_slot(one, each.retained, _its(one, each, read)) for one in each.slots.slots]
     place = {"source": each.slots.source, "table": each.slots.table}
     return {**place, "slots": slots, "retained": _table(each.retained), "untold": each.slots.untold}
 
@@ -304,7 +325,7 @@ def _table(retained: TableRetained) -> dict[str, object]:
     }
 
 
-def _slot(slot: SlotView, table: TableRetained) -> dict[str, object]:
+def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict[str, object]:
     retained = table.slot(slot.name)
     by_shard = {one.shard: one for one in retained.shards}
     shards = {one.shard: one for one in slot.shards}
@@ -325,6 +346,7 @@ def _slot(slot: SlotView, table: TableRetained) -> dict[str, object]:
         "severity": retained.left.severity if retained.left else None,
         "furthest_back": None if back is None else _back(back, keeps),
         "dns": dns,
+        "query": query,
     }
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from core.domain.fault import Fault
     from core.domain.manual_sql import ManualSql
     from core.domain.quarantine import QuarantineCount
+    from core.domain.query_report import QuerySeen
     from core.domain.report import JobReport
     from core.domain.reset import OpenReset
     from core.domain.spec import JobSpec
@@ -99,6 +100,9 @@ class JobFacts:
     quarantine_limit: int | None = None
     others: tuple[tuple[str, str], ...] = ()
     faults: tuple[Fault, ...] = ()
+    queries: Mapping[str, QuerySeen] = field(default_factory=dict)
+    """The DataFrame queries that read its slots, by source table, as they were seen at `queries_at`."""
+    queries_at: datetime | None = None
 
     @property
     def since(self) -> datetime | None:

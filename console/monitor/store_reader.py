@@ -15,6 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from console.monitor.health import LEVELS, facts
+from console.monitor.query_poller import QueryPoller
 from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
@@ -47,8 +48,9 @@ _EVENTS = 40
 class Reader:
     """Reads one configuration's jobs; used by one thread."""
 
-    def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
+    def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock, queries: QueryPoller | None = None) -> None:
         self.loaded = loaded
+        self._queries = queries
         self._folder = folder
         self._clock = clock
         self._store: Store | None = None
@@ -104,6 +106,7 @@ class Reader:
         known = {view.name for view in views}
         jobs = complete([facts(view, faults, now) for view in views], self.loaded, last(store), faults)
         jobs = [self._throughput.with_rates(one, now) for one in jobs]
+        jobs = self._queries.among(jobs) if self._queries is not None else jobs
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
         events.sort(key=lambda one: one.id, reverse=True)  # as they were recorded: a clock may have been set back
         audit = Audit(store.folder).read(200)

@@ -119,9 +119,11 @@ class LateReader:
     def local(self, job: str = "") -> Local:
         """What the state store says."""
         if self._reader is None:
+            from console.monitor.query_poller import QueryPoller
             from console.monitor.store_reader import Reader
 
-            self._reader = Reader(*self._over)
+            loaded, _, clock = self._over
+            self._reader = Reader(*self._over, QueryPoller(loaded, clock))
         return self._reader.local(job)
 
     def remember(self, found: list[SlotSeen]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from console.monitor.snapshot import JobFacts, Level
 from console.views.bars import bar, bars
 from console.views.lanes import is_stopped, speed, worst_lane
+from console.views.queries import cells as query_cells
 from console.views.rows import (
     FAULTS,
     NARROW,
@@ -131,6 +132,7 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
 
 def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]:
     report = job.report if job.current else None
+    own = query_cells(job) if job.queries else {}
     return {
         **_throughput(job, ascii_only),
         "table": safe(job.tables[0] or UNKNOWN, 60) + (f" +{len(job.others)}" if job.others else ""),
@@ -147,6 +149,7 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "up": age(job.started_at, now) if job.alive else "-",
         "trouble": safe(job.trouble, 40),
         "wrong": safe(job.wrong, 200) if job.level in FAULTS else _calm(job),
+        **own,
     }
 
 

@@ -65,7 +65,7 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     """Which targets may be called equal to their sources now, and how old the proof of it is."""
     from core.domain.verified import in_a_phrase
 
-    started = [job for job in jobs if job.state not in (None, JobState.CANCELLED)]
+    started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
     different = [job for job in started if job.verified and job.verified.verdict == "different"]
     untrusted = [job for job in started if job not in different and not follows(job)]
     if different:

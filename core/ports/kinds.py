@@ -32,7 +32,7 @@ from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
 from core.ports.quarantine import Quarantine, ReplaysBeside
 from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
-from core.ports.stream import QuerySink, QueryTarget
+from core.ports.stream import QueryAccounts, QuerySink, QueryTarget
 from core.ports.table import TableSession
 
 
@@ -246,6 +246,12 @@ class StoreSession(SinkSession, Protocol):
 
     def followed(self) -> list[tuple[str, str, str, str]]:
         """(job, source, source table, slot) of all progress rows; none where nothing ever ran."""
+
+    def queried(self) -> list[tuple[str, str, str]]:
+        """(source, source table, slot) of the progress rows that follow DataFrame queries. Makes and locks nothing."""
+
+    def accounts(self, key: LaneKey) -> QueryAccounts:
+        """The account of the query that reads a slot; the key's shard is not looked at."""
 
     def audit(self) -> AuditCopy:
         """The copy of the audit there."""

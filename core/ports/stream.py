@@ -2,6 +2,7 @@
 
 A query is known by its id, which its checkpoint keeps; its batches have numbers that grow. The sink remembers, in the
 transaction that writes the rows, which query writes a target and which batch was its last: that is the fence.
+Of a query that reads a slot a store keeps an account, which only informs.
 All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sinks.postgres.stream`
 implements it, `core.dataframe.writer` asks; `sink.py` has what jobs ask.
 """
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
+from core.domain.query_report import QueryReport
 from core.domain.slot import Column
 from core.domain.spec import SinkOptions
 
@@ -74,6 +76,26 @@ class QuerySink(Protocol):
 
     def discard(self) -> None:
         """Free what is staged where nobody can need it any more; undoes nothing, and fails in silence."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+class QueryAccounts(Protocol):
+    """A store's account of the query that reads one slot; nothing rests on it, and it may be missing."""
+
+    def begin(self, epoch: int, anew: bool) -> None:
+        """Make room for a query of this epoch, and the table where it is missing; nothing where a newer one is there.
+
+        What was said before stays, unless it begins `anew`: a slot has one checkpoint, so it was said of this query.
+        Raises what the store raises, as where the login may not create a table.
+        """
+
+    def write(self, report: QueryReport) -> bool:
+        """Keep an account; False where the query's epoch is not the newest, or nothing was begun."""
+
+    def read(self) -> QueryReport | None:
+        """The newest account; None where there is none. Makes nothing."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""

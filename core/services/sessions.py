@@ -42,9 +42,9 @@ def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
         yield session.viewer()
 
 
-def open_store(job: JobSpec, limit_ms: int | None = None) -> StoreSession:
-    """A session where a job's progress rows live that is not the job's."""
+def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> StoreSession:
+    """A session where a job's progress rows live that is not the job's; of a command that looks, where unnamed."""
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS if limit_ms is None else limit_ms)
     positions = sources.open(job.source_kind).positions
-    return sinks.open(kind).connect(login(endpoint, poll_name(job.name)), job.progress_schema, positions)
+    return sinks.open(kind).connect(login(endpoint, name or poll_name(job.name)), job.progress_schema, positions)

@@ -16,12 +16,13 @@ from datetime import datetime, timedelta, timezone
 from core.config.model import Loaded, owners, tables
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position
+from core.domain.query_report import WHERE_TO_ACT
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
 from core.errors import Refused, SlotkeeperError
 from core.ports.kinds import StoreSession
-from core.ports.progress import LaneSeen
+from core.ports.progress import LaneSeen, Rows
 from core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
 from core.services.audit import CopiedAudit, Tell, audited, silent
 from core.services.sessions import open_source, open_store, viewing
@@ -254,7 +255,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
                 holder = progress.holder()
             owners = progress.lease_owners()
             what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, holder)
-            hint = end_it(owners) if is_stranger(owners) else "stop that job or wait for that command"
+            hint = end_it(owners) if is_stranger(owners) else _stops_it(progress)
             raise Refused(what, hint, where="sink")
         reset = progress.open_reset()
         if reset:
@@ -263,6 +264,15 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
         yield session
     finally:
         session.close()
+
+
+def _stops_it(progress: Rows) -> str:
+    """Where whoever has the lease is stopped; a query is no process of ours."""
+    with suppress(SlotkeeperError):
+        rows = progress.rows()
+        if rows and all(row.of_query for row in rows):
+            return f"it is a DataFrame query: {WHERE_TO_ACT}"
+    return "stop that job or wait for that command"
 
 
 def _silence(job: JobSpec, admin: SlotAdmin) -> None:

@@ -12,10 +12,13 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from core.config.load import load_usable
 from core.dataframe import register, start
 from core.dataframe.reader.faults import ReadFailed
+from core.domain.query_report import QuerySeen
 from core.embedded.orders import TABLE
 from core.embedded.warehouse import Warehouse
+from core.services.queries import query_of
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, slot_places, wait_begun
@@ -110,21 +113,37 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
     checkpoint, out = tmp_path / "checkpoint", str(tmp_path / "out")
     options = {"config": str(path), "job": JOB, "start": "initial", "points_per_trigger": "50"}
 
-    def life(**trigger: Any) -> Any:
+    def life(begin: Any = start, **trigger: Any) -> Any:
         frame = spark.readStream.format("slotkeeper").options(**options).load()
         writer = frame.writeStream.format("parquet").option("path", out).option("checkpointLocation", str(checkpoint))
-        return start(writer.trigger(**trigger) if trigger else writer)
+        return begin(writer.trigger(**trigger) if trigger else writer)
 
-    query = life()
+    def seen() -> QuerySeen:
+        found = query_of(load_usable(path, {}).jobs[JOB])
+        assert found is not None
+        return found
+
+    query = life(lambda writer: writer.queryName("to files").start())  # what is seen of it needs no helper
     wait_begun(query, mirror)
     with written(mirror, seed, changes=150):
-        until(lambda: query.lastProgress and query.lastProgress["batchId"] >= 3, 60, "some batches")
+        until(lambda: (seen().batch or 0) >= 3, 60, "some batches to be seen from elsewhere")
+        found = seen()
+        assert (found.lives, found.id, found.name) == (True, query.id, "to files")
+        assert found.checkpoint == f"file:{checkpoint}" and found.worst is not None
         query.stop()
     query = life(availableNow=True)
     assert query.awaitTermination(120)
+    last = (query.lastProgress or {}).get("batchId", seen().batch)
+    until(lambda: seen().batch == last, 30, "the last batch of a query that has ended to be seen")
     query = life()
     until(lambda: slot_places(mirror) == points(committed(checkpoint)), 60, "the slot to be at the end of the log")
+    until(lambda: seen().lives, 60, "the query to have begun")
+    found = seen()  # it is idle, so that Spark says nothing of it yet: what it has said before is still so
+    assert (found.id, found.checkpoint) == (query.id, f"file:{checkpoint}")
+    assert found.positions == committed(checkpoint)["positions"]
     query.stop()
+    until(lambda: not seen().lives, 60, "the query to be gone")
+    assert seen().checkpoint == found.checkpoint
     rows = spark.read.parquet(out)
     changes = rows.where("slotkeeper_change <> 'S'")
     counted = {row["slotkeeper_dn"]: row["count"] for row in changes.groupBy("slotkeeper_dn").count().collect()}

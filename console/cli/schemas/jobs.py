@@ -5,6 +5,7 @@ from __future__ import annotations
 from console.cli.schemas.locks import LOCK_WAIT
 from console.cli.schemas.pieces import (
     POSITION,
+    QUERY_SEEN,
     REASON,
     SAFE,
     SQLSTATE,
@@ -180,6 +181,10 @@ _SEEN: dict[str, Schema] = {
     "reported_at": maybe(moment("when its driver reported last"), "never"),
     "starting": flag("whether it was started a moment ago, and its supervisor has not said yet who it is"),
     "tables": listed("the tables of a living job of several", _TABLE),
+    "queries": listed(
+        "the DataFrame queries that read its slots, of a job that was never started here",
+        thing("a query", {"table": text("schema.table at the source"), **QUERY_SEEN}),
+    ),
 }
 _JOB_SEEN = thing("a job as it is seen from this machine", _SEEN)
 _TABLE_SEEN = thing(
@@ -196,11 +201,14 @@ _TABLE_SEEN = thing(
 )
 _STEERED = either("how the job stands after the wait; with --table, how that table does", _JOB_SEEN, _TABLE_SEEN)
 
-_KNOWN_WHEN_NEVER_STARTED = ("job", "reason", "tables")
+_KNOWN_WHEN_NEVER_STARTED = ("job", "reason", "tables", "queries")
+_NEVER_STARTED: dict[str, Schema] = {
+    n: one if n in _KNOWN_WHEN_NEVER_STARTED else maybe(one, _NEVER) for n, one in _SEEN.items()
+}
 _LISTED = thing(
     "a job",
     {
-        **{n: one if n in _KNOWN_WHEN_NEVER_STARTED else maybe(one, _NEVER) for n, one in _SEEN.items()},
+        **_NEVER_STARTED,
         "verified": _VERIFIED,
         "refused": maybe(text("why the configuration refuses it"), "it does not"),
     },
@@ -319,9 +327,9 @@ _STATUS = thing(
 SCHEMAS: dict[str, Schema] = {
     "jobs list": listed("jobs that were started here, then configured ones that never were", _LISTED),
     "jobs show": thing(
-        "one job with what its driver told",
+        "one job with what its driver told; of one whose slots a DataFrame query reads, what that tells",
         {
-            **_SEEN,
+            **_NEVER_STARTED,
             "verified": _VERIFIED,
             "report": maybe(_REPORT, "its driver has never reported"),
             "errors": listed("its errors, the latest first", _ERROR),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from console.cli.schemas.pieces import (
     POSITION,
+    QUERY_SEEN,
     Schema,
     by_name,
     either,
@@ -53,6 +54,7 @@ _DN = thing(
         "severity": _SEVERITY,
     },
 )
+QUERY = thing("the DataFrame query that reads a slot", QUERY_SEEN)
 _OWN_DN = thing(
     "a DN of a source that keeps no positions: ours",
     {"shard": text("the DN's name"), "position": POSITION, "unread": _UNREAD},
@@ -77,6 +79,7 @@ _ONE: dict[str, Schema] = {
     "severity": _SEVERITY,
     "furthest_back": maybe(_BACK),
     "dns": listed("DN by DN", either("by what the source keeps", _DN, _OWN_DN)),
+    "query": maybe(QUERY, "none, or its store does not answer"),
 }
 
 _RETAINED = thing(
@@ -244,18 +247,6 @@ _PREFLIGHT = thing(
     },
 )
 
-_QUERY = maybe(
-    thing(
-        "the DataFrame query that reads it",
-        {
-            "lives": flag("whether its lease is taken"),
-            "who": text("its job, run, user, host and pid, and when it was last heard of"),
-            "positions": by_name("by DN, the end of its newest committed batch", text("a position")),
-        },
-    ),
-    "none, or its store does not answer",
-)
-
 SCHEMAS: dict[str, Schema] = {
     "slots list": thing(
         "the slots of tables",
@@ -285,7 +276,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "slots show": thing(
         "one slot",
-        {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD, "query": _QUERY},
+        {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD},
     ),
     "slots preflight": _PREFLIGHT,
     **{f"slots {verb}": _CHANGED for verb in ("create", "register", "drop")},

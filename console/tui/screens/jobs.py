@@ -39,6 +39,9 @@ from console.views.lanes import (
     work,
 )
 from console.views.overview import at_work, event_lines, summary
+from console.views.queries import dn_rows
+from console.views.queries import lines as query_lines
+from console.views.queries import strip as query_strip
 from console.views.rows import FAULTS, Column, Row, age, clock, named_by, rank
 from console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from core.domain.text import safe
@@ -142,6 +145,8 @@ class _OfJobs(_LeadsToLocks):
         job = self.console.shown.job(key) if key else None
         if job is None:
             return [(Level.REST, "no row is chosen")]
+        if job.queries:
+            return query_lines(job, self.console.now)
         sync = sync_line(job, self.console.ascii_only)
         different = job.verified is not None and job.verified.verdict == "different"
         return [
@@ -195,7 +200,7 @@ class JobsScreen(_OfJobs):
         """The job under the cursor."""
         job = self.console.shown.job(key) if key else None
         lines = [*self.fault(), *self.detail_of(key)]
-        if job is not None and job.state is not None:
+        if job is not None and job.state is not None and not job.queries:
             lines.append((Level.FINE, _run(job)))
         return (safe(key, 60) if key else "Job"), lines
 
@@ -231,6 +236,8 @@ class JobScreen(_LeadsToLocks):
     def rows(self) -> list[Row]:
         """The DNs of the last report."""
         job = self.console.shown.job(self.job)
+        if job is not None and job.queries:
+            return dn_rows(job)
         return lane_rows(job, self.console.ascii_only) if job else []
 
     def graphed(self, key: str | None) -> tuple[str, str]:
@@ -240,6 +247,8 @@ class JobScreen(_LeadsToLocks):
     def about(self) -> str:
         """Whose report it is, and how old."""
         job = self.console.shown.job(self.job)
+        if job is not None and job.queries:
+            return f"its store was asked {age(job.queries_at, self.console.now)} ago"
         if job is None or job.report is None:
             return "nothing reported yet"
         run = "" if job.current else " of an earlier run"
@@ -250,6 +259,8 @@ class JobScreen(_LeadsToLocks):
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None:
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
+        if job.queries:
+            return query_strip(job, now)
         routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
         middle = _wrong(job) if job.level in FAULTS else (Level.FINE, work(job))
         return [
@@ -262,6 +273,8 @@ class JobScreen(_LeadsToLocks):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """What is safe, what runs out, the DN's trouble, errors, the log's end."""
         job, detail = self.console.shown.job(self.job), self._detail()
+        if job is not None and job.queries:
+            return "A job that runs elsewhere", query_lines(job, self.console.now)
         lines: list[tuple[Level, str]] = []
         if job is not None:
             lines += [] if self.worst_is_whole or job.level not in FAULTS else [_wrong(job)]

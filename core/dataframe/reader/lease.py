@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.clock import Clock, SystemClock
-from core.dataframe.reader import beginning
+from core.dataframe.reader import accounts, beginning
 from core.dataframe.reader.no_target import TargetlessSessions
 from core.domain.fault import Party
 from core.domain.job import JobEvent, WantedState
@@ -133,6 +133,7 @@ class SlotLease:
         self._lanes = {row.key.shard: replace(lane_of(row, 1, now), kept_at=now) for row in rows}
         self._epoch, self._leases = begun.epoch, Leases(ctx, begun.epoch)
         fresh = all(row.noted_end is not None and row.noted_end == row.position for row in rows)
+        accounts.begin(self._job, begun.epoch, anew=fresh)
         positions = {name: lane.position for name, lane in self._lanes.items()}
         return Begun(begun.epoch, begun.identity.text, positions, fresh)
 

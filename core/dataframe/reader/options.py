@@ -51,7 +51,8 @@ _SPARKS = ("path", "paths")
 class Asked:
     """A read as it was asked for; `points_per_trigger` is in the source's own unit (DWS: sync points).
 
-    `job` reads the one table, and its target is the query. `poll_interval` is in seconds, `partition_rows` in rows.
+    `config` is the file that was read. `job` reads the one table, and its target is the query. `poll_interval` is in
+    seconds, `partition_rows` in rows.
     """
 
     job: JobSpec
@@ -67,6 +68,7 @@ class Asked:
     end: str
     partition_rows: int
     pushes: bool
+    config: str
 
 
 def asked(options: Mapping[str, str]) -> Asked:
@@ -92,6 +94,7 @@ def asked(options: Mapping[str, str]) -> Asked:
         given["to"],
         _number(given, "partition_rows", binlog.full_sync_binlog_batch_read_size),
         given["pushdown"] == "auto",
+        str(loaded.path.absolute()),
     )
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 from core.clock import Clock, SystemClock
+from core.dataframe.reader.accounts import MARK, UNREAD_TO, Place
 from core.dataframe.reader.lease import SlotLease
 from core.dataframe.reader.offsets import Offset
 from core.dataframe.reader.onlooker import SlotOnlooker
@@ -65,6 +66,8 @@ class Query:
         self._known: dict[tuple[str, str], Position] = {}
         """Positions as the dialect gave them: what they carry for a registration is no part of their text."""
         self._newest: Offset | None = None
+        self._unread_to: dict[str, Position] = {}
+        """By DN the newest place, where the next batch does not go as far; else the end of that batch."""
 
     def initial(self) -> Offset:
         """Where the query begins. Spark asks again until its first batch is in the commit log: it is the same then."""
@@ -117,9 +120,18 @@ class Query:
         return found
 
     @property
-    def newest(self) -> Offset | None:
-        """The newest places that the source has told; None before it was asked."""
-        return self._newest
+    def reported(self) -> dict[str, Any] | None:
+        """The newest places that the source has told, and by whose slot (`accounts.Place`); None before it was asked.
+
+        A query that registers nothing has no slot of its own: it is not marked.
+        """
+        places = self._newest.json if self._newest else {}
+        if not self._epoch:
+            return places or None
+        job = self._asked.job
+        mark = Place(self._asked.config, job.name, job.channel.source_table, self._epoch)
+        unread = {name: one.text for name, one in self._unread_to.items()}
+        return {**places, MARK: {**asdict(mark), UNREAD_TO: unread}}
 
     def close(self) -> None:
         """End all sessions; safe to call twice."""
@@ -166,10 +178,12 @@ class Query:
             if found:
                 raise found
         self._newest = start.at({status.shard.name: status.latest.from_here for status in statuses})
+        self._unread_to = {}
         moves = self._clock.monotonic() - self._moved_at >= MOVED_AFTER
         ends = {one.shard.name: self._end(one, start.positions[one.shard.name], width, moves) for one in statuses}
         if moves or ends != start.positions:
             self._moved_at = self._clock.monotonic()
+        self._unread_to = ends | self._unread_to
         return ends
 
     def _end(self, status: SlotStatus, after: Position, width: int | None, moves: bool) -> Position:
@@ -182,6 +196,8 @@ class Query:
         end = max(log.next_range(after, status, max(1, reach if width is None else width)), after.place)
         if bound is not None and not end < bound:
             return self._kept(shard, bound)
+        if end < status.latest:
+            self._unread_to[shard.name] = status.latest.from_here
         if end < status.latest or moves or self._tried(lambda: log.has_changes(shard, after, end)):
             return self._kept(shard, self._tried(lambda: log.end_of(shard, after, end, status)))
         return after

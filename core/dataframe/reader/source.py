@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from core.dataframe.reader import versions
+from core.dataframe.reader import accounts, versions
 from core.dataframe.reader.faults import naming
 from core.dataframe.reader.options import Asked, asked
 from core.dataframe.reader.schema import Layout, layout
@@ -83,3 +83,4 @@ def register(spark: Any) -> None:
     versions.check()
     spark.dataSource.register(SlotkeeperSource)
     spark.conf.set(PUSHES, "true")
+    accounts.follow(spark)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.dataframe.reader import accounts
 from core.dataframe.reader.faults import naming
 from core.errors import Refused
 
@@ -21,7 +22,9 @@ def start(writer: Any, path: str | None = None) -> Any:
     if asynchronous(writer):
         what = f"{ASYNC} lets Spark run ahead of its commit log, and the slot would follow it"
         raise Refused(what, 'leave that option out; or read with .option("register", "never")', where="spark")
-    return writer.start(path) if path else writer.start()
+    query = writer.start(path) if path else writer.start()
+    accounts.started(writer, query)
+    return query
 
 
 def asynchronous(writer: Any) -> bool:

@@ -53,9 +53,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The newest places, for the query's progress."""
-        newest = self._asking.newest
-        return newest.json if newest else None
+        """The newest places, for the query's progress, with whose slot it is."""
+        return self._asking.reported
 
     @naming
     def prepareForTriggerAvailableNow(self) -> None:

@@ -36,6 +36,7 @@ from core.sinks.postgres.quarantine.beside import BesideReplays
 from core.sinks.postgres.quarantine.entries import QuarantineRows
 from core.sinks.postgres.quarantine.replay import Replays
 from core.sinks.postgres.session import SinkSession
+from core.sinks.postgres.stream.accounts import PostgresAccounts
 from core.sinks.postgres.stream.query_sink import PostgresQuerySink
 from core.sinks.postgres.target import PostgresTarget
 from core.sinks.postgres.write.batches import PostgresBatches
@@ -142,6 +143,14 @@ class PostgresConnection:
     def followed(self) -> list[tuple[str, str, str, str]]:
         """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
         return PostgresViewer(self.session).followed(self._schema)
+
+    def queried(self) -> list[tuple[str, str, str]]:
+        """(source, source table, slot) of the progress rows of DataFrame queries; none where there is no such table."""
+        return PostgresViewer(self.session).queried(self._schema)
+
+    def accounts(self, key: LaneKey) -> PostgresAccounts:
+        """The account of the query that reads a slot."""
+        return PostgresAccounts(self.session, key)
 
     def audit(self) -> SinkAudit:
         """The copy of the audit there."""

@@ -15,6 +15,7 @@ from core.domain.kept import Kept
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position, further
 from core.domain.progress import LaneState, ProgressRow
+from core.domain.query_report import WHERE_TO_ACT
 from core.domain.reset import (
     EVERY,
     TAKES_COPY,
@@ -372,6 +373,9 @@ def lease_check(ctx: ResetContext) -> Check:
     owners, job = ctx.resets.lease_owners(), ctx.job
     what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, ctx.resets.holder())
     cure = f"; {end_it(owners)}" if is_stranger(owners) else ""
+    rows = [] if cure else ctx.resets.rows()
+    if rows and all(row.of_query for row in rows):
+        cure = f"; it is a DataFrame query: {WHERE_TO_ACT}"
     return Check("lease", False, f"{what}{wrong}{cure}")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.domain.objection import Objection
+from core.domain.progress import QUERY_TARGET
 from core.drivers import pg
 from core.drivers.search_path import names_of_path
 from core.drivers.session import Book, Rows
@@ -107,6 +108,13 @@ class PostgresViewer:
         return [
             (str(job), str(source), str(table), str(slot)) for job, source, table, slot in self._rows("followed", {})
         ]
+
+    def queried(self, schema: str) -> list[tuple[str, str, str]]:
+        """(source, source table, slot) of the progress rows of DataFrame queries; none where there is no such table."""
+        if self.table(f"{schema}.slotkeeper_progress") is None:
+            return []
+        found = self._rows("queried", {"target": f".{QUERY_TARGET}"})
+        return [(str(source), str(table), str(slot)) for source, table, slot in found]
 
     def close(self) -> None:
         """End the session; safe to call twice."""

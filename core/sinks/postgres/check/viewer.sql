@@ -45,3 +45,8 @@ ORDER BY shard
 -- name: followed
 -- What jobs follow by their rows, whoever runs them.
 SELECT DISTINCT job, source, source_table, slot FROM {schema}.slotkeeper_progress ORDER BY 1, 2, 3, 4
+
+-- name: queried
+-- The slots that DataFrame queries read: their rows have the name of no table, but a word in its place.
+SELECT DISTINCT source, source_table, slot FROM {schema}.slotkeeper_progress
+WHERE position(%(target)s in target) > 0 ORDER BY 1, 2, 3

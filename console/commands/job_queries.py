@@ -1,0 +1,110 @@
+"""DataFrame queries among the jobs: shown as jobs that run elsewhere, and refused where something is to be done to one.
+
+Only a configured job that was never started here may be one; its store is asked, for three seconds at most.
+Next door: `core.services.queries` asks, `core.domain.query_report` has the words; `jobs.py` has the commands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+
+from console.cli import output, select
+from core.config.model import Loaded
+from core.domain.job import JobState
+from core.domain.query_report import WHERE_TO_ACT, QuerySeen
+from core.domain.text import safe
+from core.errors import Refused
+
+if TYPE_CHECKING:
+    from core.state.sqlite import Store
+
+OfJob = Mapping[str, QuerySeen]
+"""The queries that read a job's slots, by source table."""
+
+
+SILENT = "never started here; its store was not asked for DataFrame queries, or does not answer"
+
+
+def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
+    """The queries of these jobs; of none that has none. `silent` gets those whose store does not answer in time.
+
+    `unasked`: nobody asked for queries, so no command is run for a password.
+    """
+    from core.services import queries  # its drivers are loaded only where there is a job to ask for
+
+    found: dict[str, dict[str, QuerySeen]] = {}
+    for (job, table), seen in sorted(
+        queries.queries_of((loaded.jobs[name] for name in names), silent, unasked).items()
+    ):
+        found.setdefault(job, {})[table] = seen
+    return dict(found)
+
+
+def here(loaded: Loaded | None, store: Store, job: str, unasked: bool = True) -> OfJob:
+    """The queries of a configured job that was never started here; none of any other."""
+    if loaded is None or job not in loaded.jobs or store.job(job) is not None:
+        return {}
+    return of(loaded, [job], unasked=unasked).get(job, {})
+
+
+def refuse(loaded: Loaded | None, store: Store, job: str) -> None:
+    """Raise Refused, with whose it is and where to act, where a query has the slots of the job."""
+    for table, seen in here(loaded, store, job).items():
+        hint = f"{WHERE_TO_ACT}; for a job of your own give it another slot"
+        raise Refused(f"job {job} ({table}): {seen.refusal}", hint, where="spark")
+
+
+def state(read: OfJob) -> JobState:
+    """A query says nothing of a copy or of catching up: it runs, or it does not live."""
+    return JobState.RUNNING if any(one.lives for one in read.values()) else JobState.STOPPED
+
+
+def reason(read: OfJob) -> str:
+    """In a line what is known of all of them."""
+    return "; ".join(one.brief for one in read.values())
+
+
+def row(name: str, read: OfJob) -> list[object]:
+    """A row of `jobs list`."""
+    there = state(read)
+    return [name, there, "elsewhere" if there is JobState.RUNNING else "no", None, reason(read)]
+
+
+def as_values(read: OfJob) -> dict[str, object]:
+    """What JSON has of such a job beside what it has of one that was never started."""
+    each = [{"table": table, **_fields(one)} for table, one in read.items()]
+    safe_to_do = WHERE_TO_ACT
+    return {"state": state(read), "elsewhere": True, "reason": reason(read), "safe": safe_to_do, "queries": each}
+
+
+def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object], as_json: bool) -> None:
+    """`jobs show` of such a job; `listed` is what `jobs list` has of it."""
+    if as_json:
+        output.as_json({**listed, "verified": None, "report": None, "errors": (), "events": ()})
+        return
+    ascii_only = select.ascii_only(ctx)
+    for table, one in read.items():
+        lines = [
+            ("job", f"{job} reads {table}, elsewhere: nothing is done to it from here"),
+            ("state", state({table: one}).value),
+            ("query", one.called),
+            ("who", one.who),
+            ("batch", one.progress.removeprefix("batch ")),
+            ("behind", one.lag.removeprefix("behind ")),
+            ("checkpoint", one.checkpoint or "?"),
+            ("do", WHERE_TO_ACT),
+        ]
+        for label, value in lines:
+            output.paragraph(f"{label:<10}", safe(value, 400), ascii_only)
+        rows: list[list[object]] = [
+            [dn, place, one.newest.get(dn), one.behind.get(dn)] for dn, place in sorted(one.positions.items())
+        ]
+        output.table(["dn", "committed", "newest", "behind"], rows, ascii_only)
+
+
+def _fields(one: QuerySeen) -> dict[str, object]:
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}

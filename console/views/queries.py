@@ -1,0 +1,89 @@
+"""Pure functions on DataFrame queries: what screens of jobs show of one, which runs elsewhere and is left alone here.
+
+Next door: `console.monitor.query_poller` sees them, `console.views.lanes` has the DNs of other jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from console.monitor.snapshot import JobFacts, Level
+from console.views.rows import UNKNOWN, Row, count
+from core.domain.elapsed import elapsed
+from core.domain.query_report import WHERE_TO_ACT
+from core.domain.text import safe
+
+if TYPE_CHECKING:
+    from core.domain.query_report import QuerySeen
+
+Lines = list[tuple[Level, str]]
+
+
+def refusal(job: JobFacts) -> str:
+    """Why nothing can be done to a job: a query reads its slot; nothing where none does."""
+    return f"a DataFrame query: {WHERE_TO_ACT}" if job.queries else ""
+
+
+def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
+    """Its queries, with what they have said as old as it is by now."""
+    past = (elapsed(job.queries_at, now) if job.queries_at else None) or 0.0
+    return {table: replace(one, age=None if one.age is None else one.age + past) for table, one in job.queries.items()}
+
+
+def lines(job: JobFacts, now: datetime) -> Lines:
+    """What is known of a job's queries, and where one acts on them."""
+    found: Lines = [(job.level, safe(job.wrong, 300))] if job.level is Level.UNKNOWN else []
+    for table, one in now_of(job, now).items():
+        lives = "lives elsewhere" if one.lives else "does not live"
+        found += [
+            (Level.FINE if one.lives else Level.REST, safe(f"{one.called} {lives}; read-only here", 300)),
+            (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
+            (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
+            (Level.FINE, f"who    {safe(one.who, 300)}"),
+        ]
+    return [*found, (Level.FINE, f"do     {WHERE_TO_ACT}")]
+
+
+def strip(job: JobFacts, now: datetime) -> Lines:
+    """The same in short, above its DNs."""
+    state = job.state.value if job.state else UNKNOWN
+    found: Lines = [(job.level, f"{job.level.value} {safe(job.name, 60)}  {state}, a DataFrame query; read-only here")]
+    for table, one in now_of(job, now).items():
+        found.append((Level.FINE, f"{safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"))
+    return found[:4]
+
+
+def cells(job: JobFacts) -> dict[str, str]:
+    """What a table of jobs has of it: nothing is counted or timed here, so those cells have nothing to be known."""
+    dns = [(behind, dn) for one in job.queries.values() for dn, behind in one.behind.items() if behind is not None]
+    worst = min((-behind, dn) for behind, dn in dns)[1] if dns else UNKNOWN
+    lives = any(one.lives for one in job.queries.values())
+    none = dict.fromkeys(("lag", "its", "rate", "spark", "sync", "wanted", "events", "report", "up"), "-")
+    places = sum(len(one.positions) for one in job.queries.values())
+    there = {"worst": safe(worst, 40), "lanes": count(places), "alive": "yes" if lives else "no"}
+    return {**none, **there, "wrong": safe(job.wrong, 200)}
+
+
+def dn_rows(job: JobFacts) -> list[Row]:
+    """Each DN that a query reads, as the rows of a job's lanes."""
+    found = []
+    for table, one in job.queries.items():
+        for dn, place in sorted(one.positions.items()):
+            name = f"{table} {dn}" if len(job.queries) > 1 else dn
+            behind = one.behind.get(dn)
+            level = Level.UNKNOWN if behind is None else Level.FINE
+            unknown = dict.fromkeys(("lag", "rate", "spark", "registered", "eta", "commit"), "-")
+            cells = {
+                "mark": level.value,
+                "table": safe(table, 60),
+                "dn": safe(name, 40),
+                "doing": "elsewhere" if one.lives else "-",
+                "position": safe(place, 20),
+                "latest": safe(one.newest.get(dn, UNKNOWN), 20),
+                "behind": count(behind),
+                "state": "-",
+            }
+            found.append(Row(name, level, {**unknown, **cells}, {"behind": behind}))
+    return found

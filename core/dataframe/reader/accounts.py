@@ -1,0 +1,268 @@
+"""Says in the store how queries stand that read slots, for consoles elsewhere: batch, checkpoint, and how far behind.
+
+Spark tells a Python source neither, on its driver or in a task; the program's own session knows both. So a thread of
+that program asks it once a second (a millisecond; nothing is on a batch's way) and writes what is new: one statement
+over one kept session, fenced by the epoch. It only informs: what fails is tried again later, and nobody waits for it.
+Next door: `core.ports.stream.QueryAccounts` keeps them, `query.py` has the mark by which a query is known.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from core.clock import Clock, SystemClock
+from core.domain.query_report import QueryReport
+from core.domain.text import safe
+from core.errors import SlotkeeperError
+from core.redaction import masked
+
+if TYPE_CHECKING:
+    from core.domain.spec import JobSpec
+    from core.ports.stream import QueryAccounts
+
+EVERY = 1.0
+FINISH = 3.0
+"""Seconds for which a program that ends waits until its queries' last batches are written."""
+AGAIN = 30.0
+"""Seconds after which a failed write is tried again, and what an idle query has said is said again."""
+MARK = "query"
+"""Under this name the newest offset that a source reports says whose slot it is (`Place`)."""
+UNREAD_TO = "unread_to"
+"""Beside it, by DN: the place up to which something is unread; the newest of the DN may be another table's."""
+LIMIT_MS = 2_000
+_IDLE = "Waiting for data to arrive"
+"""What Spark's status says between two triggers that follow each other at once (MicroBatchExecution)."""
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
+"""As in s3://key:secret@bucket."""
+LOG = logging.getLogger("slotkeeper.dataframe")
+_followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Whose slot a query reads: by its configuration, and under which epoch."""
+
+    config: str
+    job: str
+    table: str
+    epoch: int
+
+    @classmethod
+    def read(cls, reported: object) -> Place | None:
+        """The mark in an offset that a source has reported; None where it is none of ours."""
+        mark = reported.get(MARK) if isinstance(reported, Mapping) else None
+        try:
+            return cls(str(mark["config"]), str(mark["job"]), str(mark["table"]), int(mark["epoch"])) if mark else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def follow(spark: Any) -> None:
+    """Begin, once for a session; where it is not one of this process's own JVM (Spark Connect), nothing is said."""
+    context = getattr(spark, "_sc", None)
+    if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
+        return
+    kept = weakref.ref(spark)  # whoever follows a session keeps nobody from forgetting it
+
+    def active() -> Iterable[Any]:
+        there = kept()
+        return there.streams.active if there is not None else ()
+
+    keeper = _followed[spark] = AccountKeeper(active, lambda: type(context)._active_spark_context is context)
+    threading.Thread(target=keeper.run, name="slotkeeper-accounts", daemon=True).start()
+    atexit.register(keeper.finish)
+
+
+def started(writer: Any, query: Any) -> None:
+    """A query was started by its program: its last batch is asked for, however soon it ends."""
+    spark = getattr(writer, "_spark", None)
+    keeper = _followed.get(spark) if spark is not None else None
+    if keeper is not None:
+        keeper.add(query)
+
+
+def begin(job: JobSpec, epoch: int, anew: bool) -> None:
+    """Make room for the account of a query that begins; one without it goes on all the same."""
+    try:
+        with closing(_over(job)) as accounts:
+            accounts.begin(epoch, anew)
+    except SlotkeeperError as error:
+        LOG.info("consoles are not told of this query's batches: %s", error)
+
+
+def opened(place: Place) -> QueryAccounts:
+    """The account of the query that reads there, over a session of its own."""
+    from core.dataframe.reader.options import asked
+
+    return _over(asked({"config": place.config, "job": place.job, "table": place.table}).job)
+
+
+def _over(job: JobSpec) -> QueryAccounts:
+    """Its name is not that of the query's other sessions: no start ends it, or waits for its end."""
+    from core.services.sessions import open_store  # a program that only registers loads no driver
+
+    return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
+
+
+class _Kept:
+    """What was written for one query and slot, and the session for it."""
+
+    def __init__(self, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
+        self._place = place
+        self._make = make
+        self._accounts: QueryAccounts | None = None
+        self._written: QueryReport | None = None
+        self._at = float("-inf")
+        self._failed = False
+
+    def keep(self, report: QueryReport, idle: bool, now: float) -> None:
+        """Write what is new; of what failed, and of an idle query's, it is time every half a minute."""
+        waits, written = now - self._at < AGAIN, self._written
+        # between two batches an idle query has said the newest of its last one
+        same = written is not None and (report == written or (report.batch == written.batch and not idle))
+        if (waits and (same or self._failed)) or (same and not waits and not idle):
+            return
+        self._at = now
+        try:
+            self._accounts = self._accounts or self._make(self._place)
+            self._accounts.write(report)
+            self._written, self._failed = report, False
+        except Exception as error:  # whatever it is, the program and its query have nothing to do with it
+            if not self._failed:
+                LOG.info("consoles are not told of batch %s: %s", report.batch, masked(str(error)))
+            self._failed = True
+            self.close()
+
+    def close(self) -> None:
+        """End the session; the next write opens another."""
+        accounts, self._accounts = self._accounts, None
+        if accounts is not None:
+            with suppress(Exception):
+                accounts.close()
+
+
+class AccountKeeper:
+    """Follows the queries of one Spark session; used by one thread.
+
+    `active` gives the queries that run, as pyspark has them; `lives` is whether their Spark is still there.
+    """
+
+    def __init__(
+        self,
+        active: Callable[[], Iterable[Any]],
+        lives: Callable[[], bool],
+        make: Callable[[Place], QueryAccounts] = opened,
+        clock: Clock | None = None,
+        every: float = EVERY,
+    ) -> None:
+        self._active = active
+        self._lives = lives
+        self._make = make
+        self._clock = clock or SystemClock()
+        self._every = every
+        self._kept: dict[tuple[str, Place], _Kept] = {}
+        self._known: dict[str, Any] = {}
+        """By run, the queries that were seen to run, or said to be started, and have not been seen to end."""
+        self._added: SimpleQueue[Any] = SimpleQueue()
+        self._hurry, self._done = threading.Event(), threading.Event()
+        self._ending = False
+
+    def add(self, query: Any) -> None:
+        """One that was started just now; from any thread."""
+        self._added.put(query)
+
+    def run(self) -> None:
+        """Until Spark or the program ends."""
+        try:
+            while self._lives() and not self._ending:
+                with suppress(Exception):  # Spark may be ending; `lives` tells
+                    self.turn()
+                self._hurry.wait(self._every)
+            with suppress(Exception):
+                self._know(())
+                self._ask()
+        finally:
+            self._end(list(self._kept))
+            self._done.set()
+
+    def finish(self) -> None:
+        """The program ends: wait a moment for the last batches of its queries."""
+        self._ending = True
+        self._hurry.set()
+        self._done.wait(FINISH)
+
+    def turn(self) -> None:
+        """Ask every query once; one that has ended is asked for its last batch."""
+        running = {str(query.runId) for query in self._know(self._active())}
+        self._ask()
+        for run in [one for one in self._known if one not in running]:
+            del self._known[run]
+        self._end([key for key in self._kept if key[0] not in running])
+
+    def _know(self, running: Iterable[Any]) -> list[Any]:
+        there = list(running)
+        with suppress(Empty):
+            while True:
+                query = self._added.get_nowait()
+                self._known[str(query.runId)] = query
+        self._known |= {str(query.runId): query for query in there}
+        return there
+
+    def _ask(self) -> None:
+        for query in list(self._known.values()):
+            with suppress(Exception):  # it may be ending: then it is asked once more
+                self._keep(query)
+
+    def _keep(self, query: Any) -> None:
+        now = self._clock.monotonic()
+        for place, report, idle in accounts_of(query):
+            key = (str(query.runId), place)
+            if key not in self._kept:
+                self._kept[key] = _Kept(place, self._make)
+            self._kept[key].keep(report, idle, now)
+
+    def _end(self, keys: Iterable[tuple[str, Place]]) -> None:
+        for key in keys:
+            self._kept.pop(key).close()
+
+
+def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
+    """By slot that a query reads, how it stands by its last progress, and whether it is idle there.
+
+    An idle query has read all that there is: the source has nothing newer for it than the end of its last batch.
+    """
+    progress = query.lastProgress
+    if progress is None:
+        return
+    said = json.loads(progress.json)
+    ours = [(place, one) for one in said.get("sources", ()) if (place := Place.read(one.get("latestOffset")))]
+    if not ours:
+        return
+    idle = query.status.get("message") == _IDLE
+    report = QueryReport(
+        0, str(query.id), safe(masked(query.name or ""), 200), int(said["batchId"]), _checkpoint(query)
+    )
+    for place, one in ours:
+        reached = one.get("endOffset") if idle else None
+        places = reached.get("positions") if isinstance(reached, Mapping) else one["latestOffset"][MARK].get(UNREAD_TO)
+        newest = {str(dn): str(text) for dn, text in places.items()} if isinstance(places, Mapping) else {}
+        yield place, replace(report, epoch=place.epoch, newest=newest), idle
+
+
+def _checkpoint(query: Any) -> str:
+    """Where its checkpoint is, as Spark has resolved it; "" where this Spark does not say: that is no public call."""
+    try:
+        root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    except Exception:
+        return ""
+    return safe(_PASSWORD.sub("***@", masked(root)), 1_000)

@@ -1,0 +1,125 @@
+"""What is known of a DataFrame query from outside its Spark: its own account in the store, and what is seen of it.
+
+Pure. Next door: `core.ports.stream` keeps accounts, `core.dataframe.reader.accounts` writes them,
+`core.services.queries` sees queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.domain.ttl import in_words
+
+WHERE_TO_ACT = "stop and start it in its Spark program"
+"""What whoever wants to act on a query does: it is no process of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryReport:
+    """A query's account of itself: `query` is the id that its checkpoint keeps, `name` what its program calls it.
+
+    `batch` is the newest that has ended, None before the first; `newest` is by DN where the source stood when it was
+    asked for that batch. `epoch` is that of the query's rows: one that was superseded has an older one.
+    `age` is by the store's clock, in seconds.
+    """
+
+    epoch: int
+    query: str = ""
+    name: str = ""
+    batch: int | None = None
+    checkpoint: str = ""
+    newest: Mapping[str, str] = field(default_factory=dict)
+    age: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySeen:
+    """A query: whether its lease is taken, who it is by its rows, and by DN the end of its newest committed batch.
+
+    The rest is its own account of `age` seconds ago, "" and None where there is none: `id`, `name`, `batch` and
+    `checkpoint` as Spark has them, `newest` by DN the place where the source stood then, and `behind` by DN what lies
+    between the two, in `unit`.
+    """
+
+    lives: bool
+    who: str
+    positions: Mapping[str, str]
+    id: str = ""
+    name: str = ""
+    batch: int | None = None
+    checkpoint: str = ""
+    newest: Mapping[str, str] = field(default_factory=dict)
+    behind: Mapping[str, int | None] = field(default_factory=dict)
+    unit: str = ""
+    age: float | None = None
+
+    @property
+    def worst(self) -> int | None:
+        """What it is behind on the DN where that is most; None where one of them is not known."""
+        known = [self.behind.get(name) for name in self.positions]
+        numbers = [one for one in known if one is not None]
+        return max(numbers) if numbers and len(numbers) == len(known) else None
+
+    @property
+    def called(self) -> str:
+        """The query in a few words.
+
+        >>> QuerySeen(True, "job o run query-1", {}, id="9d1c", name="orders to lake").called
+        'DataFrame query orders to lake (9d1c)'
+        >>> QuerySeen(True, "job o run query-1", {}).called
+        'DataFrame query ?'
+        """
+        name = f"{self.name} ({self.id})" if self.name and self.id else self.id or "?"
+        return f"DataFrame query {name}"
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is done to it from here.
+
+        >>> QuerySeen(True, "job o run query-1 by me@h pid 7, last heard of 2 s ago", {}, id="9d1c").refusal
+        'DataFrame query 9d1c reads its slot (job o run query-1 by me@h pid 7, last heard of 2 s ago)'
+        """
+        return f"{self.called} {'reads its slot' if self.lives else 'has read its slot and does not live'} ({self.who})"
+
+    @property
+    def text(self) -> str:
+        """In words.
+
+        >>> seen = QuerySeen(True, "job o run query-1", {"dn_1": "10145/-1"})
+        >>> seen.text
+        'DataFrame query ? reads it (job o run query-1); batch ?; committed up to dn_1 10145/-1; behind ?; checkpoint ?'
+        """
+        reads = "reads it" if self.lives else "has read it and does not live"
+        places = ", ".join(f"{name} {place}" for name, place in sorted(self.positions.items()))
+        said = f"{self.progress}; committed up to {places}; {self.lag}; checkpoint {self.checkpoint or '?'}"
+        return f"{self.called} {reads} ({self.who}); {said}"
+
+    @property
+    def brief(self) -> str:
+        """The same in a line.
+
+        >>> QuerySeen(False, "", {}, id="9d1c").brief
+        'DataFrame query 9d1c does not live: batch ?; behind ?'
+        """
+        return f"{self.called}{'' if self.lives else ' does not live'}: {self.progress}; {self.lag}"
+
+    @property
+    def progress(self) -> str:
+        """Its newest batch, and when it said so.
+
+        >>> QuerySeen(True, "", {}, batch=12, age=3.0).progress, QuerySeen(True, "", {}).progress
+        ('batch 12, 3s ago', 'batch ?')
+        """
+        if self.batch is None:
+            return "batch ?"
+        return f"batch {self.batch}" + ("" if self.age is None else f", {in_words(max(0.0, self.age))} ago")
+
+    @property
+    def lag(self) -> str:
+        """How far it was behind then.
+
+        >>> QuerySeen(True, "", {"dn_1": "7/0"}, behind={"dn_1": 40}, unit="points").lag
+        'behind by 40 points then'
+        """
+        return "behind ?" if self.worst is None else f"behind by {self.worst} {self.unit} then".replace("  ", " ")

@@ -1,0 +1,85 @@
+"""What DataFrame queries say of themselves, beside their progress rows: a table that only informs.
+
+It is apart from the rows, so that a store whose tables are older, or whose login may create none, serves queries all
+the same. Next door: `accounts.sql` has the statements, `core.ports.stream` says what is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from core.domain.progress import LaneKey
+from core.domain.query_report import QueryReport
+from core.drivers import pg
+from core.drivers.session import Book
+from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres.session import SinkSession
+
+_SQL: Book = ("core.sinks.postgres.stream", "accounts.sql")
+LIMIT_MS = 2_000
+"""Of one transaction: nobody waits for longer for what only informs."""
+
+
+class PostgresAccounts:
+    """Implements `core.ports.stream.QueryAccounts` for one slot."""
+
+    def __init__(self, session: SinkSession, key: LaneKey) -> None:
+        self.session = session
+        self._slot = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
+
+    def begin(self, epoch: int, anew: bool) -> None:
+        """Make room for a query of this epoch, and the table where it is missing; what was said stays, unless anew."""
+        with self.session.transaction() as cursor:
+            pg.limit_transaction(cursor, LIMIT_MS)
+            if not self._exists(cursor):
+                # two queries may begin at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
+                cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
+                self.session.run(cursor, self.session.of_dialect("create", _SQL), {}, _SQL)
+            values = {**self._slot, "epoch": epoch}
+            self.session.run(cursor, "end" if anew else "go_on", values, _SQL)
+            self.session.run(cursor, "begin", values, _SQL)
+
+    def write(self, report: QueryReport) -> bool:
+        """Keep an account; False where the query's epoch is not the newest, or nothing was begun."""
+        values = {
+            **self._slot,
+            "epoch": report.epoch,
+            "query": report.query,
+            "name": report.name,
+            "batch": report.batch,
+            "checkpoint": report.checkpoint,
+            "newest": json.dumps(dict(report.newest), sort_keys=True),
+        }
+        with self.session.transaction() as cursor:
+            pg.limit_transaction(cursor, LIMIT_MS)
+            if not self._exists(cursor):
+                return False
+            return bool(self.session.run(cursor, "write", values, _SQL).rowcount)
+
+    def read(self) -> QueryReport | None:
+        """The newest account; None where there is none."""
+        with self.session.transaction() as cursor:
+            pg.limit_transaction(cursor, LIMIT_MS)
+            if not self._exists(cursor):
+                return None
+            found = self.session.run(cursor, "read", self._slot, _SQL).fetchone()
+        return _report(found) if found else None
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self.session.close()
+
+    def _exists(self, cursor: pg.Cursor) -> bool:
+        return self.session.run(cursor, "exists", {"schema": self.session.schema.string}, _SQL).fetchone() is not None
+
+
+def _report(found: tuple[Any, ...]) -> QueryReport:
+    epoch, query, name, batch, checkpoint, newest, age = found
+    try:
+        places = json.loads(newest) if newest else {}
+    except ValueError:
+        places = {}
+    kept = {str(dn): str(place) for dn, place in places.items()} if isinstance(places, Mapping) else {}
+    return QueryReport(epoch, query, name, batch, checkpoint, kept, age)
