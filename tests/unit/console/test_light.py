@@ -7,10 +7,12 @@ import resource
 import statistics
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from core.state.sqlite import Store
 from tests.unit.console.test_completion import CONFIG, JOB
 
 MOST = 3.0
@@ -22,10 +24,20 @@ LISTED = [sys.executable, "-m", "console", "jobs", "list", "--json"]
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A configuration with one job, and a place for compiled modules, as an installation has one."""
+    """A configuration with one job, which was started here, and a place for compiled modules, as an installation has
+    one. Of a job that never was, the store is asked whether a DataFrame query reads its slot."""
     (tmp_path / "config.toml").write_text(CONFIG + JOB.format(name="orders_rt", table="ods.orders"))
+    with closing(Store.open(tmp_path / "state")) as store:
+        store.register_job("orders_rt", str(tmp_path / "config.toml"))
+        store.begin_run("orders_rt", "run-1")
+        store.end_run("run-1", 0, "ended")
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": str(tmp_path / "pyc"), "SLOTKEEPER_CONFIG": str(tmp_path / "config.toml")}
+    places = {"CONFIG": tmp_path / "config.toml", "STATE_DIR": tmp_path / "state"}
+    return (
+        kept
+        | {f"SLOTKEEPER_{name}": str(path) for name, path in places.items()}
+        | {"PYTHONPYCACHEPREFIX": str(tmp_path / "pyc")}
+    )
 
 
 def spent(words: list[str], env: dict[str, str]) -> float:
