@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -154,6 +154,55 @@ def test_a_query_that_was_superseded_says_nothing_more(mirror: Mirror, path: Pat
     after.query.close()
 
 
+def test_a_query_that_was_superseded_while_it_began_takes_no_account_away(
+    mirror: Mirror, path: Path, impatient: None
+) -> None:
+    left = begun(path, mirror)
+    after = Program(path, take_over="true", poll_interval="0ms")
+    after.offsets = after.commits = left.commits
+    after.until_idle()
+    Kept().turn(Told(after, 50))
+    for anew in (True, False):
+        with closing(accounts.opened(Place(str(path), JOB, TABLE, left.query._epoch))) as late:
+            late.begin(left.query._epoch, anew)
+        found = seen(path)
+        assert found is not None and found.batch == 50, (anew, found)
+    Kept().turn(Told(left, 12))
+    Kept().turn(Told(after, 51))
+    found = seen(path)
+    assert found is not None and found.batch == 51
+    left.query.close()
+    after.query.close()
+
+
+def test_an_account_of_rows_that_were_deleted_keeps_no_later_query_from_its_own(mirror: Mirror, path: Path) -> None:
+    first = begun(path, mirror)
+    Kept().turn(Told(first, 12))
+    mirror.at_sink("UPDATE slotkeeper_queries SET epoch = epoch * 2")
+    found = seen(path)
+    assert found is not None and found.batch is None, "it is of rows that are gone"
+    first.crash()
+    write(mirror, 1)
+    first.until_idle()
+    found = seen(path)
+    assert found is not None and found.batch is None, "and stays so"
+    Kept().turn(Told(first, 3))
+    found = seen(path)
+    assert found is not None and found.batch == 3
+    first.query.close()
+
+
+@pytest.mark.parametrize("newest", ["[" * 100_000, "3", '{"dn_1": "' + "9" * 5_000 + '/0"}', '{"dn_1": "?"}'])
+def test_an_account_that_somebody_else_has_written_hides_no_query(mirror: Mirror, path: Path, newest: str) -> None:
+    program = begun(path, mirror)
+    Kept().turn(Told(program, 12))
+    mirror.at_sink(f"UPDATE slotkeeper_queries SET newest = '{newest}', updated_at = '-infinity'")
+    found = seen(path)
+    assert found is not None and (found.lives, found.batch, found.worst, found.age) == (True, 12, None, None)
+    assert found.brief.endswith("batch 12; behind ?")
+    program.query.close()
+
+
 def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_queries_all_the_same(
     mirror: Mirror, path: Path
 ) -> None:
@@ -262,16 +311,31 @@ def test_a_query_that_ended_before_it_was_seen_to_run_has_its_last_batch_written
     program.query.close()
 
 
-def test_a_password_in_a_checkpoint_s_address_is_not_told() -> None:
+@pytest.mark.parametrize(
+    ("root", "told"),
+    [
+        ("s3a://key:secret@bucket/ck", "s3a://***@bucket/ck"),
+        ("s3a://key:sec/ret+x@bucket/ck", "s3a://***@bucket/ck"),
+        ("s3a://key%3asecret@bucket/ck", "s3a://***@bucket/ck"),
+        ("hdfs://me:p@ss@nn:8020/ck", "hdfs://***@nn:8020/ck"),
+        ("https://account/container/ck?sv=1&sig=secret", "https://account/container/ck?***"),
+        ("hdfs://nn:8020/user/me@there/ck", "hdfs://nn:8020/user/me@there/ck"),
+        ("abfss://container@account/ck", "abfss://container@account/ck"),
+    ],
+)
+def test_a_secret_in_a_checkpoint_s_address_is_not_told(root: str, told: str) -> None:
     class Java:
         def streamingQuery(self) -> Java:
             return self
 
         def resolvedCheckpointRoot(self) -> str:
-            return "s3a://key:secret@bucket/ck"
+            return root
 
     query = type("Query", (), {"_jsq": Java()})()
-    assert accounts._checkpoint(query) == "s3a://***@bucket/ck"
+    assert accounts._checkpoint(query) == told
+
+
+def test_a_checkpoint_that_this_spark_does_not_tell_is_not_known() -> None:
     assert accounts._checkpoint(object()) == ""
 
 

@@ -88,3 +88,11 @@ def test_many_lanes_without_anything_new_are_looked_at_once() -> None:
 def test_a_single_lane_is_looked_at_for_a_while() -> None:
     assert 2 < looks(1)["dn_0"] <= 1 + stream_task.QUESTIONS
     assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.QUESTIONS
+
+
+def test_once_one_share_has_ended_no_other_goes_on_without_it() -> None:
+    idle = stream_task._IdleWait(SystemClock(), 2)
+    assert not idle.over(0, True, stream_task.QUESTIONS)
+    assert idle.over(1, True, stream_task.QUESTIONS)
+    assert idle.over(0, True, 0), "its lanes had something since: those of the other have nobody"
+    assert idle.over(0, False, 0)
