@@ -124,7 +124,7 @@ class Stepper:
         self._status = second
         if rows == 0 and up_to >= first.latest:
             self._sink.abandon()
-            # what others commit meanwhile moves `latest` with every question on a busy cluster: no reason to ask at once
+            # on a busy cluster others move `latest` with every question: no reason to ask again at once
             return Step(after, 0, True, second, read_seconds=read - began)
         new = self._source.reached(after, up_to, self._sink.top(up_to), second)
         reached = self._commit(after, new, rows)
