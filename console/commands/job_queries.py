@@ -15,9 +15,9 @@ import typer
 from console.cli import output, select
 from core.config.model import Loaded
 from core.domain.job import JobState
-from core.domain.query_report import WHERE_TO_ACT, QuerySeen
+from core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
 from core.domain.text import safe
-from core.errors import Refused
+from core.errors import Refused, Unreachable
 
 if TYPE_CHECKING:
     from core.state.sqlite import Store
@@ -26,7 +26,7 @@ OfJob = Mapping[str, QuerySeen]
 """The queries that read a job's slots, by source table."""
 
 
-SILENT = "never started here; its store was not asked for DataFrame queries, or does not answer"
+SILENT = "never started here; its store is silent, or was not asked for DataFrame queries"
 
 
 def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
@@ -44,17 +44,27 @@ def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, una
     return dict(found)
 
 
-def here(loaded: Loaded | None, store: Store, job: str, unasked: bool = True) -> OfJob:
+def here(loaded: Loaded | None, store: Store, job: str, silent: set[str] | None = None, unasked: bool = True) -> OfJob:
     """The queries of a configured job that was never started here; none of any other."""
     if loaded is None or job not in loaded.jobs or store.job(job) is not None:
         return {}
-    return of(loaded, [job], unasked=unasked).get(job, {})
+    return of(loaded, [job], silent, unasked).get(job, {})
+
+
+def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
+    """The same for whoever asks for this job alone; raises Unreachable where its store does not answer."""
+    silent: set[str] = set()
+    read = here(loaded, store, job, silent, unasked=False)
+    if silent:
+        what = f"job {job} was never started here, and its store does not answer"
+        raise Unreachable(f"{what}: whether a DataFrame query reads its slot is not known", where="sink")
+    return read
 
 
 def refuse(loaded: Loaded | None, store: Store, job: str) -> None:
     """Raise Refused, with whose it is and where to act, where a query has the slots of the job."""
     for table, seen in here(loaded, store, job).items():
-        hint = f"{WHERE_TO_ACT}; for a job of your own give it another slot"
+        hint = f"{seen.to_do}; for a job of your own give it another slot"
         raise Refused(f"job {job} ({table}): {seen.refusal}", hint, where="spark")
 
 
@@ -77,7 +87,7 @@ def row(name: str, read: OfJob) -> list[object]:
 def as_values(read: OfJob) -> dict[str, object]:
     """What JSON has of such a job beside what it has of one that was never started."""
     each = [{"table": table, **_fields(one)} for table, one in read.items()]
-    safe_to_do = WHERE_TO_ACT
+    safe_to_do = WHERE_TO_ACT if state(read) is JobState.RUNNING else WHERE_TO_START
     return {"state": state(read), "elsewhere": True, "reason": reason(read), "safe": safe_to_do, "queries": each}
 
 
@@ -96,7 +106,8 @@ def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object]
             ("batch", one.progress.removeprefix("batch ")),
             ("behind", one.lag.removeprefix("behind ")),
             ("checkpoint", one.checkpoint or "?"),
-            ("do", WHERE_TO_ACT),
+            *([("?", one.unsaid)] if one.unsaid else []),
+            ("do", one.to_do),
         ]
         for label, value in lines:
             output.paragraph(f"{label:<10}", safe(value, 400), ascii_only)

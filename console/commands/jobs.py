@@ -114,7 +114,7 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
-        read = job_queries.here(loaded, store, job, unasked=False)
+        read = job_queries.shown(loaded, store, job)
         if read:
             job_queries.show(ctx, job, read, _never_started(job, read), as_json)
             return

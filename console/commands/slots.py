@@ -480,7 +480,8 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
     if job is None:
         return None
     if store.job(job) is None:
-        return Owner(job)
+        read = queries.query_of(loaded.jobs[job].of(table))
+        return Owner(job, lives=read.lives, query=read.refusal, query_to_do=read.to_do) if read else Owner(job)
     view = settled(store, job)
     return Owner(job, view.state, view.lives, view.elsewhere)
 

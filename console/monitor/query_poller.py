@@ -17,7 +17,7 @@ from core.clock import Clock
 from core.config.model import Loaded
 from core.domain.elapsed import elapsed
 from core.domain.job import JobState
-from core.domain.query_report import WHERE_TO_ACT, QuerySeen
+from core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
 from core.domain.spec import JobSpec
 from core.domain.ttl import in_words
 
@@ -94,6 +94,10 @@ def may_be_query(job: JobFacts) -> bool:
     return job.state is None and not job.refused
 
 
+def _later(age: float | None, by: float | None) -> float | None:
+    return None if age is None else age + (by or 0.0)
+
+
 def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: datetime) -> JobFacts:
     """A job whose slots are read by queries: it runs elsewhere as long as one of them lives."""
     old = elapsed(at, now)
@@ -105,11 +109,11 @@ def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: da
         job,
         level=Level.UNKNOWN if silent else Level.FINE if lives else Level.REST,
         state=JobState.RUNNING if lives else JobState.STOPPED,
-        wrong=silent + "; ".join(one.brief for one in read.values()),
-        safe=WHERE_TO_ACT,
+        wrong=silent + "; ".join(replace(one, age=_later(one.age, old)).brief for one in read.values()),
+        safe=WHERE_TO_ACT if lives else WHERE_TO_START,
         alive=None if lives else False,
         elsewhere=True,
-        behind=max(known) if known and len(known) == len(behind) else None,
+        behind=max(known) if lives and known and len(known) == len(behind) else None,
         queries=read,
         queries_at=at,
     )

@@ -155,7 +155,7 @@ def complete(
 def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
     """A configured job that was never started here; what keeps it from a start is its fault."""
     if not faults:
-        return JobFacts(name, Level.REST, None, "never started")
+        return JobFacts(name, Level.REST, None, "never started here")
     level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
     return JobFacts(name, level, None, why, faults[0].do, faults=faults)
 

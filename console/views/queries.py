@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from console.monitor.snapshot import JobFacts, Level
 from console.views.rows import UNKNOWN, Row, count
 from core.domain.elapsed import elapsed
-from core.domain.query_report import WHERE_TO_ACT
+from core.domain.query_report import WHERE_TO_START
 from core.domain.text import safe
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ Lines = list[tuple[Level, str]]
 
 def refusal(job: JobFacts) -> str:
     """Why nothing can be done to a job: a query reads its slot; nothing where none does."""
-    return f"a DataFrame query: {WHERE_TO_ACT}" if job.queries else ""
+    return f"a DataFrame query: {to_do(job)}" if job.queries else ""
+
+
+def to_do(job: JobFacts) -> str:
+    """Where one acts on its queries: those that do not live are started, and none is stopped."""
+    return next((one.to_do for one in job.queries.values() if one.lives), WHERE_TO_START)
 
 
 def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
@@ -34,16 +39,19 @@ def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
 
 def lines(job: JobFacts, now: datetime) -> Lines:
     """What is known of a job's queries, and where one acts on them."""
-    found: Lines = [(job.level, safe(job.wrong, 300))] if job.level is Level.UNKNOWN else []
+    silent = safe(job.wrong.partition("; ")[0], 300)
+    found: Lines = [(job.level, silent)] if job.level is Level.UNKNOWN else []
     for table, one in now_of(job, now).items():
         lives = "lives elsewhere" if one.lives else "does not live"
         found += [
             (Level.FINE if one.lives else Level.REST, safe(f"{one.called} {lives}; read-only here", 300)),
             (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
-            (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
+            *([(Level.REST, f"?      {one.unsaid}")] if one.unsaid else []),
+            (Level.FINE, f"do     {one.to_do}"),  # above what others have named, which may be long
             (Level.FINE, f"who    {safe(one.who, 300)}"),
+            (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
         ]
-    return [*found, (Level.FINE, f"do     {WHERE_TO_ACT}")]
+    return found
 
 
 def strip(job: JobFacts, now: datetime) -> Lines:
@@ -58,9 +66,10 @@ def strip(job: JobFacts, now: datetime) -> Lines:
 def cells(job: JobFacts) -> dict[str, str]:
     """What a table of jobs has of it: nothing is counted or timed here, so those cells have nothing to be known."""
     dns = [(behind, dn) for one in job.queries.values() for dn, behind in one.behind.items() if behind is not None]
-    worst = min((-behind, dn) for behind, dn in dns)[1] if dns else UNKNOWN
     lives = any(one.lives for one in job.queries.values())
-    none = dict.fromkeys(("lag", "its", "rate", "spark", "sync", "wanted", "events", "report", "up"), "-")
+    worst = min((-behind, dn) for behind, dn in dns)[1] if dns and lives else UNKNOWN
+    none = dict.fromkeys(("lag", "its", "rate", "sync", "events", "report", "up"), "-")
+    none |= {"spark": "a query", "wanted": "query"}  # what it is, also where the screen is small
     places = sum(len(one.positions) for one in job.queries.values())
     there = {"worst": safe(worst, 40), "lanes": count(places), "alive": "yes" if lives else "no"}
     return {**none, **there, "wrong": safe(job.wrong, 200)}
@@ -72,7 +81,7 @@ def dn_rows(job: JobFacts) -> list[Row]:
     for table, one in job.queries.items():
         for dn, place in sorted(one.positions.items()):
             name = f"{table} {dn}" if len(job.queries) > 1 else dn
-            behind = one.behind.get(dn)
+            behind = one.behind.get(dn) if one.lives else None  # what it said when it ended: more lies there by now
             level = Level.UNKNOWN if behind is None else Level.FINE
             unknown = dict.fromkeys(("lag", "rate", "spark", "registered", "eta", "commit"), "-")
             cells = {

@@ -13,6 +13,13 @@ from core.domain.ttl import in_words
 
 WHERE_TO_ACT = "stop and start it in its Spark program"
 """What whoever wants to act on a query does: it is no process of ours."""
+WHERE_TO_START = "start it in its Spark program"
+"""The same, of a query that does not live."""
+AFTER_A_MOVE = (
+    "a DataFrame query reads this slot: it does not go on from its checkpoint afterwards, and begins anew"
+    " with a slot and a checkpoint of its own"
+)
+"""What it means for a query that its slot is moved or dropped: nothing moves its checkpoint, which is Spark's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,32 @@ class QuerySeen:
         >>> QuerySeen(True, "job o run query-1", {}).called
         'DataFrame query ?'
         """
-        name = f"{self.name} ({self.id})" if self.name and self.id else self.id or "?"
-        return f"DataFrame query {name}"
+        return f"DataFrame query {self.named}"
+
+    @property
+    def named(self) -> str:
+        """Its name and its id, as far as they are known."""
+        return f"{self.name} ({self.id})" if self.name and self.id else self.id or "?"
+
+    @property
+    def to_do(self) -> str:
+        """Where one acts on it.
+
+        >>> QuerySeen(False, "", {}).to_do
+        'start it in its Spark program'
+        """
+        return WHERE_TO_ACT if self.lives else WHERE_TO_START
+
+    @property
+    def unsaid(self) -> str:
+        """Why its batch is not known; "" where it is.
+
+        >>> QuerySeen(True, "", {}, batch=0).unsaid
+        ''
+        """
+        if self.batch is not None:
+            return ""
+        return "said when its first batch has ended, and only where its program can write to the store"
 
     @property
     def refusal(self) -> str:
@@ -97,12 +128,13 @@ class QuerySeen:
 
     @property
     def brief(self) -> str:
-        """The same in a line.
+        """The same in a line, what matters first: a terminal of 80 columns has room for some 40 of it in `jobs list`.
 
         >>> QuerySeen(False, "", {}, id="9d1c").brief
-        'DataFrame query 9d1c does not live: batch ?; behind ?'
+        'DataFrame query does not live, behind ?, batch ?: 9d1c'
         """
-        return f"{self.called}{'' if self.lives else ' does not live'}: {self.progress}; {self.lag}"
+        lives = "" if self.lives else " does not live"
+        return f"DataFrame query{lives}, {self.lag}, {self.progress}: {self.named}"
 
     @property
     def progress(self) -> str:

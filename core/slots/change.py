@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from core.domain.job import JobState
 from core.domain.position import Position
+from core.domain.query_report import AFTER_A_MOVE
 from core.domain.source_traits import SourceTraits
 from core.domain.ttl import TimeLeft
 from core.errors import Refused
@@ -34,13 +35,16 @@ AT_REST = frozenset({JobState.STOPPED, JobState.FAILED, JobState.FINISHED, JobSt
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The configured job of a slot: `state` None where it was never started here; `positions` counts its progress rows,
-    None where the sink does not answer."""
+    None where the sink does not answer. `query` is why nothing may be done to its slot, and `query_to_do` what its
+    reader does first, where that is a DataFrame query; "" where it is none."""
 
     job: str
     state: JobState | None = None
     lives: bool = False
     elsewhere: bool = False
     positions: int | None = None
+    query: str = ""
+    query_to_do: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +175,8 @@ def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> lis
     """
     if owner is None:
         return [foreign] if foreign else []
+    if owner.query:
+        return [AFTER_A_MOVE]
     said = SINK_SILENT if owner.positions is None else rows if owner.positions else no_rows
     return [said.format(job=owner.job)]
 
@@ -185,6 +191,8 @@ def view_of(found: TableSlots, slot: str) -> SlotView:
 
 def refuse_unless_at_rest(owner: Owner | None) -> None:
     """Raise Refused while the owning job lives, may live elsewhere, or is meant to live."""
+    if owner is not None and owner.query and owner.lives:
+        raise Refused(owner.query, f"it is a DataFrame query: {owner.query_to_do}")
     if owner is None or owner.state is None:
         return
     if owner.elsewhere:

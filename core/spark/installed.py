@@ -15,7 +15,10 @@ _PY4J = re.compile(r"py4j-(.+)-src\.zip")
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """The same search path without the archives whose installed package it has, of the same release."""
+    """The same search path without the archives whose installed package it has, of the same release.
+
+    One stays where Python would take another package of that name before it: PYTHONPATH comes before what is installed.
+    """
     return [entry for entry in path if not _is_installed(Path(entry), path)]
 
 
@@ -24,6 +27,13 @@ def _is_installed(archive: Path, path: Sequence[str]) -> bool:
     if archive.parent != package / "python" / "lib" or str(package.parent) not in path:
         return False
     if archive.name == "pyspark.zip":
-        return package.name == "pyspark" and (package / "__init__.py").is_file()
+        return package.name == "pyspark" and _first("pyspark", package.parent, path)
     release = _PY4J.fullmatch(archive.name)
-    return release is not None and (package.parent / f"py4j-{release[1]}.dist-info").is_dir()
+    there = release is not None and (package.parent / f"py4j-{release[1]}.dist-info").is_dir()
+    return there and _first("py4j", package.parent, path)
+
+
+def _first(package: str, site: Path, path: Sequence[str]) -> bool:
+    """Whether that package is there, and in no folder that comes before."""
+    folders = [Path(entry) for entry in path[: path.index(str(site)) + 1]]
+    return [one for one in folders if (one / package / "__init__.py").is_file()] == [site]

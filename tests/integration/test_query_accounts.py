@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -154,8 +154,57 @@ def test_a_query_that_was_superseded_says_nothing_more(mirror: Mirror, path: Pat
     after.query.close()
 
 
+def test_a_query_that_was_superseded_while_it_began_takes_no_account_away(
+    mirror: Mirror, path: Path, impatient: None
+) -> None:
+    left = begun(path, mirror)
+    after = Program(path, take_over="true", poll_interval="0ms")
+    after.offsets = after.commits = left.commits
+    after.until_idle()
+    Kept().turn(Told(after, 50))
+    for anew in (True, False):
+        with closing(accounts.opened(Place(str(path), JOB, TABLE, left.query._epoch))) as late:
+            late.begin(left.query._epoch, anew)
+        found = seen(path)
+        assert found is not None and found.batch == 50, (anew, found)
+    Kept().turn(Told(left, 12))
+    Kept().turn(Told(after, 51))
+    found = seen(path)
+    assert found is not None and found.batch == 51
+    left.query.close()
+    after.query.close()
+
+
+def test_an_account_of_rows_that_were_deleted_keeps_no_later_query_from_its_own(mirror: Mirror, path: Path) -> None:
+    first = begun(path, mirror)
+    Kept().turn(Told(first, 12))
+    mirror.at_sink("UPDATE slotkeeper_queries SET epoch = epoch * 2")
+    found = seen(path)
+    assert found is not None and found.batch is None, "it is of rows that are gone"
+    first.crash()
+    write(mirror, 1)
+    first.until_idle()
+    found = seen(path)
+    assert found is not None and found.batch is None, "and stays so"
+    Kept().turn(Told(first, 3))
+    found = seen(path)
+    assert found is not None and found.batch == 3
+    first.query.close()
+
+
+@pytest.mark.parametrize("newest", ["[" * 100_000, "3", '{"dn_1": "' + "9" * 5_000 + '/0"}', '{"dn_1": "?"}'])
+def test_an_account_that_somebody_else_has_written_hides_no_query(mirror: Mirror, path: Path, newest: str) -> None:
+    program = begun(path, mirror)
+    Kept().turn(Told(program, 12))
+    mirror.at_sink(f"UPDATE slotkeeper_queries SET newest = '{newest}', updated_at = '-infinity'")
+    found = seen(path)
+    assert found is not None and (found.lives, found.batch, found.worst, found.age) == (True, 12, None, None)
+    assert found.brief.endswith("batch 12; behind ?")
+    program.query.close()
+
+
 def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_queries_all_the_same(
-    mirror: Mirror, path: Path
+    mirror: Mirror, path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = begun(path, mirror)
     first.query.close()
@@ -170,6 +219,8 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
         found = seen(path)
         assert found is not None and found.lives and found.batch is None
         assert found.positions == (first.commits or {})["positions"]
+        shown = " ".join(Shell(path, capfd).typed("jobs", "show", JOB)[1].split())
+        assert "? said when its first batch has ended" in shown, "why there is nothing but question marks"
         assert "batch ?" in found.text and "behind ?" in found.text and "checkpoint ?" in found.text
         first.query.close()
     first.crash()
@@ -262,16 +313,31 @@ def test_a_query_that_ended_before_it_was_seen_to_run_has_its_last_batch_written
     program.query.close()
 
 
-def test_a_password_in_a_checkpoint_s_address_is_not_told() -> None:
+@pytest.mark.parametrize(
+    ("root", "told"),
+    [
+        ("s3a://key:secret@bucket/ck", "s3a://***@bucket/ck"),
+        ("s3a://key:sec/ret+x@bucket/ck", "s3a://***@bucket/ck"),
+        ("s3a://key%3asecret@bucket/ck", "s3a://***@bucket/ck"),
+        ("hdfs://me:p@ss@nn:8020/ck", "hdfs://***@nn:8020/ck"),
+        ("https://account/container/ck?sv=1&sig=secret", "https://account/container/ck?***"),
+        ("hdfs://nn:8020/user/me@there/ck", "hdfs://nn:8020/user/me@there/ck"),
+        ("abfss://container@account/ck", "abfss://container@account/ck"),
+    ],
+)
+def test_a_secret_in_a_checkpoint_s_address_is_not_told(root: str, told: str) -> None:
     class Java:
         def streamingQuery(self) -> Java:
             return self
 
         def resolvedCheckpointRoot(self) -> str:
-            return "s3a://key:secret@bucket/ck"
+            return root
 
     query = type("Query", (), {"_jsq": Java()})()
-    assert accounts._checkpoint(query) == "s3a://***@bucket/ck"
+    assert accounts._checkpoint(query) == told
+
+
+def test_a_checkpoint_that_this_spark_does_not_tell_is_not_known() -> None:
     assert accounts._checkpoint(object()) == ""
 
 
@@ -318,6 +384,8 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
         assert code == 0
         out = " ".join(out.split())
         assert "orders to lake" in out and re.search(r"\bbatch 12, \d+s ago", out), (words, out)
+    (line,) = [one for one in shell.typed("jobs", "list")[1].splitlines() if one.startswith(JOB)]
+    assert "DataFrame query, behind by 0 commits" in line[:80], "it is what 80 columns have room for"
     before = slot_places(mirror)
     verbs: list[tuple[str, ...]] = [
         ("start", JOB), ("restart", JOB), ("stop", JOB), ("pause", JOB), ("resume", JOB), ("retry", JOB), ("logs", JOB),
@@ -328,10 +396,10 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
         assert code == 3, (verb, out, err)
         assert "DataFrame query orders to lake (6366ed2e) reads its slot" in err, err
         assert "in its Spark program" in err, err
-    code, _, err = shell.typed(
-        "slots", "register", TABLE, "frames_slot", "--execute", "--reason", "a test", "--confirm", "frames_slot",
-    )  # fmt: skip
-    assert code == 3 and "it is a DataFrame query: stop and start it in its Spark program" in err, err
+    for slot_verb in ("register", "drop"):
+        code, out, err = shell.typed("slots", slot_verb, TABLE, "frames_slot")
+        assert code == 3 and "it is a DataFrame query: stop and start it in its Spark program" in err, err
+        assert "to do it" not in out and "orders to lake (6366ed2e) reads its slot" in err, (out, err)
     code, out, _ = shell.typed("slots", "reset", TABLE, "frames_slot", "--to", "latest")
     assert "it is a DataFrame query: stop and start it in its Spark program" in " ".join(out.split()), out
     assert slot_places(mirror) == before and program.query.reported
@@ -340,6 +408,13 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     (listed,) = shell.json_of("jobs", "list")
     assert listed["state"] == "STOPPED" and not listed["queries"][0]["lives"]
     assert shell.typed("jobs", "start", JOB)[0] == 3, "its checkpoint has what the slot no longer gives"
+    _, out, err = shell.typed("jobs", "show", JOB)
+    assert "do          start it in its Spark program" in out, "there is nothing to stop"
+    for move in (["drop"], ["register"], ["reset", "--to", "latest"]):
+        _, out, err = shell.typed("slots", move[0], TABLE, "frames_slot", *move[1:])
+        out = " ".join(out.split())
+        assert "does not go on from its checkpoint afterwards" in out, (move, out, err)
+        assert "next start of job" not in out, (move, out)
 
 
 def test_a_store_that_does_not_answer_holds_no_list_of_jobs_up(
@@ -354,9 +429,9 @@ def test_a_store_that_does_not_answer_holds_no_list_of_jobs_up(
         shell = Shell(path, capfd)
         (listed,) = shell.json_of("jobs", "list")
         assert (listed["state"], listed["queries"]) == (None, [])
-        assert listed["reason"].startswith("never started here; its store was not asked"), listed
+        assert listed["reason"].startswith("never started here; its store is silent"), listed
         code, _, err = shell.typed("jobs", "show", JOB)
-        assert code == 3 and f"no job '{JOB}' is known here" in err
+        assert code == 5 and "never started here, and its store does not answer" in err, err
 
 
 def test_no_command_is_run_for_a_password_where_nobody_asks_for_queries(
@@ -372,7 +447,7 @@ def test_no_command_is_run_for_a_password_where_nobody_asks_for_queries(
     path.write_text(f'{before}{header}password_command = "{command}"\n{sink}', encoding="utf-8")
     shell = Shell(path, capfd)
     (listed,) = shell.json_of("jobs", "list")
-    assert listed["reason"].startswith("never started here; its store was not asked") and not ran.exists()
+    assert listed["reason"].startswith("never started here; its store is silent") and not ran.exists()
     shell.typed("jobs", "show", JOB)
     assert ran.exists()
     program.query.close()

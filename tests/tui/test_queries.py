@@ -82,6 +82,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         assert "targets: all follow" in shown, "it has no target to be trusted"
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "RUNNING" in line]
         assert "59" in row and "dn_1" in row and "?" not in row
+        assert "a query" in " ".join(row), "which of the jobs it is that runs elsewhere"
         await press(pilot, "2", "j")
         whole_is_there(screen(made.app))
         await press(pilot, "enter")
@@ -96,6 +97,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         shown = await stores.read(pilot)
         assert "batch 128, 2m33s ago" in shown, "it grows older while nobody answers"
         assert "its store has not answered for 2m30s" in " ".join(shown.split()), shown
+        assert shown.count("DataFrame query orders to lake") == 1 and "batch 128, 3s ago" not in shown, shown
 
     drive(made, do, size)
 
@@ -136,7 +138,9 @@ def test_its_slot_says_who_reads_it_and_offers_no_stop(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3")
         shown = await stores.read(pilot)
-        assert "read by job second: RUNNING; DataFrame query orders to lake" in " ".join(shown.split())
+        assert "read by job second: RUNNING; DataFrame query, behind by 59 commits then, batch 128," in " ".join(
+            shown.split()
+        )
         await press(pilot, "a")
         shown = screen(made.app)
         assert "a DataFrame query reads it: stop and start it in its Spark program" in " ".join(shown.split())
@@ -153,8 +157,36 @@ def test_a_query_that_does_not_live_and_one_whose_rows_are_gone(tmp_path: Path) 
         shown = await stores.read(pilot)
         assert "does not live; read-only here" in " ".join(shown.split()), shown
         assert "second     STOPPED" in shown
+        assert "start it in its Spark program" in shown and "stop and start it" not in shown
+        (row,) = [line.split() for line in shown.splitlines() if " second " in line and "STOPPED" in line]
+        assert "?" in row and "59" not in row, "what it is behind by now is not what it said while it lived"
         stores.answer = None
         shown = await stores.read(pilot)
         assert "never started" in shown and "DataFrame query" not in shown, shown
 
     drive(made, do)
+
+
+def test_a_query_in_its_first_batch_says_why_there_is_nothing_but_question_marks(tmp_path: Path) -> None:
+    made, stores = with_query(tmp_path, QuerySeen(True, QUERY.who, PLACES))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "2", "j")
+        shown = " ".join((await stores.read(pilot)).split())
+        assert "lives elsewhere" in shown and "batch ? behind ?" in shown, shown
+        assert "? said when its first batch has ended" in shown, shown
+
+    drive(made, do, SMALL)
+
+
+def test_the_log_of_a_query_is_said_to_lie_elsewhere(tmp_path: Path) -> None:
+    made, stores = with_query(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "2", "j")
+        await stores.read(pilot)
+        await press(pilot, "enter", "l")
+        shown = screen(made.app)
+        assert "its log is its Spark program's" in shown and "there is no log yet" not in shown, shown
+
+    drive(made, do, SMALL)

@@ -14,7 +14,9 @@ def site(tmp_path: Path) -> Path:
     """An installation of pyspark with py4j."""
     for folder in ("pyspark/python/lib", "py4j-0.10.9.9.dist-info"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "pyspark/__init__.py").touch()
+    (tmp_path / "py4j").mkdir()
+    for package in ("pyspark", "py4j"):
+        (tmp_path / package / "__init__.py").touch()
     return tmp_path
 
 
@@ -41,6 +43,17 @@ def test_another_release_of_py4j_stays(site: Path) -> None:
     (site / "py4j-0.10.9.9.dist-info").rmdir()
     path = [*archives(site / "pyspark"), str(site)]
     assert without_archives(path) == path[1:]
+
+
+def test_archives_stay_where_another_package_of_that_name_would_come_first(site: Path, tmp_path: Path) -> None:
+    for package in ("pyspark", "py4j"):
+        other = tmp_path / f"another_{package}"
+        (other / package).mkdir(parents=True)
+        (other / package / "__init__.py").touch()
+        spark, py4j = archives(site / "pyspark")
+        stays = spark if package == "pyspark" else py4j
+        assert without_archives([spark, py4j, str(other), str(site)]) == [stays, str(other), str(site)]
+        assert without_archives([spark, py4j, str(site), str(other)]) == [str(site), str(other)]
 
 
 def test_names_that_are_no_archives_of_spark_stay() -> None:

@@ -143,6 +143,8 @@ _PLAN = thing(
                     "lives": flag("whether a process of it lives here"),
                     "elsewhere": flag("whether it may live elsewhere"),
                     "positions": maybe(whole("its progress rows"), "its sink does not answer"),
+                    "query": text("the DataFrame query that has read it, and whether it lives; empty where none has"),
+                    "query_to_do": text("where one acts on that query; empty where there is none"),
                 },
             ),
             "no job of this configuration",

@@ -107,7 +107,9 @@ class LogScreen(Frame):
         figures = [f"Log of {safe(self.job, 60)}", many(len(listed), "line"), follow, *how]
         self.say("title", self.rule("   ".join(figures)))
         lines = [self.text(self.cut(f" {line.text}"), line_level(line.text)) for line in shown]
-        empty = self.text(f" {self._tail.fault or 'nothing here'}", Level.REST)
+        job = self.console.shown.job(self.job)
+        fault = self._tail.fault if job is None or not job.queries else "its log is its Spark program's: not here"
+        empty = self.text(f" {fault or 'nothing here'}", Level.REST)
         self.say("log", Text("\n", end="").join(lines or [empty]))
 
     def crumb(self) -> str:

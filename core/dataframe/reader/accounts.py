@@ -42,8 +42,10 @@ UNREAD_TO = "unread_to"
 LIMIT_MS = 2_000
 _IDLE = "Waiting for data to arrive"
 """What Spark's status says between two triggers that follow each other at once (MicroBatchExecution)."""
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
-"""As in s3://key:secret@bucket."""
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*(?::|%3A)(?:[^/\s]*@|(?!\d+/)\S*?@)", re.IGNORECASE)
+"""As in s3://key:secret@bucket; a secret may have slashes, and a host's port has none of this."""
+_QUERY = re.compile(r"(?<=\?)\S+")
+"""As in https://account/container?sig=secret."""
 LOG = logging.getLogger("slotkeeper.dataframe")
 _followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictionary()
 
@@ -265,4 +267,4 @@ def _checkpoint(query: Any) -> str:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
     except Exception:
         return ""
-    return safe(_PASSWORD.sub("***@", masked(root)), 1_000)
+    return safe(_QUERY.sub("***", _PASSWORD.sub("***@", masked(root))), 1_000)

@@ -175,7 +175,7 @@ def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = 
 
 
 class _Share:
-    """The lanes that one pair of sessions takes in turn; `idle` where it ended because all shares were quiet."""
+    """The lanes that one pair of sessions takes in turn; `idle` where it ended with nothing new in any of them."""
 
     def __init__(
         self, number: int, turns: list[_Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
@@ -199,8 +199,9 @@ class _Share:
                     live.remove(turn)
             if self._clock.monotonic() >= self._deadline:
                 return
-            if self._quiet.over(self._number, all(turn.quiet for turn in live), 0 if worked else len(live)):
-                self.idle = bool(live)
+            quiet = all(turn.quiet for turn in live)
+            if self._quiet.over(self._number, quiet, 0 if worked else len(live)):
+                self.idle = bool(live) and quiet and not worked
                 return
         self._quiet.over(self._number, True, QUESTIONS)
 
@@ -214,13 +215,16 @@ class _IdleWait:
         self._asked = [0] * shares
         self._pauses = [SHORTEST_PAUSE] * shares
         self._since: float | None = None
+        self._over = False
         self._never = threading.Event()
         self._lock = threading.Lock()
 
     def over(self, share: int, quiet: bool, asked: int) -> bool:
         """Whether the lanes of all shares have been quiet for long enough; waits a little where this share's are.
 
-        `asked` is how many lanes were found with nothing new, 0 where one had something: then it begins anew.
+        `asked` is how many lanes were found with nothing new, 0 where one had something: then it begins anew. Once a
+        share has been told so all are, whatever they found since: a task that went on for one would keep the lanes of
+        the others from the next task.
         """
         now = self._clock.monotonic()
         with self._lock:
@@ -229,6 +233,8 @@ class _IdleWait:
             found = all(self._quiet) and all(self._asked)
             self._since = (self._since if self._since is not None else now) if found else None
             if self._since is not None and (now - self._since >= LINGER or min(self._asked) >= QUESTIONS):
+                self._over = True
+            if self._over:
                 return True
         if not quiet or not asked:
             self._pauses[share] = SHORTEST_PAUSE

@@ -15,7 +15,7 @@ from core.domain.kept import Kept
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position, further
 from core.domain.progress import LaneState, ProgressRow
-from core.domain.query_report import WHERE_TO_ACT
+from core.domain.query_report import AFTER_A_MOVE, WHERE_TO_ACT
 from core.domain.reset import (
     EVERY,
     TAKES_COPY,
@@ -129,6 +129,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     rows = count_rows(ctx, goal, seen)
     notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
     notes += _shape_notes(ctx, goal, seen)
+    notes += [AFTER_A_MOVE] if all(lane.row.of_query for lane in seen.lanes) else []
     checks = _checks(ctx, goal, seen, moves, backup) + ([rows_check(rows)] if rows else [])
     made = ctx.clock.utc().timestamp()
     plan = ResetPlan(

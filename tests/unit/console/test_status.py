@@ -156,7 +156,7 @@ def test_a_configured_job_that_never_ran_is_named(tmp_path: Path, capsys: pytest
     path.write_text(VALID.replace("[state]\n", f'[state]\ndir = "{tmp_path / "s"}"\n'), "utf-8")
     Store.open(tmp_path / "s").close()
     assert main(["status", "--exit-code", "--config", str(path)]) == 0
-    assert capsys.readouterr().out == "OK        orders_rt  -: never started\n"
+    assert capsys.readouterr().out == "OK        orders_rt  -: never started here\n"
 
 
 def test_it_loads_no_spark_no_screens_and_no_database_driver(tmp_path: Path) -> None:

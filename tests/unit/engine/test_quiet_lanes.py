@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
 from core.clock import SystemClock
@@ -33,6 +33,8 @@ class Lanes:
     encoding = Encoding.COPY_TEXT
     reads: Counter[str] = field(default_factory=Counter)
     empty: bool = False
+    busy: bool = False
+    asked: int = 0
 
     next_range, reached = DwsSource.next_range, DwsSource.reached
 
@@ -41,7 +43,8 @@ class Lanes:
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         assert shard is not None
-        return [SlotStatus(shard, KEPT, END, "one")]
+        self.asked += self.busy
+        return [SlotStatus(shard, KEPT, replace(END, point=END.point + self.asked), "one")]
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         self.reads[shard.name] += 1
@@ -65,9 +68,9 @@ class Lanes:
     def abandon(self) -> None: ...
 
 
-def looks(lanes: int, empty: bool = False) -> Counter[str]:
-    """How often each lane was read in one task that had all the time that it wanted."""
-    server = Lanes(empty=empty)
+def looks(lanes: int, empty: bool = False, busy: bool = False) -> Counter[str]:
+    """How often each lane was read in one task that had all the time that it wanted; others commit where it is busy."""
+    server = Lanes(empty=empty, busy=busy)
     tasks = [LaneTask("ods.t", Shard(f"dn_{n}", n), exactly(KEPT, "one"), 1_000) for n in range(lanes)]
     spec = StreamTask(JOB, 1, tuple(tasks), 60.0)
     outcome = stream_task.run(spec, [server.opened], SystemClock())
@@ -85,6 +88,18 @@ def test_many_lanes_without_anything_new_are_looked_at_once() -> None:
     assert set(looks(60, empty=True).values()) == {1}
 
 
+def test_what_others_commit_makes_no_lane_of_ours_busy() -> None:
+    assert set(looks(60, empty=True, busy=True).values()) == {1}
+
+
 def test_a_single_lane_is_looked_at_for_a_while() -> None:
     assert 2 < looks(1)["dn_0"] <= 1 + stream_task.QUESTIONS
     assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.QUESTIONS
+
+
+def test_once_one_share_has_ended_no_other_goes_on_without_it() -> None:
+    idle = stream_task._IdleWait(SystemClock(), 2)
+    assert not idle.over(0, True, stream_task.QUESTIONS)
+    assert idle.over(1, True, stream_task.QUESTIONS)
+    assert idle.over(0, True, 0), "its lanes had something since: those of the other have nobody"
+    assert idle.over(0, False, 0)

@@ -7,6 +7,7 @@ the same. Next door: `accounts.sql` has the statements, `core.ports.stream` says
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,10 @@ class PostgresAccounts:
         self._slot = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
 
     def begin(self, epoch: int, anew: bool) -> None:
-        """Make room for a query of this epoch, and the table where it is missing; what was said stays, unless anew."""
+        """Make room for a query of this epoch, and the table where it is missing; what was said stays, unless anew.
+
+        Nothing where the slot's rows are of another epoch.
+        """
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
             if not self._exists(cursor):
@@ -38,7 +42,11 @@ class PostgresAccounts:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
                 self.session.run(cursor, self.session.of_dialect("create", _SQL), {}, _SQL)
             values = {**self._slot, "epoch": epoch}
-            self.session.run(cursor, "end" if anew else "go_on", values, _SQL)
+            newest = self.session.run(cursor, "newest", self._slot, _SQL).fetchone()
+            if newest != (epoch,):
+                return  # it was superseded while it began: the account is the newer one's
+            self.session.run(cursor, "end", {**values, "anew": anew}, _SQL)
+            self.session.run(cursor, "go_on", values, _SQL)
             self.session.run(cursor, "begin", values, _SQL)
 
     def write(self, report: QueryReport) -> bool:
@@ -79,7 +87,8 @@ def _report(found: tuple[Any, ...]) -> QueryReport:
     epoch, query, name, batch, checkpoint, newest, age = found
     try:
         places = json.loads(newest) if newest else {}
-    except ValueError:
+    except (ValueError, RecursionError):  # others may have written it
         places = {}
     kept = {str(dn): str(place) for dn, place in places.items()} if isinstance(places, Mapping) else {}
-    return QueryReport(epoch, query, name, batch, checkpoint, kept, age)
+    known = age is not None and math.isfinite(age)  # a timestamp may be infinity
+    return QueryReport(epoch, query, name, batch, checkpoint, kept, age if known else None)

@@ -36,18 +36,24 @@ CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_queries (
     PRIMARY KEY (source, source_table, slot)
 ) WITH (orientation = row, fillfactor = 50) DISTRIBUTE BY HASH (source_table)
 
+-- name: newest
+-- The epoch of a slot's rows.
+SELECT max(epoch) FROM {schema}.slotkeeper_progress
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+
 -- name: go_on
 -- A query that is started again: what it has said is still so, and as old as it is.
 UPDATE {schema}.slotkeeper_queries SET epoch = %(epoch)s
-WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch <= %(epoch)s
-
--- name: end
--- What an earlier query has said of itself; where its rows were deleted, epochs begin anew.
-DELETE FROM {schema}.slotkeeper_queries
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
+-- name: end
+-- What an earlier query has said of itself: its slot begins anew, or its rows were deleted, and epochs began anew.
+DELETE FROM {schema}.slotkeeper_queries
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
+  AND (%(anew)s OR epoch > %(epoch)s)
+
 -- name: begin
--- A row for a query's epoch; none where a newer one is there.
+-- A row for a query's epoch, where there is none.
 INSERT INTO {schema}.slotkeeper_queries
     (source, source_table, slot, epoch, query, name, batch, checkpoint, newest, updated_at)
 SELECT %(source)s, %(source_table)s, %(slot)s, %(epoch)s, '', '', NULL, '', '', now()
