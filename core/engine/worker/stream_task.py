@@ -220,7 +220,7 @@ class _IdleWait:
         self._lock = threading.Lock()
 
     def over(self, share: int, quiet: bool, asked: int) -> bool:
-        """Whether the lanes of all shares have been quiet for long enough; waits a little where this share's are.
+        """Whether the lanes of all shares have been quiet for long enough; waits a little where this one's had nothing.
 
         `asked` is how many lanes were found with nothing new, 0 where one had something: then it begins anew. Once a
         share has been told so all are, whatever they found since: a task that went on for one would keep the lanes of
@@ -238,7 +238,6 @@ class _IdleWait:
                 return True
         if not quiet or not asked:
             self._pauses[share] = SHORTEST_PAUSE
-        if not quiet:
             return False
         self._never.wait(self._pauses[share])
         self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE)
