@@ -199,7 +199,7 @@ def test_an_account_that_somebody_else_has_written_hides_no_query(mirror: Mirror
     mirror.at_sink(f"UPDATE slotkeeper_queries SET newest = '{newest}', updated_at = '-infinity'")
     found = seen(path)
     assert found is not None and (found.lives, found.batch, found.worst, found.age) == (True, 12, None, None)
-    assert found.brief.endswith("batch 12; behind ?")
+    assert found.brief.startswith("DataFrame query, behind ?, batch 12: ")
     program.query.close()
 
 
