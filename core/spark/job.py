@@ -86,9 +86,9 @@ class WantedStates:
             return WantedState.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
-            if self.spark is not None and self.spark.lost:
+            if self.spark is not None and (reason := self.spark.lost):
                 # an idle job gives Spark nothing to do, and would not notice before the next change
-                raise Unreachable("Spark's Java process is gone", where="spark", code=SESSION_LOST)
+                raise Unreachable(reason, where="spark", code=SESSION_LOST)
             with suppress(Busy, StateError):  # busy or gone for now: what was wanted last still is
                 self._known = self._store.wanted(self._job)
         return self._known
