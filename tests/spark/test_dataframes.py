@@ -207,6 +207,33 @@ def test_program_backfill(spark: Any, mirror: Mirror, path: Path, tmp_path: Path
 
 
 @pytest.mark.chaos
+def test_sums_are_right_by_net_effect_and_by_sign_and_wrong_by_the_rows_of_a_changelog(
+    spark: Any, mirror: Mirror, path: Path
+) -> None:
+    reads = spark.read.format("slotkeeper").options(config=str(path), job=JOB)
+    found = reads.options(read="rows").load()
+    before = spark.createDataFrame(found.collect(), found.schema)
+    made(mirror)
+    begin = ",".join(f"{name}={min(point)}/-1" for name, point in slot_places(mirror).items())
+    mirror.source(f"UPDATE {TABLE} SET status = 'filled', amount = amount + 7 WHERE order_no <= 40")
+    mirror.source(f"UPDATE {TABLE} SET amount = 1 WHERE order_no <= 10")
+    mirror.source(f"DELETE FROM {TABLE} WHERE order_no BETWEEN 5 AND 60")
+    mirror.source(f"INSERT INTO {TABLE} (cust, order_no, status, amount) VALUES (1, 90001, 'filled', 5)")
+    changes = reads.options(**{"read": "changes", "from": begin, "to": "latest"}).load()
+    there = mirror.query(mirror.warehouse.connect, f"SELECT status, sum(amount) FROM {TABLE} GROUP BY status")
+    expected = {status: total for status, total in there if total}
+
+    def sums(rows: Any) -> dict[str, Any]:
+        return {row["status"]: row["amount"] for row in rows.collect() if row["amount"]}
+
+    assert sums(program("sums_by_net_effect")(before, changes)) == expected
+    assert sums(program("sums_by_sign")(before, changes)) == expected
+    names = ("status", "amount")
+    plain = before.select(*names).unionByName(changes.select(*names))
+    assert sums(plain.groupBy("status").agg(F.sum("amount").alias("amount"))) != expected
+
+
+@pytest.mark.chaos
 def test_program_counts(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
     query = program("counts")(spark, renamed(path), str(tmp_path / "ck"), str(tmp_path / "out"))
     wait_begun(query, mirror)
