@@ -165,8 +165,9 @@ def milliseconds(text: str, low: int = 0, high: int = values.DAY) -> int:
 
     A configuration documents the unit of each key; on a command line people mean seconds.
     """
-    if text.strip().isdecimal() and int(text):
-        raise typer.BadParameter(f"{text.strip()} has no unit; write {text.strip()}s for seconds, or use ms, m, h or d")
+    bare = text.strip()
+    if bare.replace(".", "", 1).isdecimal() and float(bare):
+        raise typer.BadParameter(f"{bare} has no unit; write {bare}s for seconds, or use ms, m, h or d")
     try:
         return int(str(values.duration(low, high)(text)))
     except values.BadValue as error:

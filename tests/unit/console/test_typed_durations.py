@@ -37,6 +37,8 @@ def test_these_are_the_durations_that_are_typed() -> None:
 def test_a_duration_without_a_unit_is_a_usage_error_that_says_what_to_write(read: Callable[[str], float]) -> None:
     with pytest.raises(typer.BadParameter, match="90 has no unit; write 90s for seconds, or use ms, m, h or d"):
         read("90")
+    with pytest.raises(typer.BadParameter, match=r"1\.5 has no unit; write 1\.5s for seconds"):
+        read("1.5")
     assert read("90s") in (90.0, 90_000)
 
 
