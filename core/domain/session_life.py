@@ -12,6 +12,7 @@ from dataclasses import dataclass
 LOST_AFTER = 60.0
 """Seconds. As long as a start waits for its first executor; a lost executor is replaced within seconds. The question
 costs the Java process a millisecond, so that one on an overloaded host answers within a few seconds as well."""
+NO_EXECUTOR = f"the Spark cluster has had no executor for {LOST_AFTER:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +37,4 @@ class SessionLife:
         """Why the session is lost; "" while it is not."""
         if self.silent >= LOST_AFTER:
             return f"Spark's Java process has not answered for {LOST_AFTER:.0f} s"
-        return f"the Spark cluster has had no executor for {LOST_AFTER:.0f} s" if self.empty >= LOST_AFTER else ""
+        return NO_EXECUTOR if self.empty >= LOST_AFTER else ""

@@ -39,11 +39,12 @@ from core.engine.driver.tables import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
-from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TAKEN_OVER, TERMINATED
+from core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUSTER, SUPERSEDED, TAKEN_OVER, TERMINATED
 from core.services.audit import DriverAudit
 from core.sources import registry
+from core.spark.cluster import CLUSTER_GONE
 from core.spark.narrator import StoreNarrator
-from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.spark.runner import SparkRunner, open_runner
 from core.spark.slot_watch import SlotWatch
 from core.state import started, tables
 from core.state.probes import points_proven
@@ -88,7 +89,7 @@ class WantedStates:
             self._read_at = self._clock.monotonic()
             if self.spark is not None and (reason := self.spark.lost):
                 # an idle job gives Spark nothing to do, and would not notice before the next change
-                raise Unreachable(reason, where="spark", code=SESSION_LOST)
+                raise Unreachable(reason, where="spark", code=self.spark.lost_code)
             with suppress(Busy, StateError):  # busy or gone for now: what was wanted last still is
                 self._known = self._store.wanted(self._job)
         return self._known
@@ -294,7 +295,7 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     if error.kind is ErrorKind.UNKNOWN and error.cause:
         _say(f"cause: {error.cause}")
     if error.where == "spark" and isinstance(error, Unreachable):
-        return CRASHED
+        return NO_CLUSTER if error.code == CLUSTER_GONE else CRASHED
     if narrator is not None:
         narrator.failed(error)
     else:

@@ -23,10 +23,11 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from core.clock import Clock, SystemClock
 from core.domain.master import Master
+from core.domain.session_life import NO_EXECUTOR
 from core.domain.spec import SparkOptions
 from core.errors import Defect, Unclassified, Unreachable
 from core.spark import task
-from core.spark.cluster import from_executor
+from core.spark.cluster import CLUSTER_GONE, from_executor
 from core.spark.session import Context, open_context
 from core.spark.session_watch import SessionWatch
 
@@ -65,6 +66,11 @@ class SparkRunner:
     def lost(self) -> str:
         """Why nothing works any more; "" while Spark works."""
         return self._lost or ("Spark's Java process is gone" if self._context.ended() else "")
+
+    @property
+    def lost_code(self) -> str:
+        """Whether it is the cluster that is gone, or the Java process here."""
+        return CLUSTER_GONE if self._lost == NO_EXECUTOR else SESSION_LOST
 
     def watch(self) -> None:
         """Notice a session that is lost although its JVM is there."""
@@ -158,7 +164,7 @@ class SparkRunner:
             return Unreachable(
                 self.lost or "Spark's Java process is gone",
                 hint="the driver ends and is started again; nothing is lost",
-                code=SESSION_LOST,
+                code=self.lost_code,
                 where="spark",
                 cause=type(error).__name__,
             )
@@ -167,7 +173,7 @@ class SparkRunner:
             return Unreachable(
                 "Spark's cluster has ended our application",
                 hint="the driver ends and is started again; nothing is lost",
-                code=SESSION_LOST,
+                code=CLUSTER_GONE,
                 where="spark",
                 cause=text.split("\n", 1)[0][:500],
             )
@@ -215,6 +221,7 @@ def open_runner(
         raise Unreachable(
             f"the Spark cluster has given no executor within {MUSTER_SECONDS:.0f} s",
             hint="see that it has workers with cores and memory free (spark.executor.memory, spark.cores.max)",
+            code=CLUSTER_GONE,
             where="spark",
         ) from None
     except BaseException:

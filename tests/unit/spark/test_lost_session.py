@@ -13,6 +13,7 @@ from core.domain import session_life
 from core.domain.session_life import LOST_AFTER, SessionLife
 from core.errors import Unreachable
 from core.spark import session_watch, task
+from core.spark.cluster import CLUSTER_GONE
 from core.spark.job import WantedStates
 from core.spark.runner import SESSION_LOST, SparkRunner
 from core.spark.session_watch import SessionWatch
@@ -69,9 +70,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize(("executors", "said"), [(None, SILENT), (0, EMPTY)])
+@pytest.mark.parametrize(("executors", "said", "code"), [(None, SILENT, SESSION_LOST), (0, EMPTY, CLUSTER_GONE)])
 def test_a_session_without_an_answer_or_an_executor_ends_its_driver_in_words(
-    executors: int | None, said: str, tmp_path: Path
+    executors: int | None, said: str, code: str, tmp_path: Path
 ) -> None:
     runner = watched(Hung(executors))
     with Store.open(tmp_path / "state") as store:
@@ -81,7 +82,7 @@ def test_a_session_without_an_answer_or_an_executor_ends_its_driver_in_words(
         until(lambda: runner.lost, 10, "the session to be lost")
         with pytest.raises(Unreachable, match=said) as error:
             wanted.now()
-        assert (error.value.code, error.value.where) == (SESSION_LOST, "spark")
+        assert (error.value.code, error.value.where) == (code, "spark")
     with pytest.raises(Unreachable, match=said):
         work.result(10)
     runner.close()
