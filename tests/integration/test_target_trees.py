@@ -358,6 +358,22 @@ def test_a_partition_is_a_target_with_what_it_has_by_the_tables_above_it(
     targets.check(session, MAPPED, IDENTITY, SinkOptions())
 
 
+def test_a_target_that_is_a_part_of_another_job_s_target_is_refused(
+    effects: Effects, session: SinkSession, hands: pg.Connection
+) -> None:
+    """`effects` runs a job into the table that is a target in all these tests."""
+    run(hands, "UPDATE slotkeeper_progress SET target = current_database() || '.' || target")
+    run(hands, "CREATE TABLE mart.every (id bigint, note text) PARTITION BY RANGE (id)")
+    run(hands, "CREATE TABLE mart.part PARTITION OF mart.every FOR VALUES FROM (0) TO (10)")
+    run(hands, f"DROP TABLE {TARGET}", f"CREATE TABLE {TARGET} PARTITION OF mart.every FOR VALUES FROM (10) TO (20)")
+    of_every, of_part = (eligibility.read(session, name) for name in ("mart.every", "mart.part"))
+    assert of_every and [one.what for one in eligibility.table_objections("mart.every", of_every)] == [
+        f"target mart.every and target {TARGET} of job effects have rows in common: one is a part of the other"
+    ]
+    assert of_part and not list(eligibility.table_objections("mart.part", of_part))
+    assert found(session)[0][0] == f"target {TARGET} has no unique key on (id)"  # it shares its rows with no other job
+
+
 # -- ATTACH and DETACH: the tree of this moment
 
 
@@ -394,7 +410,7 @@ def test_a_partition_whose_detach_was_interrupted_is_none_any_more(
 @pytest.fixture
 def effects(server: Server, fresh: None) -> Iterator[Effects]:
     run_in = server.connect(DATABASE)
-    run(run_in, "DROP TABLE IF EXISTS slotkeeper_progress, slotkeeper_chunks")
+    run(run_in, "DROP TABLE IF EXISTS slotkeeper_progress, slotkeeper_chunks, slotkeeper_quarantine")
     made = Effects(server, DATABASE, TARGET, others=False)
     made.table = targets.seen(made.session, made.table)
     yield made
@@ -478,6 +494,42 @@ def test_the_rows_of_a_partitioned_target_are_those_of_its_partitions(
         targets.make_shadow(cursor, target, checked=False)
         targets.exchange_shadow(cursor, target, SinkOptions())
     assert targets.is_empty(session, target)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("optimistic", [True, False], ids=["optimistic", "general"])
+def test_steps_go_into_partitions_and_a_row_that_none_takes_is_refused(
+    effects: Effects, hands: pg.Connection, optimistic: bool
+) -> None:
+    """Of every level and every kind of event; a refused row can be quarantined, as one that a CHECK refuses."""
+    run(
+        hands,
+        f"ALTER TABLE {TARGET} RENAME TO made",
+        f"CREATE TABLE {TARGET} (LIKE mart.made INCLUDING ALL) PARTITION BY RANGE (k)",
+        f"CREATE TABLE mart.low PARTITION OF {TARGET} FOR VALUES FROM (0) TO (10) PARTITION BY HASH (k)",
+        "CREATE TABLE mart.low_0 PARTITION OF mart.low FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+        "CREATE TABLE mart.low_1 PARTITION OF mart.low FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+        f"CREATE TABLE mart.high PARTITION OF {TARGET} FOR VALUES FROM (10) TO (20)",
+    )
+    effects.table = targets.seen(effects.session, effects.table)
+    effects.fill([image(k, 1) for k in (1, 2, 3, 11, 12)])
+    options = SinkOptions(optimistic_step=optimistic, on_bad_row="quarantine")
+    sink = effects.sink(options)
+    effects.step(
+        sink,
+        [
+            *(Event(1, k, "U", (1, k), image(k, 2)) for k in (1, 2, 4, 11)),
+            *(Event(2, k, "d", (1, k), image(k, 1)) for k in (3, 12)),
+            *(Event(3, k, "I", (1, k), image(k, 3)) for k in (5, 13)),
+        ],
+    )
+    assert sink.taken.optimistic == int(optimistic)
+    there = {1: 2, 2: 2, 4: 2, 11: 2, 5: 3, 13: 3}
+    assert {k: row["a"] for (_, k), row in effects.rows().items()} == there
+    effects.step(sink, [Event(4, k, "I", (1, k), image(k, 4)) for k in (6, 99)])
+    assert {k: row["a"] for (_, k), row in effects.rows().items()} == {**there, 6: 4}
+    held = asked(hands, "SELECT sqlstate, count(*) FROM slotkeeper_quarantine GROUP BY 1")
+    assert held == [("23514", 1)]
 
 
 # -- both counts of the inserts that are kept apart

@@ -65,7 +65,8 @@ class TargetFacts:
 
     `folding` are columns under whose collation different texts are equal. `functions` holds (constraint, index or
     column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path. `casts`
-    are implicit ones, as (column, function). `inheritors` are tables that inherit from one that is not partitioned.
+    are implicit ones, as (column, function). `inheritors` are tables that inherit from one that is not partitioned,
+    `sharers` are (target, job) of what jobs write to that is above this table or below it.
     """
 
     kind: str
@@ -82,6 +83,7 @@ class TargetFacts:
     casts: tuple[tuple[str, str], ...] = ()
     inheritors: tuple[str, ...] = ()
     partitions: tuple[Partition, ...] = ()
+    sharers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,21 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
             folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
             casts=tuple(_rows(cursor, session, "implicit_casts", place)),
             inheritors=tuple(row[2] for row in tree if not row[1]),
+            sharers=_sharers(cursor, session, oid),
             partitions=tuple(
                 Partition(name, parent, replace(every[at], columns=stricter[at]))
                 for at, (name, parent) in inner.items()
                 if at in every
             ),
         )
+
+
+def _sharers(cursor: pg.Cursor, session: SinkSession, oid: int) -> tuple[tuple[str, str], ...]:
+    """The partitions of a DWS are no tables, so no target lies in another."""
+    place = {"oid": oid, "schema": session.schema.string}
+    if session.dialect.plain or not _rows(cursor, session, "lies_in_a_tree", place):
+        return ()
+    return tuple(_rows(cursor, session, "sharers", place))
 
 
 def _own_facts(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[int, TargetFacts]:
@@ -283,6 +294,9 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
     if facts.inheritors:
         cure = f"ALTER TABLE {dotted(facts.inheritors[0])} NO INHERIT {dotted(name)}"
         yield Objection(f"target {name} {INHERITED}", cure)
+    for other, job in facts.sharers:
+        what = f"target {name} and target {other} of job {job} have rows in common: one is a part of the other"
+        yield Objection(what, "one table takes one job: choose another target, or cancel that job")
     silent, told = {f"default of {column}" for column in mapped}, set()
     for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
         told.add(function)

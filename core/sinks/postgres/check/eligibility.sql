@@ -284,6 +284,23 @@ WHERE t.tgrelid = %(oid)s::oid AND NOT t.tgisinternal AND t.tgenabled NOT IN ('D
 SELECT r.ev_class::bigint, r.rulename::text FROM pg_rewrite r
 WHERE r.ev_class = ANY (%(oids)s::oid[]) AND r.ev_enabled NOT IN ('D', 'R') AND r.rulename <> '_RETURN' ORDER BY 2
 
+-- name: lies_in_a_tree
+-- Whether a table is above or below another, and we may read who writes to those.
+SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND has_table_privilege(c.oid, 'SELECT')
+  AND EXISTS (SELECT 1 FROM pg_inherits i WHERE %(oid)s::oid IN (i.inhrelid, i.inhparent))
+
+-- name: sharers
+-- Jobs whose targets are above or below a table, so that they write to rows of it: target and job.
+WITH RECURSIVE above AS (
+    SELECT %(oid)s::oid AS oid UNION SELECT i.inhparent FROM above a JOIN pg_inherits i ON i.inhrelid = a.oid),
+below AS (
+    SELECT %(oid)s::oid AS oid UNION SELECT i.inhrelid FROM below b JOIN pg_inherits i ON i.inhparent = b.oid)
+SELECT DISTINCT n.nspname || '.' || c.relname, p.job
+FROM (SELECT oid FROM above UNION SELECT oid FROM below) t
+JOIN pg_class c ON c.oid = t.oid AND c.oid <> %(oid)s::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN {schema}.slotkeeper_progress p ON p.target = current_database() || '.' || n.nspname || '.' || c.relname ORDER BY 1, 2
+
 -- name: type
 -- A type by its spelling: kind, a domain's base type (through all levels) or a range's subtype, an enum's labels or a
 -- composite's attributes, as the source tells its own; no row where this server has no such type.
