@@ -297,9 +297,9 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
     for other, job in facts.sharers:
         what = f"target {name} and target {other} of job {job} have rows in common: one is a part of the other"
         yield Objection(what, "one table takes one job: choose another target, or cancel that job")
-    silent, told = {f"default of {column}" for column in mapped}, set()
+    silent, named = {f"default of {column}" for column in mapped}, set()
     for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
-        told.add(function)
+        named.add(function)
         yield _looking_up(f"target {name}", owner, function, schema)
     for part in facts.partitions:
         subject = f"partition {part.name} of target {name}"
@@ -308,8 +308,8 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
             yield Objection(f"{subject} is {_KINDS[part.facts.kind]}", f"{cure}, and attach an ordinary table")
             continue
         yield from _own_objections(subject, part.name, part.facts)
-        for owner, function, schema in (one for one in part.facts.functions if one[1] not in told):
-            told.add(function)
+        for owner, function, schema in (one for one in part.facts.functions if one[1] not in named):
+            named.add(function)
             yield _looking_up(subject, owner, function, schema)
 
 
