@@ -134,6 +134,8 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         inner = {at: (name, parent) for at, is_partition, name, parent in tree if is_partition}
         place = {"oid": oid, "oids": [oid, *inner]}
         every = _own_facts(cursor, session, place)
+        if oid not in every:
+            return None  # dropped since it was found
         stricter: dict[int, dict[str, TargetColumn]] = defaultdict(dict)
         for at, column, needed, computed in _rows(cursor, session, "stricter", place) if inner else ():
             stricter[at][column] = TargetColumn("", needed, False, computed, computed)
