@@ -70,12 +70,12 @@ class PostgresTarget:
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
-        target = targets.target_of(self._job.channel, identity)
+        target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return not targets.exists(self._session, target.name) or targets.is_empty(self._session, target)
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
         """The target's rows, none where it is not there; unknown where it cannot be asked."""
-        target = targets.target_of(self._job.channel, identity)
+        target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
     def copying(self, on_existing: str = "") -> str:
