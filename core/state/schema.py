@@ -193,7 +193,7 @@ def _refuse_running(folder: StateFolder, file: Path) -> None:
     if running:
         raise StateError(
             f"state file {file} was written by an older slotkeeper, which still runs job {safe(running[0], 80)}",
-            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then the same again: it migrates a copied file",
+            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then repeat this command: it keeps a copy and migrates",
         )
 
 
