@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.job import JobEvent
 from core.domain.progress import LaneKey, LaneState, ProgressRow
@@ -52,7 +53,7 @@ class Sink:
 
     def session(self) -> SinkSession:
         endpoint: Endpoint = self.server.endpoint(self.database)
-        return SinkSession(endpoint, "", "slotkeeper/test/0")
+        return SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/test/0")
 
     def start(self) -> list[tuple[str, str, LaneState, str]]:
         """What the first transaction of a start makes; the lanes as they are read then."""
@@ -112,7 +113,8 @@ def test_what_was_held_in_an_older_quarantine_is_held_after_the_start(sink: Sink
     sink.run("DROP TABLE slotkeeper_versions", "ALTER TABLE slotkeeper_quarantine RENAME quarantined_at TO held_at")
     sink.run(
         "INSERT INTO slotkeeper_quarantine SELECT 1, 'dws1', 'ods.orders', 'orders_rt', 'dn_1', 'mart.orders', 7, 0,"
-        " 'I', '{1}', '{id}', '{1}', false, '22001', '', '', '', 1, 'orders_rt', 'r', 1, now(), 'held', NULL, '', '', ''"
+        " 'I', '{1}', '{id}', '{1}', false, '22001', '', '', '', 1, 'orders_rt', 'r', 1, now(), 'held', NULL,"
+        " '', '', ''"
     )
     with closing(sink.session()) as session:
         store = PostgresProgress(session, POSITIONS, KEY, ME, quarantines=True)
