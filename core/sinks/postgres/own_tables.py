@@ -3,7 +3,7 @@
 `migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` where a DWS takes another. A file that has
 landed is never changed; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a
 job of the version before goes on with what it makes: a column that is added is nullable or has a default. Tables that
-were made before numbers were recorded are recognised by their columns, and `earlier.sql` brings them to version 1.
+were made before numbers were recorded are recognised by their columns: `migrations/progress/earlier.sql`.
 """
 
 from __future__ import annotations
