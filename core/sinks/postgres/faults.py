@@ -47,6 +47,9 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if names_absent(error):
         hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
         return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
+    if code == "42703":
+        hint = "the target has other columns, or slotkeeper's own tables are of an older version: "
+        return Refused(message, f"{hint}`slotkeeper jobs start JOB` migrates them", code, "sink")
     if code[:2] == "42":
         return Refused(
             message,

@@ -1,34 +1,9 @@
 -- The statements on slotkeeper_resets, and those of a reset on the progress rows.
 
--- name: create
--- One row per reset: its plan and its backup as JSON text, so that nothing reorders what is hashed.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_resets (
-    id text PRIMARY KEY,
-    job text NOT NULL,
-    source text NOT NULL,
-    source_table text NOT NULL,
-    slot text NOT NULL,
-    target text NOT NULL,
-    plan_id text NOT NULL,
-    step text NOT NULL,
-    who text NOT NULL,
-    reason text NOT NULL,
-    plan text NOT NULL,
-    backup text NOT NULL,
-    outcome text NOT NULL DEFAULT '',
-    begun_at timestamptz NOT NULL DEFAULT now(),
-    ended_at timestamptz,
-    epoch bigint
-)
-
 -- name: has_epoch
 -- Whether the table was made before resets told the epoch that they raised.
 SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_resets' AND a.attname = 'epoch' AND NOT a.attisdropped
-
--- name: add_epoch
--- For such a table; of its resets nobody can tell any more whether a start came behind them.
-ALTER TABLE {schema}.slotkeeper_resets ADD COLUMN epoch bigint
 
 -- name: note_epoch
 -- The epoch that a reset has raised: what comes behind it has another, whatever the clock says.
