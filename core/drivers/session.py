@@ -91,16 +91,17 @@ class Session:
             return Line()
         return Line(info.ssl_attribute("protocol") or "TLS", info.ssl_attribute("cipher") or "an unnamed cipher")
 
-    def prove(self) -> None:
-        """Raise Refused unless the server session is this connection's alone, whatever its login told.
+    def prove(self) -> str:
+        """Raise Refused unless this connection keeps its server session, whatever its login told; else a sentence.
 
-        Between transactions; a new connection to the server lies between those of this one.
+        Only between transactions; those of another connection lie between the ones that are compared.
         """
         connection = self.ready()
         with self.translated():
             before, connection.autocommit = connection.autocommit, True
             self._prove(connection)
             connection.autocommit = before
+        return "each connection keeps a server session of its own, over three transactions"
 
     def seconds(self) -> float:
         """The session's monotonic clock."""
