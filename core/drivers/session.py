@@ -231,9 +231,7 @@ class Session:
             self._prove(connection)
 
     def _prove(self, connection: pg.Connection) -> None:
-        shared = affinity.shared(
-            connection, lambda: pg.log_in(self._endpoint, self._password, self.application_name)
-        )
+        shared = affinity.shared(connection, lambda: pg.log_in(self._endpoint, self._password, self.application_name))
         if shared:
             raise self._pooled(shared)
 

@@ -49,14 +49,12 @@ def session(endpoint: Endpoint, dialect: Dialect) -> Session:
 
 def left_on_server(pooler: Pooler, endpoint: Endpoint) -> list[tuple[Any, ...]]:
     """What a program that comes next finds set in the pooler's server sessions, and locks that nobody of it took."""
-    found = []
-    with closing(pg.log_in(pooler.before(endpoint), resolve(endpoint.password), "another program")) as other:
-        with other.cursor() as cursor:
-            cursor.execute("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session'")
-            found += [row for row in cursor.fetchall() if row[0] not in ("application_name", "DateStyle")]
-            cursor.execute("SELECT 'lock', objid FROM pg_catalog.pg_locks WHERE locktype = 'advisory'")
-            found += cursor.fetchall()
-    return found
+    login = pg.log_in(pooler.before(endpoint), resolve(endpoint.password), "another program")
+    with closing(login) as other, other.cursor() as cursor:
+        cursor.execute("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session'")
+        found = [row for row in cursor.fetchall() if row[0] not in ("application_name", "DateStyle")]
+        cursor.execute("SELECT 'lock', objid FROM pg_catalog.pg_locks WHERE locktype = 'advisory'")
+        return found + cursor.fetchall()
 
 
 @pytest.mark.parametrize("mode", SHARING)
