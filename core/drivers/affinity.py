@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 from contextlib import closing, suppress
 from itertools import cycle, islice
+from typing import Any
 
 from core.domain.affinity import NOT_KEPT, REFUSALS, Seen, breach
 from core.drivers import pg
@@ -28,7 +29,8 @@ _SEEN = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('geqo_se
 
 def is_direct(connection: pg.Connection) -> bool:
     """Whether the login named the server process that answers; one round trip, which changes nothing."""
-    return _row(connection, "SELECT pg_catalog.pg_backend_pid()")[0] == connection.info.backend_pid
+    (pid,) = _row(connection, "SELECT pg_catalog.pg_backend_pid()")
+    return int(pid) == connection.info.backend_pid
 
 
 def shared(first: pg.Connection, login: Callable[[], pg.Connection]) -> str:
@@ -109,10 +111,12 @@ def _seen(connection: pg.Connection, before: str = "") -> Seen:
     return Seen(int(pid), str(mark))
 
 
-def _row(connection: pg.Connection, statement: str) -> tuple[object, ...]:
+def _row(connection: pg.Connection, statement: str) -> tuple[Any, ...]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        row: tuple[object, ...] = cursor.fetchone()
+        row = cursor.fetchone() if cursor.description else None
+    if row is None:
+        raise pg.DriverError(f"no answer to {statement}")
     return row
 
 

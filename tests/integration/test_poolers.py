@@ -13,6 +13,8 @@ from core.config.load import load
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Level
+from core.domain.progress import LaneState
+from core.domain.spec import JobSpec
 from core.drivers import affinity, pg
 from core.drivers.session import Dialect, Session
 from core.embedded.postgres import Server
@@ -143,6 +145,11 @@ def _mirror(warehouse: Warehouse, make_mirror: MakeMirror, schema: str = "public
     return mirror
 
 
+def at(job: JobSpec, side: str, endpoint: Endpoint) -> JobSpec:
+    """The job with another endpoint on that side."""
+    return replace(job, source=endpoint) if side == "source" else replace(job, sink=endpoint)
+
+
 def _orders(warehouse: Warehouse) -> None:
     warehouse.create_table(TABLE, "id bigint, note text", ("id",))
 
@@ -170,7 +177,7 @@ def test_a_start_through_a_pooler_that_shares_its_server_sessions_is_refused_by_
     mirror = _mirror(warehouse, make_mirror)
     endpoint = getattr(mirror.job, side)
     pooler = make_pooler([endpoint], mode)
-    mirror.job = replace(mirror.job, **{side: pooler.before(endpoint)})
+    mirror.job = at(mirror.job, side, pooler.before(endpoint))
     mirror.start().join()
     assert isinstance(mirror.error, Refused) and mirror.error.where == side
     assert SAID in mirror.error.message and "session mode" in mirror.error.hint
@@ -186,7 +193,7 @@ def test_a_running_job_that_comes_back_to_a_pooler_stops_by_name_and_loses_nothi
     endpoint = getattr(mirror.job, side)
     pooler = make_pooler([endpoint], "transaction")
     with proxy(endpoint.port) as line:
-        mirror.job = replace(mirror.job, **{side: replace(endpoint, port=line.port)})
+        mirror.job = at(mirror.job, side, replace(endpoint, port=line.port))
         mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'one')")
         mirror.start().wait_running()
         line.aim(pooler.port)
@@ -211,9 +218,9 @@ def test_two_jobs_of_two_schemas_do_not_both_run_on_one_target_through_a_pooler(
     for one, slot in ((first, "one"), (second, "two")):
         one.job = replace(one.job, sink=pooler.before(endpoint), slot=slot, name=slot, on_existing="merge")
         one.start()
-    for one in (first, second):
-        until(lambda one=one: one.ended() or one.heard.state is not None, 30, "it to run or to end")
-    assert [isinstance(one.error, Refused) for one in (first, second)] == [True, True]
+    both = (first, second)
+    until(lambda: all(one.ended() or one.heard.state is LaneState.RUNNING for one in both), 30, "them to run or end")
+    assert [isinstance(one.error, Refused) for one in both] == [True, True]
 
 
 @pytest.mark.parametrize("mode", ["session", *SHARING])
