@@ -343,7 +343,8 @@ def connect_quietly(
 ) -> Connection:
     """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
 
-    Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
+    Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it, and `check` sees
+    the connection before.
     """
     wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
@@ -353,11 +354,6 @@ def connect_quietly(
         if not any(words in str(error) for words in _NO_OPTIONS):
             raise
         return connect(endpoint, password, application_name, settings, True, path, check)
-    try:
-        check(connection)  # a pooler may take the settings and drop them (PgBouncer: ignore_startup_parameters)
-    except BaseException:
-        connection.close()
-        raise
     connection.limit_ms = _limit_of(settings)
     return connection
 
