@@ -343,8 +343,8 @@ def connect_quietly(
 ) -> Connection:
     """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
 
-    Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it, and `check` sees
-    the connection before.
+    Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
+    `check` sees that connection before.
     """
     wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
