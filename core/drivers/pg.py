@@ -98,6 +98,7 @@ __all__ = [
     "is_made",
     "limit",
     "limit_transaction",
+    "log_in",
     "login_as",
     "named",
     "number",
@@ -308,16 +309,18 @@ def connect(
     settings: Mapping[str, str] | None = None,
     autocommit: bool = False,
     path: str = "",
+    check: Callable[[Connection], None] | None = None,
 ) -> Connection:
     """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
 
     Settings are sent one by one after login, and one that the server does not know (SQLSTATE 42704) is left out:
     a DWS speaks an older dialect than PostgreSQL. `path` is the search_path as SQL, set before anything else and never
-    left out; empty: the login's own stays. Raises psycopg2.Error.
+    left out; empty: the login's own stays. `check` sees the connection before anything is set. Raises psycopg2.Error.
     """
-    connection = _login(endpoint, password, application_name)
+    connection = log_in(endpoint, password, application_name)
     try:
-        connection.autocommit = True
+        if check is not None:
+            check(connection)
         if path:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET search_path = {path}")
@@ -331,21 +334,26 @@ def connect(
 
 
 def connect_quietly(
-    endpoint: Endpoint, password: str, application_name: str, settings: Mapping[str, str], path: str
+    endpoint: Endpoint,
+    password: str,
+    application_name: str,
+    settings: Mapping[str, str],
+    path: str,
+    check: Callable[[Connection], None],
 ) -> Connection:
     """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
 
     Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
+    `check` sees that connection before.
     """
     wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
     try:
-        connection = _login(endpoint, password, application_name, options)
+        connection = log_in(endpoint, password, application_name, options)
     except psycopg2.OperationalError as error:
         if not any(words in str(error) for words in _NO_OPTIONS):
             raise
-        return connect(endpoint, password, application_name, settings, True, path)
-    connection.autocommit = True
+        return connect(endpoint, password, application_name, settings, True, path, check)
     connection.limit_ms = _limit_of(settings)
     return connection
 
@@ -363,8 +371,10 @@ def _limit_of(settings: Mapping[str, str]) -> int | None:
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
-def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
+def log_in(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
+    """A connection in autocommit with nothing set but `options`, which go with the login. Raises psycopg2.Error."""
     connection: Connection = login_as(Connection, endpoint, password, application_name, options)
+    connection.autocommit = True
     return connection
 
 

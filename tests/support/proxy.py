@@ -53,6 +53,11 @@ class Proxy:
         if line is Line.CUT:
             self._shut(self._sockets)
 
+    def aim(self, port: int) -> None:
+        """End the open lines; new ones go to another port."""
+        self._target = port
+        self._shut(self._sockets)
+
     def close(self) -> None:
         """End it with all its lines."""
         self._ended.set()

@@ -149,7 +149,7 @@ PLACE = Endpoint("dws1", "127.0.0.1", 8000, "db", "etl")
 
 
 def login(password: str) -> object:
-    return pg._login(PLACE, password, "slotkeeper/test/look")
+    return pg.login_as(pg.Connection, PLACE, password, "slotkeeper/test/look", "")
 
 
 def test_one_process_asks_twice_with_a_password_that_is_refused_however_many_sessions_it_opens(server: Server) -> None:
