@@ -66,8 +66,10 @@ class Figures:
 class Story:
     """One history; `said` whether a plan has said that the target stays different, and by backup what held then."""
 
-    def __init__(self, world: Played, draw: random.Random, figures: Figures) -> None:
-        self.world, self.draw, self.figures = world, draw, figures
+    def __init__(
+        self, world: Played, draw: random.Random, figures: Figures, kinds: Sequence[str] = KINDS
+    ) -> None:
+        self.world, self.draw, self.figures, self.kinds = world, draw, figures, kinds
         self.said = False
         self.backups: dict[str, bool] = {}
         self.acts: list[str] = []
@@ -77,7 +79,7 @@ class Story:
         self.figures.histories += 1
         self._start(1.0)
         for _ in range(acts):
-            self._reset(self.draw.choice(KINDS))
+            self._reset(self.draw.choice(self.kinds))
             self.world.change(self.draw.randrange(6))
             if self.draw.random() < 0.7:
                 self._start(self.draw.choice((0.0, 0.2, 0.5, 0.8, 1.0)))

@@ -141,8 +141,9 @@ class World:
 
     def _copy(self, share: float) -> None:
         """A copy, to its end or broken off; changes come while it runs."""
-        begun = {name: DwsPosition(dn.latest.point, 0) for name, dn in self.dns.items()}
-        self._all(lambda row: replace(row, state=LaneState.COPYING, position=begun[row.key.shard]))
+        if self.state is LaneState.CREATING:
+            begun = {name: DwsPosition(dn.latest.point, 0) for name, dn in self.dns.items()}
+            self._all(lambda row: replace(row, state=LaneState.COPYING, position=begun[row.key.shard]))
         self.change(self.draw.randrange(3))
         for dn in self.dns.values():
             now = dn.image(len(dn.log))
