@@ -19,7 +19,7 @@ from core.sources.dws import retention
 from core.sqltext import statements
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
-from tests.support.replayed import replay, shares
+from tests.support.replayed import replay
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
 from tests.support.standin import MakeWarehouse, run
 
@@ -264,18 +264,17 @@ def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypat
     assert resetting.execute(plan).outcome == DONE
 
 
-def part_replayed(resetting: Resetting, seed: int) -> tuple[str, dict[str, int]]:
-    """Reset to the first record and replay about half of it: the reset's id, and the points that were reached."""
+def part_replayed(resetting: Resetting, seed: int) -> str:
+    """Reset to the first record and replay about half of it; the reset's id."""
     backup = resetting.reset(EARLIEST).reset
-    reached = shares(resetting, 0.5, Random(seed))
-    replay(resetting.mirror, reached)
+    replay(resetting.mirror, 0.5, Random(seed))
     assert {row.state for row in resetting.mirror.rows()} == {LaneState.CATCHING_UP}
-    return backup, reached
+    return backup
 
 
 def test_an_undo_is_refused_once_the_replay_has_started(resetting: Resetting, seed: int) -> None:
     mirror = resetting.mirror
-    backup, _ = part_replayed(resetting, seed)
+    backup = part_replayed(resetting, seed)
     assert mirror.difference() != (0, 0), "older values stand in the target"
     before, plan = resetting.places(), resetting.plan(Goal(TargetKind.BACKUP, backup=backup))
     assert [check.name for check in plan.failed] == ["replay not started"]
@@ -304,7 +303,7 @@ def test_a_reset_that_passes_the_rest_of_a_replay_says_that_older_values_stay(
 ) -> None:
     mirror = resetting.mirror
     was = max(row.position.pair[0] for row in mirror.rows() if row.position)
-    first, _ = part_replayed(resetting, seed)
+    first = part_replayed(resetting, seed)
     plan = resetting.plan(LATEST if kind == "latest" else point(was))
     assert any("older values stay in the target" in note for note in plan.notes), plan.notes
     assert plan.voids and plan.at_stake > 0
@@ -326,7 +325,7 @@ def test_an_undo_of_one_dn_is_refused_for_that_dn_alone(resetting: Resetting, se
     mirror = resetting.mirror
     goal = replace(EARLIEST, dns=("dn_2",))
     backup = resetting.reset(goal).reset
-    replay(mirror, shares(resetting, 0.5, Random(seed)))
+    replay(mirror, 0.5, Random(seed))
     (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=backup)).failed
     assert check.sentence.startswith("dn_2: the replay has started")
     others = resetting.plan(Goal(TargetKind.BACKUP, backup=backup, dns=("dn_1", "dn_3", "dn_4")))
@@ -338,7 +337,7 @@ def test_an_undo_behind_a_snapshot_that_cut_a_replay_short_is_refused(resetting:
     """The rows await a copy and the target still holds older values."""
     mirror = resetting.mirror
     mirror.job = replace(mirror.job, on_existing="replace")
-    backup, _ = part_replayed(resetting, seed)
+    backup = part_replayed(resetting, seed)
     snapshot = resetting.reset(SNAPSHOT).reset
     (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=backup)).failed
     assert "undo that reset first, or reset to a snapshot" in check.sentence

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.clock import SystemClock
-from core.domain.progress import STREAMING, LaneState
+from core.domain.progress import STREAMING, LaneState, ProgressRow
 from core.domain.reset import Goal, ResetPlan
 from core.domain.slot import Shard
 from core.domain.turn import Turn, not_passed
@@ -23,7 +23,7 @@ from core.slots.reset.apply import Result
 from core.sources.dws.position import DwsPosition, ours
 from core.wiring import worker
 from tests.support.mirror import Mirror, no_lingering
-from tests.support.resetting import EARLIEST, LATEST, Resetting
+from tests.support.resetting import EARLIEST, Resetting
 from tests.support.standin import run
 
 
@@ -42,19 +42,24 @@ class Capped:
         return [replace(one, latest=min(one.latest, DwsPosition(self.caps[one.shard.name], None))) for one in found]
 
 
-def replay(mirror: Mirror, caps: Mapping[str, int]) -> None:
-    """Read and apply up to these points as a start would: a new epoch, steps, and RUNNING where all has been passed."""
+def replay(mirror: Mirror, share: float, draw: random.Random) -> dict[str, int]:
+    """Read and apply about that share of what is unread, DN by DN; RUNNING where all has been passed.
+
+    Like a start: under a new epoch. Returns each DN's newest point.
+    """
     job = mirror.job
     with closing(worker.open_progress(job, "replay", worker.who(job, "replay"))) as store:
         epoch, rows = store.raise_epoch(), store.rows()
         with closing(worker.open_pair(job, epoch)) as pair, no_lingering():
             source, sink = pair.opened(job, "direct")
-            kept = {status.shard.name: status.kept for status in source.read_status(None)}
+            seen = {status.shard.name: status for status in source.read_status(None)}
+            newest = {name: ours(status.latest).point for name, status in seen.items()}
+            caps = {row.key.shard: _cap(row, newest[row.key.shard], share, draw) for row in rows}
             lanes = tuple(
                 LaneTask(
                     row.key.source_table,
                     Shard(row.key.shard, row.node_id),
-                    Expected(frozenset({kept[row.key.shard]}), row.fingerprint),
+                    Expected(frozenset({seen[row.key.shard].kept}), row.fingerprint),
                     job.binlog.binlog_sync_point_size,
                 )
                 for row in rows
@@ -66,17 +71,14 @@ def replay(mirror: Mirror, caps: Mapping[str, int]) -> None:
         turn = Turn(epoch, len(rows), (LaneState.CATCHING_UP, LaneState.RUNNING), LaneState.RUNNING)
         if not not_passed(store.rows(), turn):
             store.set_state(turn)
+    return newest
 
 
-def shares(resetting: Resetting, share: float, draw: random.Random) -> dict[str, int]:
-    """A point of each DN, about that share of the way from its lane to the newest point."""
-    plan = {move.seen.row.key.shard: move.seen for move in resetting.plan(LATEST).moves}
-    caps = {}
-    for name, seen in plan.items():
-        low, high = ours(seen.row.position).point, ours(seen.latest).point
-        part = share if share in (0.0, 1.0) else draw.uniform(0, share * 2)
-        caps[name] = low + int((high - low) * min(1.0, part))
-    return caps
+def _cap(row: ProgressRow, newest: int, share: float, draw: random.Random) -> int:
+    assert row.position is not None
+    low = ours(row.position).point
+    part = share if share in (0.0, 1.0) else min(1.0, draw.uniform(0, share * 2))
+    return low + int((newest - low) * part)
 
 
 class StandinWorld:
@@ -85,10 +87,8 @@ class StandinWorld:
     def __init__(self, resetting: Resetting, draw: random.Random, keys: int) -> None:
         self.resetting, self.draw, self.keys = resetting, draw, keys
         self.mirror = resetting.mirror
-
-    @property
-    def names(self) -> list[str]:
-        return [row.key.shard for row in self.resetting.rows()]
+        self.names = [row.key.shard for row in resetting.rows()]
+        self.oldest, self.newest = 0, 0
 
     @property
     def state(self) -> LaneState:
@@ -112,8 +112,10 @@ class StandinWorld:
             self.mirror.at_sink("DELETE FROM slotkeeper_resets")
         if self.state not in STREAMING:
             self.start(1.0)
+        moves = self.resetting.plan(EARLIEST).moves
+        self.oldest = min(ours(move.to.position).point for move in moves if move.to.position is not None)
         self.resetting.reset(EARLIEST)
-        replay(self.mirror, shares(self.resetting, 1.0, self.draw))
+        self.start(1.0)
         self.mirror.at_sink("DELETE FROM slotkeeper_resets")
         assert self.equal() and self.state is LaneState.RUNNING
 
@@ -123,17 +125,15 @@ class StandinWorld:
             self.mirror.start().wait_running()
             self.mirror.stop()
             return
-        replay(self.mirror, shares(self.resetting, share, self.draw))
+        self.newest = max(replay(self.mirror, share, self.draw).values())
 
     def equal(self) -> bool:
         """What is unread is read first."""
-        replay(self.mirror, shares(self.resetting, 1.0, self.draw))
+        self.start(1.0)
         return self.mirror.difference() == (0, 0)
 
     def point(self, draw: random.Random) -> str:
-        seen = [move.seen for move in self.resetting.plan(LATEST).moves]
-        low = min(ours(one.first).point for one in seen if one.first is not None)
-        return str(draw.randint(low, max(ours(one.latest).point for one in seen)))
+        return str(draw.randint(self.oldest, self.newest))
 
     def time(self, draw: random.Random) -> str:
         return ""
