@@ -1,7 +1,7 @@
 """What resets have left in a target: the range that a lane must read before the target equals the source. Pure.
 
-After a step back, each change that is applied puts an older value in the place of a newer one. The target is equal again
-once the lane has read on without a gap. A reset that passes a part of that range leaves the older values there.
+After a step back, each change that is applied puts an older value in the place of a newer one. The target is equal
+again once the lane has read on without a gap. A reset that passes a part of that range leaves the older values there.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from console.__main__ import main
-from console.actions.preview import preview_from, words
+from console.actions.preview import preview_from
+from console.actions.preview import words as in_full
 from core.domain.job import JobState
 from core.embedded.warehouse import Warehouse
 from core.state.sqlite import Store
@@ -144,7 +145,7 @@ def test_an_undo_whose_replay_has_started_is_refused_before_anything_is_confirme
     assert code == 3 and not plan["possible"]
     assert [check["name"] for check in plan["checks"] if check["ok"] is False] == ["replay not started"]
     shown = preview_from(out)
-    assert shown is not None and said in words(shown)[0][1], "the console says it first"
+    assert shown is not None and said in in_full(shown)[0][1], "the console says it first"
     rows = ("--rows", str(plan["skipped"])) if plan["skipped"] else ()
     refused(shell.execute(plan["id"], *rows, verb=undo), said)
     assert shell.places() == before

@@ -66,9 +66,7 @@ class Figures:
 class Story:
     """One history; `said` whether a plan has said that the target stays different, and by backup what held then."""
 
-    def __init__(
-        self, world: Played, draw: random.Random, figures: Figures, kinds: Sequence[str] = KINDS
-    ) -> None:
+    def __init__(self, world: Played, draw: random.Random, figures: Figures, kinds: Sequence[str] = KINDS) -> None:
         self.world, self.draw, self.figures, self.kinds = world, draw, figures, kinds
         self.said = False
         self.backups: dict[str, bool] = {}

@@ -88,7 +88,9 @@ class World:
         for number, name in enumerate(self.dns, 1):
             key = LaneKey("none", "ods.t", "s", name)
             fixed = ("c", IDENTITY.text, NOTHING_KEPT)
-            self.lanes[name] = ProgressRow(key, number, "mart.t", DwsPosition(0), 1, 0, LaneState.RUNNING, None, None, *fixed)
+            self.lanes[name] = ProgressRow(
+                key, number, "mart.t", DwsPosition(0), 1, 0, LaneState.RUNNING, None, None, *fixed
+            )
 
     # -- the source, and a driver of the job ------------------------------------------------------------------------
 
@@ -222,9 +224,7 @@ class World:
         self.entries.append(entry)
 
     def step(self, reset: str, step: str, outcome: str = "") -> None:
-        self.entries = [
-            replace(one, step=step, outcome=outcome) if one.id == reset else one for one in self.entries
-        ]
+        self.entries = [replace(one, step=step, outcome=outcome) if one.id == reset else one for one in self.entries]
 
     def reset(self, reset: str) -> ResetEntry | None:
         return next((one for one in self.entries if one.id == reset), None)
@@ -290,7 +290,8 @@ class MemoryRetention:
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         return [
-            SlotStatus(one, NOTHING_KEPT, self._dns[one.name].latest, IDENTITY.text, DwsPosition(0, None)) for one in self.nodes()
+            SlotStatus(one, NOTHING_KEPT, self._dns[one.name].latest, IDENTITY.text, DwsPosition(0, None))
+            for one in self.nodes()
         ]
 
     def records(self, at: Any = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
