@@ -32,7 +32,7 @@ SECRET = "p'A\"ss  w/ö+rd\\1"
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_known", [redaction.Known()])
-    monkeypatch.setattr(masking, "_secrets", set[str]())
+    monkeypatch.setattr(masking, "_secrets", {})
     masking.remember(SECRET)
 
 
