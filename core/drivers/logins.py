@@ -92,7 +92,7 @@ class Refusals:
     def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
         """What is known of a password, which counts as the newest from here on; the oldest are forgotten."""
         key = _key(endpoint, password)
-        found = self._found[key] = self._found.pop(key, None) or _Found()
+        found = self._found[key] = self._found.pop(key) if key in self._found else _Found()
         if len(self._found) > MOST:
             for old in [each for each, one in self._found.items() if not one.under_way and one is not found][:1]:
                 del self._found[old]

@@ -31,7 +31,7 @@ from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limit
 from core.drivers.login import LoginLine, silenced
 from core.drivers.logins import Refusals, by_newest
 from core.drivers.parameters import parameters
-from core.redaction import MASK, masked
+from core.redaction import masked
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""

@@ -223,6 +223,20 @@ class WiredSessions:
         """The sink session `name` for progress rows."""
         return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
 
+    def log_in(self, where: str) -> None:
+        """Open a session at the servers of a side and end it."""
+        job, opened = self._job, list[SourceSession | StoreSession | BatchSession]()
+        if where != "sink":
+            opened.append(source_session(job, "login"))
+        if where != "source":
+            opened.append(store_session(job, "login"))
+            opened += [session_beside(job, "login")] if job.in_two_parts else []
+        try:
+            for one in opened:
+                one.ping()
+        finally:
+            _end(*opened)
+
     def store(self) -> Store:
         """The channel's rows over the start's own sink session, which holds the lease."""
         if self._store is None:

@@ -151,7 +151,7 @@ def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Findi
         reader.read(identity, table.name, Shard(name, node), Window(DwsPosition(point), point, 1), Filter())
     except SlotkeeperError as error:
         text = f"an empty range of its binlog is not given: {error}" + (f" ({error.hint})" if error.hint else "")
-        return Finding(place, Level.FAIL if error.kind is ErrorKind.ACCESS else Level.WARN, text)
+        return Finding(place, Level.FAIL if error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN) else Level.WARN, text)
     return Finding(place, Level.OK, f"an empty range of its binlog on {name} was read")
 
 
