@@ -49,13 +49,17 @@ def resolve(ref: SecretRef) -> str:
 
 @dataclass(slots=True)
 class _Printed:
-    """What a command printed last, shared by all sessions of this process; times are monotonic seconds."""
+    """What a command printed last, and the password that was accepted last; times are monotonic seconds.
+
+    All sessions of this process share it.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: str = ""
     until: float = 0.0
     refused: str = ""
     hold: float = 0.0
+    accepted: str = ""
 
     def now(self, read: Callable[[], str], clock: Callable[[], float]) -> str:
         with self.lock:  # who comes meanwhile waits for this one run of the command
@@ -73,6 +77,7 @@ class _Printed:
 
     def keep(self, plain: str) -> None:
         with self.lock:
+            self.accepted = plain
             if plain == self.refused:
                 self.refused, self.hold = "", 0.0
 
@@ -101,6 +106,9 @@ class Reference:
 
     def taken(self, plain: str) -> None:
         self._shared().keep(plain)
+
+    def accepted(self) -> str:
+        return self._shared().accepted
 
     def hidden_in(self, text: str) -> str:
         return masking.without_newest(text, (self.ref.how, self.ref.ref))

@@ -20,6 +20,9 @@ class Secret(Protocol):
     def taken(self, plain: str) -> None:
         """A server accepted this password."""
 
+    def accepted(self) -> str:
+        """The password that a server accepted last in this process; "" where none was."""
+
     def hidden_in(self, text: str) -> str:
         """The text without the newest passwords of this reference, also those that are too short to mask elsewhere."""
 
@@ -42,6 +45,9 @@ class Fixed:
 
     def taken(self, plain: str) -> None:
         """It stays as it is."""
+
+    def accepted(self) -> str:
+        return ""
 
     def hidden_in(self, text: str) -> str:
         return text.replace(self.plain, MASK) if self.plain else text

@@ -89,6 +89,11 @@ class Refusals:
             found = self._found_of(endpoint, password)
             found.count, found.text, found.taken_at = 0, "", self._now()
 
+    def forget(self, endpoint: Endpoint, password: str) -> None:
+        """What was refused is not held against this password: the server did not have it yet."""
+        with self._ended:
+            self._found_of(endpoint, password).count = 0
+
     def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
         """What is known of a password, which counts as the newest from here on; the oldest are forgotten."""
         key = _key(endpoint, password)
@@ -107,8 +112,12 @@ class Refusals:
         return max(1, TRIES - found.count)
 
 
-def by_newest(password: Secret | str, attempt: Callable[[str], T]) -> T:
-    """Log in by `attempt` with what the secret says now; where that is refused and has changed by then, once more."""
+def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
+    """Log in by `attempt` with what the secret says now; where that is refused, once more with another password.
+
+    That is what the reference says by then, or else the one that was accepted last: a reference may be ahead of its
+    server. Where the older one is accepted, the refused one was early, and its refusals are forgotten.
+    """
     secret = secret_of(password)
     plain = secret.now()
     try:
@@ -118,10 +127,13 @@ def by_newest(password: Secret | str, attempt: Callable[[str], T]) -> T:
             raise
         secret.refused(plain)
         newer = secret.now()
-        if newer == plain:
+        other = newer if newer != plain else secret.accepted()
+        if other in ("", plain):
             raise
-        plain = newer
-        found = attempt(plain)
+        found = attempt(other)
+        if newer == plain:
+            known.forget(endpoint, plain)
+        plain = other
     secret.taken(plain)
     return found
 

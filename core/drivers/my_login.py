@@ -90,7 +90,9 @@ def logged_in(
     file of TLS that is none. A password that was refused twice is not tried again for hours (`logins.py`): MySQL,
     CREATE USER: FAILED_LOGIN_ATTEMPTS, and MariaDB, max_password_errors, lock an account.
     """
-    return by_newest(password, lambda plain: _in_turn(endpoint, plain, name, seconds, conv, database))
+    return by_newest(
+        endpoint, password, _refusals, lambda plain: _in_turn(endpoint, plain, name, seconds, conv, database)
+    )
 
 
 def _in_turn(

@@ -376,7 +376,9 @@ def login_as(
 
     Raises psycopg2.Error; SecretUnread where the password cannot be had.
     """
-    return by_newest(password, lambda plain: _login_as(made, endpoint, plain, application_name, options))
+    return by_newest(
+        endpoint, password, _refusals, lambda plain: _login_as(made, endpoint, plain, application_name, options)
+    )
 
 
 def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, application_name: str, options: str) -> Any:

@@ -48,11 +48,10 @@ def test_a_job_whose_reference_is_late_waits_and_says_so_and_asks_no_server_in_v
     def refused() -> bool:
         return any(said(lane.error, PASSWORDS) for lane in mirror.heard.now.values())
 
-    late = threading.Event()
-    told = threading.Thread(target=lambda: (until(refused, 60, "lanes to say so"), late.set()), daemon=True)
+    told = threading.Thread(target=lambda: until(refused, 60, "the lanes to say so"), daemon=True)
     told.start()
     rotation.rotate(behind=4.0)
-    assert late.is_set(), "the lanes say that the login is refused"
+    assert not told.is_alive(), "the lanes say that the login is refused"
     rotation.followed(f"INSERT INTO {TABLE} VALUES (1, 'x')")
     mirror.stop()
     assert rotation.runs(sink) - before < 40, "no session runs the command for itself"

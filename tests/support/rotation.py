@@ -24,8 +24,7 @@ LENGTH = 1_200
 
 @dataclass
 class Rotation:
-    """`way` is how the job's references are written. A variable is read by a restart, which each rotation then makes.
-    """
+    """`way` is how the references are written. A variable is read at a start, so each rotation restarts the job."""
 
     mirror: Mirror
     way: str

@@ -42,6 +42,10 @@ It is cut off then, so that a new one is tried.
 """
 
 
+AT_ONCE = 3
+"""How often workers may be refused behind a login of this driver before it waits: answers of before come late."""
+
+
 class Upkeep:
     """`not_ours` is why the lease is not held, where it is not; `quarantined` how many rows are in quarantine."""
 
@@ -114,7 +118,7 @@ class Upkeep:
             return
         now, (times, at) = self._clock.monotonic(), self._admitted
         self._refused[where] = times = times if now - at <= 2 * LOGIN_WAIT_MOST else 0
-        self._login_at = now + (_login_wait(times) if times else 0.0)
+        self._login_at = now + (_login_wait(times) if times > AT_ONCE else 0.0)
 
     def awaits_login(self, now: float) -> bool:
         """Whether a refused password is still waited out.

@@ -81,7 +81,7 @@ class DorisHttp:
         def ask(plain: str) -> HttpAnswer:
             return self._ask(plain, method, path, headers, seconds, body, size)
 
-        return by_newest(self.login.password, ask)
+        return by_newest(self.login.endpoint, self.login.password, _refusals, ask)
 
     def _ask(
         self,

@@ -55,7 +55,7 @@ def test_a_login_that_a_dws_refuses_is_tried_twice_and_then_the_job_is_failed(
     raised = StatementError(text, code) if code else AtLoginError(text)
     error = classify(raised, "dws1")
     assert isinstance(error, AccessRefused) and error.hint
-    failure, rules = Failure.of(error), RetryRules()
+    failure, rules = Failure.of(error), RetryRules(awaits_secret=False)
     assert isinstance(retry.decide(failure, NO_HISTORY, rules, 0.0), RetryAfter)
     again = retry.after(NO_HISTORY, failure, rules)
     assert isinstance(retry.decide(failure, again, rules, 0.0), Stop)
@@ -226,3 +226,47 @@ def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: S
     known = logins.Refusals()
     with known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 0.01) as standing:
         assert standing == ""
+
+
+class Rotated:
+    """A secret whose reference says `plain`; implements `core.domain.secret.Secret`."""
+
+    def __init__(self, plain: str) -> None:
+        self.plain, self._accepted = plain, ""
+
+    def now(self) -> str:
+        return self.plain
+
+    def refused(self, plain: str) -> None:
+        """It is read each time."""
+
+    def taken(self, plain: str) -> None:
+        self._accepted = plain
+
+    def accepted(self) -> str:
+        return self._accepted
+
+    def hidden_in(self, text: str) -> str:
+        return text
+
+
+def test_a_password_that_is_ahead_of_its_server_is_not_held_against_it(server: Server) -> None:
+    secret = Rotated("right")
+    assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session"
+    secret.plain = "new"
+    for _ in range(5):
+        assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session", "the server still takes the older one"
+    server.password = "new"
+    assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session"
+
+
+def test_of_a_rotated_password_the_server_is_asked_once_and_then_with_the_new_one(server: Server) -> None:
+    secret = Rotated("right")
+    pg._login(PLACE, secret, "slotkeeper/test/look")
+    server.password = "new"
+    for _ in range(5):
+        with pytest.raises(pg.DriverError):
+            pg._login(PLACE, secret, "slotkeeper/test/look")
+    secret.plain = "new"
+    assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session"
+    assert server.asked == ["right"] * 3 + ["new"]
