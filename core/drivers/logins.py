@@ -89,10 +89,11 @@ class Refusals:
             found = self._found_of(endpoint, password)
             found.count, found.text, found.taken_at = 0, "", self._now()
 
-    def forget(self, endpoint: Endpoint, password: str) -> None:
-        """What was refused is not held against this password: the server did not have it yet."""
+    def forget(self, endpoint: Endpoint, password: str, but: int = 0) -> None:
+        """Refusals are not held against this password, `but` so many: the server may not have had it yet."""
         with self._ended:
-            self._found_of(endpoint, password).count = 0
+            found = self._found_of(endpoint, password)
+            found.count = min(found.count, but)
 
     def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
         """What is known of a password, which counts as the newest from here on; the oldest are forgotten."""
@@ -130,7 +131,12 @@ def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attem
         other = newer if newer != plain else secret.accepted()
         if other in ("", plain):
             raise
-        found = attempt(other)
+        try:
+            found = attempt(other)
+        except Exception as again:
+            if newer == plain and said(str(again), PASSWORDS) and "not asked again" not in str(again):
+                known.forget(endpoint, plain, 1)  # the server may have changed between the two
+            raise
         if newer == plain:
             known.forget(endpoint, plain)
         plain = other

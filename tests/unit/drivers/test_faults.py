@@ -12,6 +12,7 @@ import pytest
 from core import retry
 from core.domain.attempts import NO_HISTORY
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.drivers import logins, pg
 from core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
 from core.retry import Failure, RetryAfter, RetryRules, Stop
@@ -148,7 +149,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 PLACE = Endpoint("dws1", "127.0.0.1", 8000, "db", "etl")
 
 
-def login(password: str) -> object:
+def login(password: str | Secret) -> object:
     return pg._login(PLACE, password, "slotkeeper/test/look")
 
 
@@ -252,21 +253,21 @@ class Rotated:
 
 def test_a_password_that_is_ahead_of_its_server_is_not_held_against_it(server: Server) -> None:
     secret = Rotated("right")
-    assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session"
+    assert login(secret) == "session"
     secret.plain = "new"
     for _ in range(5):
-        assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session", "the server still takes the older one"
+        assert login(secret) == "session", "the server still takes the older one"
     server.password = "new"
-    assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session"
+    assert login(secret) == "session"
 
 
 def test_of_a_rotated_password_the_server_is_asked_once_and_then_with_the_new_one(server: Server) -> None:
     secret = Rotated("right")
-    pg._login(PLACE, secret, "slotkeeper/test/look")
+    login(secret)
     server.password = "new"
     for _ in range(5):
         with pytest.raises(pg.DriverError):
-            pg._login(PLACE, secret, "slotkeeper/test/look")
+            login(secret)
     secret.plain = "new"
-    assert pg._login(PLACE, secret, "slotkeeper/test/look") == "session"
+    assert login(secret) == "session"
     assert server.asked == ["right"] * 3 + ["new"]
