@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from core.clock import Clock, SystemClock
 from core.domain.affinity import CURE
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.domain.tls import Line
 from core.drivers import affinity, pg
 from core.errors import Refused, SlotkeeperError, TooLarge, Unreachable
@@ -51,7 +52,12 @@ class Session:
     """A connection by a login and a dialect; one thread at a time uses it, any thread may cancel, sever or close it."""
 
     def __init__(
-        self, endpoint: Endpoint, password: str, application_name: str, dialect: Dialect, clock: Clock | None = None
+        self,
+        endpoint: Endpoint,
+        password: Secret | str,
+        application_name: str,
+        dialect: Dialect,
+        clock: Clock | None = None,
     ) -> None:
         self.place = endpoint.place
         self.application_name = application_name

@@ -175,6 +175,7 @@ class Watchman(threading.Thread):
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
     with Store.open(Path(options.state_dir)) as store:
+        established = _replaces_another(store, options)
         loaded, job = _job(options, store)
         for warning in job_warnings(job):
             _say(f"warning: {warning}")
@@ -187,7 +188,7 @@ def drive(options: argparse.Namespace) -> int:
             watchman.start()
         ending.start()
         try:
-            code = _drive(loaded, job, options, store, wanted_states)
+            code = _drive(loaded, job, options, store, wanted_states, established)
         finally:
             watchman.stop()
             ending.stop()
@@ -196,7 +197,14 @@ def drive(options: argparse.Namespace) -> int:
         return code
 
 
-def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
+def _drive(
+    loaded: Loaded,
+    job: JobSpec,
+    options: argparse.Namespace,
+    store: Store,
+    wanted_states: WantedStates,
+    established: bool,
+) -> int:
     runner: SparkRunner | None = None
     beside: list[Pulse | SlotWatch | LockWatch] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
@@ -217,6 +225,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             wanted_states.pause,
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
+            established=established,
             failed_before=_failed_before(store, job.name),
             asked=wanted_states.of_tables,
             tries=StoredTries(store, job.name),
@@ -247,6 +256,15 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
             if lane.position:
                 found[lane.name] = read(lane.position)
     return found
+
+
+def _replaces_another(store: Store, options: argparse.Namespace) -> bool:
+    """Whether this driver takes the place of one that crashed, in this run or in a run that was killed."""
+    if started.kept(store.folder, options.run) is not None:
+        return True
+    with suppress(Busy, StateError):
+        return any(row.exit_code is None for row in store.runs(options.job)[1:2])
+    return False
 
 
 def _failed_before(store: Store, job: str) -> bool:

@@ -36,10 +36,13 @@ from core.engine.driver.reshape import REFUSALS, again, concerns, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import refuse
-from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable
+from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from core.retry import Failure, RetryRules
 
-_OF_ALL = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.CONFIG, ErrorKind.SUPERSEDED)
+_OF_ALL = (
+    *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
+    *(ErrorKind.CONFIG, ErrorKind.SUPERSEDED),
+)
 """What is in a start's way is a server's, the configuration's or another start's then, and every table's."""
 
 
@@ -126,13 +129,15 @@ def _once(ctx: JobContext) -> JobEnd | None:
 
 def _begun(ctx: JobContext) -> Streaming | None:
     """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
-    history, since, rules = NO_HISTORY, ctx.clock.monotonic(), RetryRules.of(ctx.job)
+    history, since = NO_HISTORY, ctx.clock.monotonic()
+    rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
     while True:
         try:
             begun = _start_and_copy(ctx)
+            ctx.established = True
             return Streaming(ctx, begun).polled() if ctx.job.binlog.binlog else None
         except SlotkeeperError as error:
-            if error.where == "spark":
+            if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
             failure = Failure.of(error)
             history = replace(history, elapsed=ctx.clock.monotonic() - since)

@@ -144,7 +144,7 @@ def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Findi
         name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
     except SlotkeeperError as error:
         text = f"an empty range of its binlog is not given: {error}" + (f" ({error.hint})" if error.hint else "")
-        fails = error.kind in (ErrorKind.ACCESS, ErrorKind.OPERATOR)
+        fails = error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OPERATOR)
         return Finding(place, Level.FAIL if fails else Level.WARN, text)
     return Finding(place, Level.OK, f"an empty range of its binlog on {name} was read")
 

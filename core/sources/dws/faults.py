@@ -11,7 +11,6 @@ from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
 from core.errors import (
-    AccessRefused,
     Busy,
     Refused,
     SlotkeeperError,
@@ -39,7 +38,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     if refused_login.refusal(code, text):
-        return AccessRefused(message, refused_login.cure(text), code, "source")
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "source")
     if code == "42P01":
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
     named = _NAMES.search(text) if code == "42703" else None  # undefined_column

@@ -261,6 +261,9 @@ class SqliteSession:
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")
 
+    def ping(self) -> None:
+        connect(self.file).close()
+
     def locks(self, prefix: str) -> None:
         return None
 
