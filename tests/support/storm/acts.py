@@ -20,7 +20,8 @@ import psutil
 from core.domain.job import JobState
 from core.launch import identity as processes
 from tests.support.proxy import Line
-from tests.support.storm.rig import ALL, JOB, SLOT, TARGETS, Rig
+from tests.support.remedy_text import printed_to_repeat
+from tests.support.storm.rig import ALL, JOB, SLOT, TARGETS, Rig, words_of
 from tests.support.terminal import Terminal, console
 
 MOST_COLUMNS = 6
@@ -230,6 +231,23 @@ def _reset_one(rig: Rig, table: str, *goal: str) -> None:
     rig.must("jobs", "start", JOB, "--table", table, "--wait", "5m")
 
 
+def kill_reset(rig: Rig, draw: random.Random) -> str:
+    """A reset is killed while it moves a table; `--resume` finishes it or rolls it back."""
+    table = draw.choice(rig.touched()).name
+    rig.uncounted(table)
+    rig.must("jobs", "stop", JOB, "--table", table, "--wait", "2m")
+    plan = rig.must("slots", "reset", table, SLOT, "--to", draw.choice(("snapshot", "earliest")))
+    (command,) = printed_to_repeat(plan)
+    running = rig.begun(*words_of(command))
+    with suppress(subprocess.TimeoutExpired):
+        running.wait(draw.uniform(1.0, 8.0))
+    running.kill()
+    running.communicate()
+    resumed = rig.typed("slots", "reset", "--resume", table, SLOT)
+    rig.must("jobs", "start", JOB, "--table", table, "--wait", "5m")
+    return f"{table}, killed with {running.returncode}, resume ended with {resumed.code}"
+
+
 def add_column(rig: Rig, draw: random.Random) -> str:
     """ADD COLUMN at the source: the job alters the target and copies the table again."""
     table = draw.choice(rig.touched()).name
@@ -330,6 +348,7 @@ ALONE = (
     Act("reset to a snapshot: one table", _reset("snapshot")),
     Act("reset to earliest: one table", _reset("earliest")),
     Act("reset to a backup: one table", _reset("backup")),
+    Act("kill: a reset", kill_reset),
     Act("ADD COLUMN at the source", add_column),
     Act("failover to an older copy", fail_over, person=True),
 )

@@ -204,15 +204,11 @@ class Rig:
             self.say(f"  {' '.join(words)} ended with {plan.code}: {_short(plan.said)}")
             return False
         for command in again:
-            done = self._type(command)
+            done = self.typed(*words_of(command))
             if done.code:
                 self.say(f"  {command} ended with {done.code}: {_short(done.said)}")
                 return False
         return True
-
-    def _type(self, command: str) -> Answer:
-        words = shlex.split(with_reason(command))[1:]
-        return self.typed(*_without_config(words))
 
     # -- waiting
 
@@ -274,19 +270,21 @@ class Rig:
     def _failed(self) -> tuple[str, str, str] | None:
         view = self.job.view()
         if view.state is JobState.FAILED:
-            return JOB, f"{view.trouble}: {view.reason}", view.safe
+            return JOB, view.reason, view.safe
         found = next((one for one in self.tables() if one.state == JobState.FAILED.value), None)
-        return (found.source_table, f"{found.trouble}: {found.reason}", found.safe) if found else None
+        return (found.source_table, found.reason, found.safe) if found else None
 
     def _cure(self, name: str, trouble: str, safe: str) -> None:
-        """Type the printed remedy: everything in backquotes, in its order."""
+        """Type the printed remedy: everything in backquotes, in its order; the start that prints it where none does."""
         self.cured += 1
         self.troubles.append(trouble.partition(":")[0] or "FAILED")
         self.say(f"  {name}: {_short(trouble)}; remedy: {_short(safe)}")
-        for part in parts(safe):
-            for command in part.commands:
+        table = [] if name == JOB else ["--table", name]
+        start = shlex.join(["slotkeeper", "jobs", "start", JOB, *table])
+        for commands in [part.commands for part in parts(safe) if part.commands] or [(start,)]:
+            for command in commands:
                 assert command.startswith("slotkeeper "), f"not typed here: {command}"
-                words = _without_config(shlex.split(with_reason(command))[1:])
+                words = words_of(command)
                 if words[:2] == ["slots", "reset"]:
                     if not self.dry_and_done(*words):
                         return
@@ -421,10 +419,16 @@ class Rig:
         return [table for table in TABLES if not table.calm]
 
 
-def _without_config(words: list[str]) -> list[str]:
+def words_of(command: str) -> list[str]:
+    """The words of a printed command, with a reason, and without the configuration, which the rig names itself.
+
+    >>> words_of("slotkeeper --config /a jobs start b --reason TEXT")
+    ['jobs', 'start', 'b', '--reason', 'read on the screen']
+    """
+    words = shlex.split(with_reason(command))[1:]
     if "--config" in words:
         at = words.index("--config")
-        return words[:at] + words[at + 2 :]
+        del words[at : at + 2]
     return words
 
 
