@@ -359,6 +359,7 @@ def two_at_once(runner: str) -> Act:
 
     def act(rig: Rig, draw: random.Random) -> str:
         both = draw.sample(_of(runner, PASSING), 2)
+        rig.paired.update(one.name for one in both)
         found: dict[str, str] = {}
         seeds = [random.Random(draw.random()) for _ in both]
         apart = draw.uniform(0.0, 3.0)

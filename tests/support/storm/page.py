@@ -65,6 +65,7 @@ def _section(rig: Rig, took: Mapping[str, list[float]], troubles: Mapping[str, C
         f"- Tables and sums: {'equal at each look' if not tally.differing else '; '.join(tally.differing)}.",
         f"- `slotkeeper verify`: exit codes {dict(Counter(tally.verified))}.",
         f"- Typed: {rig.cured} printed remedies, {rig.ensured} times `jobs ensure`.",
+        f"- Of two at once: {', '.join(f'{name} {count}' for name, count in sorted(rig.paired.items())) or '-'}.",
         "",
         "| disturbance | times | median s until all arrived | most | named trouble |",
         "| --- | --- | --- | --- | --- |",

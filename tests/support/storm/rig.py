@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from pathlib import Path
 from console.demo import SINK_DATABASE, SINK_USER
 from core.config import handover
 from core.domain.job import JobState
-from core.domain.table import TableReport
+from core.domain.remedy import until_started
+from core.domain.table import TableReport, to_do
 from core.drivers import pg
 from core.embedded.orders import KEY as ORDERS_KEY
 from core.embedded.orders import TABLE as ORDERS
@@ -106,6 +108,8 @@ class Rig:
         self.troubles: list[str] = []
         """Names of trouble of the disturbance that is under way."""
         self.ensured = self.cured = 0
+        self.paired: Counter[str] = Counter()
+        """How often an act was one of two at once."""
 
     def _job(self) -> Mirrored:
         product, folder = self.product, self.product.demo.folder
@@ -250,10 +254,10 @@ class Rig:
         for _ in range(CURES):
             self.wait(lambda: self._failed() or self._arrives(number, without), SETTLED, f"beacon {number} to arrive")
             failed = self._failed()
-            if failed is None:
+            if not failed:
                 return time.monotonic() - began
             assert person, f"{failed} without a person's act; {self.story()}"
-            self._cure(*failed)
+            self._cure(failed)
         raise AssertionError(f"still FAILED after {CURES} remedies; {self.story()}")
 
     def _arrives(self, number: int, without: frozenset[str]) -> bool:
@@ -267,28 +271,27 @@ class Rig:
             answer = self.typed("jobs", "ensure", "--reason", "the timer")
             self.say(f"  jobs ensure ended with {answer.code}: {_short(answer.said)}")
 
-    def _failed(self) -> tuple[str, str, str] | None:
+    def _failed(self) -> list[tuple[str, str, str]]:
+        """What has FAILED, its reason and its printed remedy; the job as the last where it has ended."""
         view = self.job.view()
+        amiss = [one for one in self.tables() if one.state == JobState.FAILED.value]
         if view.state is JobState.FAILED:
-            return JOB, view.reason, view.safe
-        found = next((one for one in self.tables() if one.state == JobState.FAILED.value), None)
-        return (found.source_table, found.reason, found.safe) if found else None
+            whole = JOB, view.reason, until_started(view.safe, JOB)
+            return [*((one.source_table, one.reason, one.safe) for one in amiss), whole]
+        return [(one.source_table, one.reason, to_do(JOB, one)) for one in amiss if view.reported]
 
-    def _cure(self, name: str, trouble: str, safe: str) -> None:
-        """Type the printed remedy: everything in backquotes, in its order; the start that prints it where none does."""
-        self.cured += 1
-        self.troubles.append(trouble.partition(":")[0] or "FAILED")
-        self.say(f"  {name}: {_short(trouble)}; remedy: {_short(safe)}")
-        table = [] if name == JOB else ["--table", name]
-        start = shlex.join(["slotkeeper", "jobs", "start", JOB, *table])
-        for commands in [part.commands for part in parts(safe) if part.commands] or [(start,)]:
-            for command in commands:
-                assert command.startswith("slotkeeper "), f"not typed here: {command}"
-                words = words_of(command)
+    def _cure(self, failed: Sequence[tuple[str, str, str]]) -> None:
+        """Type the printed remedies: everything in backquotes, in its order; a job that has ended is started once."""
+        ended, done_already = failed[-1][0] == JOB, set[str]()
+        for name, trouble, safe in failed:
+            self.cured += 1
+            self.troubles.append(trouble.partition(":")[0] or "FAILED")
+            self.say(f"  {name}: {_short(trouble)}; remedy: {_short(safe)}")
+            for words in (words_of(command) for part in parts(safe) for command in part.commands):
                 if words[:2] == ["slots", "reset"]:
-                    if not self.dry_and_done(*words):
-                        return
-                else:
+                    if words[2] not in done_already and self.dry_and_done(*words):
+                        done_already.add(words[2])
+                elif not ended or name == JOB:
                     done = self.typed(*words, *(["--wait", "2m"] if words[:2] == ["jobs", "start"] else []))
                     self.say(f"  {' '.join(words)} ended with {done.code}")
 
