@@ -39,6 +39,8 @@ JOB = SLOT = "storm"
 SETTLED = 420.0
 """Seconds after which a disturbance counts as not overcome, on a host with other work."""
 COMMAND = 400.0
+TOGETHER = 4.0
+"""Seconds in which what ends one table ends the others as well."""
 CURES = 30
 """Remedies that are typed after one disturbance at most: each table may need its own."""
 ALL = (*(table.name for table in TABLES), ORDERS)
@@ -257,7 +259,8 @@ class Rig:
             if not failed:
                 return time.monotonic() - began
             assert person, f"{failed} without a person's act; {self.story()}"
-            self._cure(failed)
+            self.rest(TOGETHER)
+            self._cure(self._failed())
         raise AssertionError(f"still FAILED after {CURES} remedies; {self.story()}")
 
     def _arrives(self, number: int, without: frozenset[str]) -> bool:
@@ -275,6 +278,8 @@ class Rig:
         """What has FAILED, its reason and its printed remedy; the job as the last where it has ended."""
         view = self.job.view()
         amiss = [one for one in self.tables() if one.state == JobState.FAILED.value]
+        if view.state is JobState.STOPPED:  # a reset of a job that has FAILED leaves it so
+            return [(JOB, view.state.value, until_started("", JOB))]
         if view.state is JobState.FAILED:
             whole = JOB, view.reason, until_started(view.safe, JOB)
             return [*((one.source_table, one.reason, one.safe) for one in amiss), whole]
@@ -282,7 +287,7 @@ class Rig:
 
     def _cure(self, failed: Sequence[tuple[str, str, str]]) -> None:
         """Type the printed remedies: everything in backquotes, in its order; a job that has ended is started once."""
-        ended, done_already = failed[-1][0] == JOB, set[str]()
+        ended, done_already = any(name == JOB for name, _, _ in failed), set[str]()
         for name, trouble, safe in failed:
             self.cured += 1
             self.troubles.append(trouble.partition(":")[0] or "FAILED")
@@ -293,7 +298,7 @@ class Rig:
                         done_already.add(words[2])
                 elif not ended or name == JOB:
                     done = self.typed(*words, *(["--wait", "2m"] if words[:2] == ["jobs", "start"] else []))
-                    self.say(f"  {' '.join(words)} ended with {done.code}")
+                    self.say(f"  {' '.join(words)} ended with {done.code}: {_short(done.said)}")
 
     # -- comparing
 
