@@ -235,9 +235,9 @@ class Rig:
         """Let a disturbance last."""
         threading.Event().wait(seconds)
 
-    def arrived(self, number: int, without: frozenset[str] = frozenset()) -> bool:
-        """Whether a beacon is at the sink, in all tables but some."""
-        marks = [f"(SELECT mark FROM {one.target} WHERE {one.beacon})" for one in TABLES if one.name not in without]
+    def arrived(self, number: int) -> bool:
+        """Whether a beacon is at the sink, in all tables."""
+        marks = [f"(SELECT mark FROM {one.target} WHERE {one.beacon})" for one in TABLES]
         key = " AND ".join(f"{column} = {value}" for column, value in zip(ORDERS_KEY, BEACON, strict=True))
         marks.append(f"(SELECT note::bigint FROM {TARGETS[ORDERS]} WHERE {key})")
         try:
@@ -246,7 +246,7 @@ class Rig:
             return False  # the sink restarts, or a target is being exchanged
         return int(least or 0) >= number
 
-    def settle(self, person: bool, without: frozenset[str] = frozenset()) -> float:
+    def settle(self, person: bool) -> float:
         """Seconds until all that is committed by now has arrived, in every table.
 
         A dead job is started by `jobs ensure`, as the timer does. A FAILED one is a fault of the product, unless a
@@ -254,18 +254,18 @@ class Rig:
         """
         began, number = time.monotonic(), self.load.beacon()
         for _ in range(CURES):
-            self.wait(lambda: self._failed() or self._arrives(number, without), SETTLED, f"beacon {number} to arrive")
+            self.wait(lambda: self._failed() or self._arrives(number), SETTLED, f"beacon {number} to arrive")
             failed = self._failed()
-            if not failed:
+            if not failed and self.arrived(number):
                 return time.monotonic() - began
-            assert person, f"{failed} without a person's act; {self.story()}"
+            assert person or not failed, f"{failed} without a person's act; {self.story()}"
             self.rest(TOGETHER)
             self._cure(self._failed())
         raise AssertionError(f"still FAILED after {CURES} remedies; {self.story()}")
 
-    def _arrives(self, number: int, without: frozenset[str]) -> bool:
+    def _arrives(self, number: int) -> bool:
         self._ensure()
-        return self.arrived(number, without)
+        return self.arrived(number)
 
     def _ensure(self) -> None:
         view = self.job.view()
@@ -289,8 +289,9 @@ class Rig:
         """Type the printed remedies: everything in backquotes, in its order; a job that has ended is started once."""
         ended, done_already = any(name == JOB for name, _, _ in failed), set[str]()
         for name, trouble, safe in failed:
-            self.cured += 1
-            self.troubles.append(trouble.partition(":")[0] or "FAILED")
+            if trouble != JobState.STOPPED.value:
+                self.cured += 1
+                self.troubles.append(trouble.partition(":")[0] or "FAILED")
             self.say(f"  {name}: {_short(trouble)}; remedy: {_short(safe)}")
             for words in (words_of(command) for part in parts(safe) for command in part.commands):
                 if words[:2] == ["slots", "reset"]:
