@@ -76,7 +76,7 @@ class Proxy:
             threading.Thread(target=self._carry, args=(client,), name="proxy-line", daemon=True).start()
 
     def _carry(self, client: socket.socket) -> None:
-        with suppress(OSError, ValueError), socket.create_connection(("127.0.0.1", self._target)) as server, client:
+        with suppress(OSError, ValueError), client, socket.create_connection(("127.0.0.1", self._target)) as server:
             self._sockets += [client, server]
             while not self._ended.is_set():
                 for one in select.select([client, server], [], [])[0]:

@@ -20,7 +20,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.sqlstate import NO_RIGHT
-from core.domain.start import ANEW, SAFE, compare
+from core.domain.start import compare
 from core.domain.tries import Requests
 from core.domain.turn import Turn
 from core.domain.watch import exactly
@@ -32,7 +32,7 @@ from core.engine.driver.first_answers import FirstAnswers
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import REFUSALS, again, concerns, overcome
+from core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import refuse
@@ -91,7 +91,7 @@ def _without(ctx: JobContext, desk: Desk) -> JobContext:
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Whether to start again after an error: the same once its table is in line, or the others without it."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
-    _name_the_command(of_one, error)
+    name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
         return overcome(of_one, error)
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
@@ -101,14 +101,6 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {}, again)
     return True
-
-
-def _name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
-    """Where a new copy helps, the commands that make it, as they are typed."""
-    if not isinstance(error, Trouble) or not error.hint.endswith(ANEW) or error.hint != SAFE[error.name]:
-        return
-    if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
-        error.hint = f"{error.hint.removesuffix(ANEW)}{ANEW}: {again(ctx)}"
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
