@@ -63,7 +63,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
     """What follows a driver's end; `exit_code` None is an adopted driver that noted none.
 
     >>> judge(-9, JobState.RUNNING, stop_wanted=False)
-    Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL')
+    Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL', counts=True)
     """
     if stop_wanted and exit_code in (ENDED, TERMINATED):
         return Ended(exit_code, JobEvent.STOPPED, "stopped as wanted")

@@ -17,7 +17,7 @@ from core.wiring import worker
 from tests.unit.config.samples import VALID
 
 
-def test_a_missing_password_names_the_worker_and_is_not_tried_again(
+def test_a_missing_password_names_the_worker_and_ends_a_first_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DWS1_PASSWORD", raising=False)
@@ -31,4 +31,6 @@ def test_a_missing_password_names_the_worker_and_is_not_tried_again(
         " the variable DWS1_PASSWORD (password_env) is not set"
     )
     assert "workers resolve passwords themselves" in missing.value.hint
-    assert isinstance(retry.decide(Failure.of(missing.value), NO_HISTORY, RetryRules(), 0.0), Stop)
+    failure, first_start = Failure.of(missing.value), RetryRules(awaits_secret=False)
+    once = retry.after(NO_HISTORY, failure, first_start)
+    assert isinstance(retry.decide(failure, once, first_start, 0.0), Stop)
