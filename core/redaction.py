@@ -38,8 +38,9 @@ class Known:
         if not self.spellings or len(text) < self.shortest:  # most texts are cells of tables
             return text
         first = bisect_left(self._sizes, -len(text))
-        if first < self._long and self._pieces.isdisjoint([text[at : at + PIECE] for at in range(0, len(text), STRIDE)]):
-            first = self._long
+        if first < self._long:
+            pieces = [text[at : at + PIECE] for at in range(0, len(text), STRIDE)]
+            first = self._long if self._pieces.isdisjoint(pieces) else first
         # one search for each: a pattern of them all is slower, and compiling it took seconds for long tokens
         for one in self.spellings[first:]:
             if one in text:

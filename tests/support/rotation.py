@@ -32,7 +32,9 @@ class Rotation:
     patch: pytest.MonkeyPatch
     chance: random.Random
     seconds: list[float] = field(default_factory=list)
-    """From the begin of each rotation, with what it takes itself, until a row that was written after it was at the sink."""
+    """From the begin of each rotation, with what it takes itself, until a row that was written then was at the sink."""
+    waited_out: list[bool] = field(default_factory=list)
+    """Whether a session ended while the source registered a position by it: its lane waits until no call can land."""
     number: int = 0
     begun: float = 0.0
 
@@ -71,6 +73,7 @@ class Rotation:
         self.mirror.source(write)
         self.mirror.wait_equal(limit)
         self.seconds.append(time.monotonic() - self.begun)
+        self.waited_out.append(any(lane.not_before > self.begun for lane in self.mirror.heard.now.values()))
 
     def runs(self, user: str) -> int:
         """How often a user's command ran."""

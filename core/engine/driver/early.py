@@ -66,7 +66,7 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 
 
 def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """The lanes that a refused password has kept waiting, tried at once; their refusals stay counted until a success."""
+    """The lanes that a refused password has kept waiting, tried at once; refusals stay counted until a success."""
     return {
         name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in lanes.items() if lane.history.login
     }

@@ -43,7 +43,7 @@ It is cut off then, so that a new one is tried.
 
 
 AT_ONCE = 3
-"""How often in a row a lane's workers may be refused after logins of this driver before it waits: late answers count."""
+"""How often in a row a lane's workers may be refused after logins of this driver before it waits."""
 
 
 class Upkeep:
