@@ -170,18 +170,20 @@ def why_not_now(history: History) -> str:
 def after(history: History, failure: Failure, rules: RetryRules) -> History:
     """The history that counts this failure too, for the next `decide`.
 
-    OVERSIZE is answered by a smaller step, not by waiting, so it takes nothing from the other counts.
+    OVERSIZE is answered by a smaller step, not by waiting, so it takes nothing from the other counts. Where a refused
+    password is waited out, `login` counts refusals in a row: another failure says that the login succeeded.
     """
     if failure.kind is ErrorKind.OVERSIZE:
         return history
     quick = _is_quick(failure, history, rules)
+    refused_before = 0 if rules.awaits_secret and failure.kind is not ErrorKind.LOGIN else history.login
     return replace(
         history,
         failures=history.failures + 1,
         source=history.source + (quick and failure.where == "source"),
         sink=history.sink + (quick and failure.where == "sink"),
         access=history.access + (failure.kind is ErrorKind.ACCESS),
-        login=history.login + (failure.kind is ErrorKind.LOGIN),
+        login=refused_before + (failure.kind is ErrorKind.LOGIN),
         unknown=history.unknown + (failure.kind is ErrorKind.UNKNOWN),
         long=history.long + (not quick and failure.kind is not ErrorKind.LOGIN),
     )

@@ -49,37 +49,36 @@ def resolve(ref: SecretRef) -> str:
 
 @dataclass(slots=True)
 class _Printed:
-    """What a command printed last, and the password that was accepted last; times are monotonic seconds.
-
-    All sessions of this process share it.
-    """
+    """What a command printed last, which all sessions of this process share; times are monotonic seconds."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: str = ""
     until: float = 0.0
-    refused: str = ""
     hold: float = 0.0
-    accepted: str = ""
+    refused: dict[str, str] = field(default_factory=dict)
+    accepted: dict[str, str] = field(default_factory=dict)
+    """The password that was refused, and the one that was accepted, last by each server."""
 
     def now(self, read: Callable[[], str], clock: Callable[[], float]) -> str:
         with self.lock:  # who comes meanwhile waits for this one run of the command
             if clock() >= self.until:
                 self.plain = read()
-                held = self.refused != "" and self.plain == self.refused
+                held = self.plain in self.refused.values()
                 self.hold = min(HOLD_MOST, self.hold * 2 or HOLD_LEAST) if held else 0.0
                 self.until = clock() + (self.hold or TTL)
             return self.plain
 
-    def drop(self, plain: str) -> None:
+    def drop(self, plain: str, server: str) -> None:
         with self.lock:
-            if plain == self.plain and plain != self.refused:
-                self.refused, self.hold, self.until = plain, 0.0, 0.0
+            if plain == self.plain and plain != self.refused.get(server):
+                self.refused[server], self.hold, self.until = plain, 0.0, 0.0
 
-    def keep(self, plain: str) -> None:
+    def keep(self, plain: str, server: str) -> None:
         with self.lock:
-            self.accepted = plain
-            if plain == self.refused:
-                self.refused, self.hold = "", 0.0
+            self.accepted[server] = plain
+            if plain == self.refused.get(server):
+                del self.refused[server]
+                self.hold = 0.0
 
 
 _printed: dict[SecretRef, _Printed] = {}
@@ -91,10 +90,12 @@ class Reference:
     """A secret by its reference; implements `core.domain.secret.Secret`.
 
     A file and a variable are read each time. A command runs at most once in `TTL` seconds, however many sessions log in
-    at once, and again at the first refusal of what it printed.
+    at once, and again at the first refusal of what it printed. Servers may share a reference: `server` tells them
+    apart, because one of them may still have the older password.
     """
 
     ref: SecretRef
+    server: str = ""
 
     def now(self) -> str:
         if self.ref.how != "command":
@@ -102,13 +103,13 @@ class Reference:
         return self._shared().now(lambda: resolve(self.ref), _clock.monotonic)
 
     def refused(self, plain: str) -> None:
-        self._shared().drop(plain)
+        self._shared().drop(plain, self.server)
 
     def taken(self, plain: str) -> None:
-        self._shared().keep(plain)
+        self._shared().keep(plain, self.server)
 
     def accepted(self) -> str:
-        return self._shared().accepted
+        return self._shared().accepted.get(self.server, "")
 
     def hidden_in(self, text: str) -> str:
         return masking.without_newest(text, (self.ref.how, self.ref.ref))
@@ -119,7 +120,7 @@ class Reference:
 
 def login(endpoint: Endpoint, name: str) -> Login:
     """What opens sessions by this name; raises ConfigError where a secret cannot be had now."""
-    key_password, password = Reference(endpoint.sslpassword), Reference(endpoint.password)
+    key_password, password = Reference(endpoint.sslpassword), Reference(endpoint.password, endpoint.place)
     for secret in (key_password, password):
         secret.now()
     return Login(replace(endpoint, key_password=key_password), password, name)

@@ -13,6 +13,7 @@ from core.domain.fault import Fault, Party, Severity
 from core.domain.job_view import JobView
 from core.domain.lane import Activity
 from core.domain.lock_wait import Locked, locked
+from core.domain.refused_login import PASSWORDS, said
 from core.domain.remedy import PASSES, by_hand
 from core.domain.report import JobReport, LaneReport
 from core.domain.text import many, safe, typed
@@ -32,6 +33,7 @@ _DO = {
     Party.SINK: by_hand("have the sink brought back by whoever runs it, or wait", PASSES),
     Party.LOCK: by_hand("have whoever holds it give it up, or wait", PASSES),
 }
+_LOGIN = by_hand("write the new password where the password reference reads it", PASSES)
 
 
 def of_conditions(view: JobView, facts: Facts) -> Iterator[Fault]:
@@ -101,7 +103,8 @@ def _fault(one: Condition, view: JobView, facts: Facts, unread: str) -> Fault:
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)
-    do = _DO.get(party) or f"{PASSES}; `slotkeeper jobs logs {typed(view.name)}` says more"
+    refused = said(one.cause, PASSWORDS)
+    do = _LOGIN if refused else _DO.get(party) or f"{PASSES}; `slotkeeper jobs logs {typed(view.name)}` says more"
     effect = one.effect or f"the job waits, and {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,

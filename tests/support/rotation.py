@@ -32,8 +32,11 @@ class Rotation:
     patch: pytest.MonkeyPatch
     chance: random.Random
     seconds: list[float] = field(default_factory=list)
-    """How long after each rotation a row that was written then was at the sink."""
+    """From the begin of each rotation, with what it takes itself, until a row that was written then was at the sink."""
+    waited_out: list[bool] = field(default_factory=list)
+    """Whether a session ended while the source registered a position by it: its lane waits until no call can land."""
     number: int = 0
+    begun: float = 0.0
 
     def prepare(self) -> Rotation:
         """Make the two logins with their references; the job is not started yet."""
@@ -45,6 +48,7 @@ class Rotation:
     def rotate(self, behind: float = 0.0) -> None:
         """Both passwords change and all sessions of both users end; the references follow `behind` seconds later."""
         self.number += 1
+        self.begun = time.monotonic()
         job = self.mirror.job
         ends = [(self.mirror.warehouse.connect, job.source), (self.mirror.sink, job.sink)]
         new = {end.user: self._password() for _, end in ends}
@@ -66,10 +70,10 @@ class Rotation:
 
     def followed(self, write: str, limit: float = 60) -> None:
         """Write a row at the source and wait until it is at the sink."""
-        begun = time.monotonic()
         self.mirror.source(write)
         self.mirror.wait_equal(limit)
-        self.seconds.append(time.monotonic() - begun)
+        self.seconds.append(time.monotonic() - self.begun)
+        self.waited_out.append(any(lane.not_before > self.begun for lane in self.mirror.heard.now.values()))
 
     def runs(self, user: str) -> int:
         """How often a user's command ran."""

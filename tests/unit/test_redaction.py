@@ -169,3 +169,25 @@ def test_secrets_of_another_reference_stay_masked() -> None:
     for number in range(20):
         masking.remember(f"{number:02d}-t0ken-of-one", "one")
     assert redaction.masked("0ther-secret") == "***"
+
+
+@pytest.mark.parametrize("long", [38, 39, 40, 200])
+def test_a_long_secret_is_masked_wherever_in_a_text_it_stands(long: int) -> None:
+    token = "".join(chr(33 + (7 * at * at + at) % 89) for at in range(long))
+    known = redaction.Known([token])
+    for at in range(70):
+        for rest in (0, 1, 90):
+            assert known.without("." * at + token + "," * rest) == "." * at + "***" + "," * rest
+
+
+def test_a_text_of_4000_characters_is_searched_for_no_long_secret_one_by_one() -> None:
+    class Counted(str):
+        def __contains__(self, one: object) -> bool:
+            searched.append(one)
+            return super().__contains__(one)  # type: ignore[arg-type]
+
+    searched: list[object] = []
+    for number in range(50):
+        masking.remember(f"{number:04d}" + "aB3" * 399, "a token")
+    assert redaction.masked(Counted("words of a text " * 250)) == "words of a text " * 250
+    assert not [one for one in searched if len(str(one)) >= redaction.STRIDE + redaction.PIECE]

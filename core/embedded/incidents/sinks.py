@@ -16,7 +16,6 @@ from core.embedded.incidents.record import (
     COPY_ANEW,
     PLAN,
     SLOT,
-    START,
     TARGET,
     VERIFY,
     AtSink,
@@ -126,15 +125,14 @@ CREDENTIALS_ROTATED = Incident(
     "The login is refused, or the account has been locked",
     "the sink's password is changed, and the job has the old one",
     _rotate,
-    by_status(2, ("password authentication failed",), "job_failed", Party.SINK),
-    start_refused("password authentication failed"),
+    by_status(1, ("password authentication failed",), "sink_fails", Party.SINK),
+    Refusal(Command(PLAN.text, (1,)), ("password authentication failed",)),
     (
         ByHand(
             "write the new password into the file that `password_file` names",
             _put_password,
             lambda world: f"mv {_fresh(world)} {world.sink_password_file}",
         ),
-        START,
         VERIFY,
     ),
 )

@@ -66,11 +66,9 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 
 
 def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """The lanes that a refused password has kept waiting, tried at once; what was counted of it is forgotten."""
+    """The lanes that a refused password has kept waiting, tried at once; refusals stay counted until a success."""
     return {
-        name: replace(lane, ready_at=max(now, lane.not_before), history=replace(lane.history, login=0))
-        for name, lane in lanes.items()
-        if lane.history.login
+        name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in lanes.items() if lane.history.login
     }
 
 

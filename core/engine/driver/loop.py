@@ -493,11 +493,11 @@ class Loop:
         failure = Failure.of(error, lane.width)
         history = replace(lane.history, elapsed=now - since)
         decision = retry.decide(failure, history, self._rules, self._clock.random())
-        if failure.kind is ErrorKind.LOGIN:
-            self._upkeep.login_refused(error.where)
         lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message)
         lane = replace(lane, side=error.where, code=error.code)
         lane = replace(lane, history=retry.after(history, failure, self._rules))
+        if failure.kind is ErrorKind.LOGIN:
+            self._upkeep.login_refused(error.where, lane.history.login)
         match decision:
             case retry.RetryAfter(seconds, _):
                 lane = replace(lane, activity=Activity.WAITING, ready_at=now + seconds)

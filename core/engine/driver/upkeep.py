@@ -43,7 +43,7 @@ It is cut off then, so that a new one is tried.
 
 
 AT_ONCE = 3
-"""How often workers may be refused behind a login of this driver before it waits: answers of before come late."""
+"""How often in a row a lane's workers may be refused after logins of this driver before it waits."""
 
 
 class Upkeep:
@@ -71,8 +71,6 @@ class Upkeep:
         self._checking = False
         self._refused: dict[str, int] = {}
         """The sides that refused a password, and how often this driver was refused there since."""
-        self._admitted = (0, 0.0)
-        """How often workers were refused after this driver's login had succeeded, and when it did last."""
         self._logging_in = False
         self._login_at = 0.0
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
@@ -112,13 +110,14 @@ class Upkeep:
         self.not_ours, self._lease_at = Busy("the lease is asked for again", where="sink"), 0.0
         self._loop.fail(error.table, error, waits=False)
 
-    def login_refused(self, where: str) -> None:
-        """A worker or this driver was refused by its password at a side: no task starts before a login succeeds."""
-        if where in self._refused:
-            return
-        now, (times, at) = self._clock.monotonic(), self._admitted
-        self._refused[where] = times = times if now - at <= 2 * LOGIN_WAIT_MOST else 0
-        self._login_at = now + (_login_wait(times) if times > AT_ONCE else 0.0)
+    def login_refused(self, where: str, times: int) -> None:
+        """A password was refused at a side, for a lane so many times in a row: no task starts before a login succeeds.
+
+        This driver logs in at once; later where only a lane's workers are refused: another host may have the old one.
+        """
+        if where not in self._refused:
+            self._refused[where] = times - 1
+            self._login_at = self._clock.monotonic() + (_login_wait(times) if times > AT_ONCE else 0.0)
 
     def awaits_login(self, now: float) -> bool:
         """Whether a refused password is still waited out.
@@ -148,8 +147,7 @@ class Upkeep:
             self._login_at = self._clock.monotonic() + _login_wait(self._refused[where])
             self._refused[where] += 1
             return
-        # another error is for the lanes to find out; a worker of another host may still have the refused password
-        self._admitted = self._refused.pop(where) + 1, self._clock.monotonic()
+        del self._refused[where]  # another error is for the lanes to find out
         if self._refused:
             return
         if self.not_ours is not None and self.not_ours.kind is ErrorKind.LOGIN:

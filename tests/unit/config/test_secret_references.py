@@ -103,3 +103,28 @@ def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
     for plain in ("first-0ne", "second-0ne"):
         file.write_text(plain)
         assert Reference(SecretRef("file", str(file))).now() == plain
+
+
+@pytest.mark.parametrize("how", ["command", "file"])
+def test_two_servers_that_share_a_reference_are_each_asked_with_what_they_took_last(
+    command: Command, tmp_path: Path, how: str
+) -> None:
+    ref = command.reference.ref if how == "command" else SecretRef("file", str(tmp_path / "secret"))
+    early, late = Reference(ref, "early"), Reference(ref, "late")
+    for one in (early, late):
+        one.taken(one.now())
+    command.prints("second-0ne")
+    early.refused("first-0ne")
+    early.taken(early.now())
+    assert (early.accepted(), late.accepted()) == ("second-0ne", "first-0ne")
+
+
+def test_a_server_that_takes_a_password_does_not_make_the_command_run_for_one_that_refuses_it(
+    command: Command, clock: Clock
+) -> None:
+    takes, refuses = Reference(command.reference.ref, "takes"), Reference(command.reference.ref, "refuses")
+    for second in range(60):
+        clock.now = float(second)
+        takes.taken(takes.now())
+        refuses.refused(refuses.now())
+    assert command.runs < 12

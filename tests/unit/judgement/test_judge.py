@@ -49,6 +49,14 @@ def test_a_sink_that_is_down_is_named_with_its_words_since_when_and_who_waits() 
     assert (one.party, one.severity, one.since) == (Party.SINK, Severity.WARNING, ago(40))
 
 
+def test_a_refused_password_is_the_servers_fault_and_what_to_do_is_to_write_the_new_one() -> None:
+    refused = 'FATAL:  password authentication failed for user "etl"'
+    for party in ("source", "sink"):
+        (one,) = told(by(Condition(party, f"{party} x", refused, ago(40).timestamp(), DNS, 4, 7)))
+        assert (one.rule, one.severity) == (f"{party}_fails", Severity.WARNING)
+        assert "write the new password" in one.do
+
+
 def test_what_lasts_five_minutes_is_critical() -> None:
     (one,) = told(by(Condition("dn", "dn_2", "no answer", ago(300).timestamp(), ("dn_2",), 4)))
     assert (one.party, one.severity, one.effect) == (Party.DN, Severity.CRITICAL, "1 of 4 DNs waits")
