@@ -27,8 +27,8 @@ COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
 TTL = 5.0
 """Seconds for which what a command printed serves every login of this process."""
-HOLD_LEAST = 0.5
-HOLD_MOST = 30.0
+AGAIN_LEAST = 0.5
+AGAIN_MOST = 30.0
 """The same for a refused password, doubling as long as the command prints it again: less than the wait between two
 tries of a job, so that each of them compares with what the command prints then."""
 
@@ -54,7 +54,7 @@ class _Printed:
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: str = ""
     until: float = 0.0
-    hold: float = 0.0
+    again: float = 0.0
     refused: dict[str, str] = field(default_factory=dict)
     accepted: dict[str, str] = field(default_factory=dict)
     """The password that was refused, and the one that was accepted, last by each server."""
@@ -63,22 +63,22 @@ class _Printed:
         with self.lock:  # who comes meanwhile waits for this one run of the command
             if clock() >= self.until:
                 self.plain = read()
-                held = self.plain in self.refused.values()
-                self.hold = min(HOLD_MOST, self.hold * 2 or HOLD_LEAST) if held else 0.0
-                self.until = clock() + (self.hold or TTL)
+                refused = self.plain in self.refused.values()
+                self.again = min(AGAIN_MOST, self.again * 2 or AGAIN_LEAST) if refused else 0.0
+                self.until = clock() + (self.again or TTL)
             return self.plain
 
     def drop(self, plain: str, server: str) -> None:
         with self.lock:
             if plain == self.plain and plain != self.refused.get(server):
-                self.refused[server], self.hold, self.until = plain, 0.0, 0.0
+                self.refused[server], self.again, self.until = plain, 0.0, 0.0
 
     def keep(self, plain: str, server: str) -> None:
         with self.lock:
             self.accepted[server] = plain
             if plain == self.refused.get(server):
                 del self.refused[server]
-                self.hold = 0.0
+                self.again = 0.0
 
 
 _printed: dict[SecretRef, _Printed] = {}

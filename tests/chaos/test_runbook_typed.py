@@ -28,8 +28,12 @@ from tests.support.waiting import until
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
 PRINTED = re.compile(r"(?:^|`)(slotkeeper [^`\n]+)", re.MULTILINE)
-NAMED_ONLY = ("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify")
-"""The first is each night's own test; the others stand in a sentence about whose job it is, or what is done after."""
+NAMED_ONLY = (
+    *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify"),
+    *("slotkeeper jobs stop JOB", "slotkeeper jobs start JOB"),
+)
+"""The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; the last two
+are the steps of an upgrade, which `tests/integration/test_upgrade.py` takes."""
 WITHIN = 90.0
 
 Act = Callable[[World], None]

@@ -163,6 +163,7 @@ def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(m
     """The rows are as a version before the record left them."""
     half_done(mirror)
     mirror.at_sink("ALTER TABLE slotkeeper_progress DROP COLUMN copying, DROP COLUMN chunks")
+    mirror.at_sink("DROP TABLE slotkeeper_versions")
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
     assert "is not recorded" in error.message
