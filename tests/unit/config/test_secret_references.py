@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.config import secrets
-from core.config.secrets import HOLD_LEAST, HOLD_MOST, TTL, Reference
+from core.config.secrets import AGAIN_LEAST, AGAIN_MOST, TTL, Reference
 from core.domain.endpoint import SecretRef
 
 
@@ -95,7 +95,7 @@ def test_a_refused_password_that_is_printed_again_makes_the_command_run_more_and
             command.reference.refused(command.reference.now())
             moments += [clock.now] if command.runs > before else []
     gaps = [later - one for one, later in itertools.pairwise(moments[1:])]
-    assert gaps == sorted(gaps) and gaps[0] <= 2 * HOLD_LEAST and gaps[-1] == HOLD_MOST
+    assert gaps == sorted(gaps) and gaps[0] <= 2 * AGAIN_LEAST and gaps[-1] == AGAIN_MOST
 
 
 def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
