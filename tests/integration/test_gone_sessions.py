@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,20 @@ def test_with_one_coordinator_it_is_certain(warehouse: Warehouse, admin: DwsSlot
     assert ended(admin) and admin.end_rivals()
     with pytest.raises(Exception, match=r"terminat|closed"):
         old.cursor().execute("SELECT 1")
+
+
+def test_it_is_certain_too_where_its_own_session_was_ended_with_the_others(
+    warehouse: Warehouse, admin: DwsSlotAdmin
+) -> None:
+    facts.activity_by_user(warehouse)
+    assert admin.end_rivals()
+    with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+            (admin.session.application_name,),
+        )
+        assert cursor.fetchall() == [(True,)]
+    assert admin.end_rivals()
 
 
 def test_with_a_second_coordinator_that_is_not_seen_it_is_never_certain(

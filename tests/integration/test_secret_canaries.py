@@ -21,6 +21,7 @@ from core.clock import SystemClock
 from core.config import handover, secrets
 from core.domain.endpoint import SecretRef
 from core.launch import identity as processes
+from tests.architecture.checkout import ROOT
 from tests.support.canaries import seen_in
 from tests.support.jobs import SOON, Jobs
 from tests.support.waiting import until
@@ -66,6 +67,26 @@ def test_it_outlives_the_supervisor_and_the_driver(jobs: Jobs, monkeypatch: pyte
     assert digests(jobs) == [DIGEST, DIGEST]
     driver = jobs.view_of_job("orders").driver
     assert driver is not None and not seen_in(driver.pid, CANARY)
+
+
+def test_a_restart_from_a_shell_with_a_new_value_passes_that_on_also_to_later_drivers(jobs: Jobs) -> None:
+    jobs.start("orders", resolve=NAME)
+    code = (
+        "import sys; from dataclasses import replace; from pathlib import Path; from core.config import handover;"
+        "from core.launch import control; from core.launch.control import Patience; from core.state.sqlite import Store;"
+        "from tests.support.jobs import FAKE, SOON;"
+        f"handover.name({{{NAME!r}}}); store = Store.open(Path(sys.argv[1])).__enter__();"
+        "control.restart(store, 'orders', launch=FAKE, patience=Patience(SOON))"
+    )
+    shell = {**os.environ, NAME: "cAnary-9f27-another"}
+    words = [sys.executable, "-c", code, str(jobs.store.folder.path)]
+    subprocess.run(words, check=True, timeout=60, env=shell, cwd=ROOT)
+    newer = hashlib.sha256(b"cAnary-9f27-another").hexdigest()
+    until(lambda: digests(jobs) == [DIGEST, newer], SOON, "the new driver resolves the new value")
+    driver = jobs.view_of_job("orders").driver
+    assert driver is not None
+    os.kill(driver.pid, signal.SIGKILL)
+    until(lambda: digests(jobs) == [DIGEST, newer, newer], SOON, "the driver after a crash does, too")
 
 
 def test_no_file_of_the_state_folder_holds_it(jobs: Jobs) -> None:

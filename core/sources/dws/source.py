@@ -526,7 +526,8 @@ class DwsSlotAdmin(DwsSource):
         parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
         channel, mark, _ = parts[2].partition(".")
         parts[2] = f"{channel}.%" if mark else "%"
-        return self.end_sessions("/".join(parts), "")
+        named = "/".join(parts)  # asked again: who ended a session of ours has often ended this one, too
+        return self.end_sessions(named, "") or self.end_sessions(named, "")
 
     def _all_gone(self, names: dict[str, str], across: bool) -> bool:
         # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
