@@ -20,7 +20,7 @@ from core.domain.watch import judge, purged, trouble
 from core.engine.driver import lane_io
 from core.engine.driver.context import StreamPlan
 from core.engine.driver.poll_schedule import PollSchedule
-from core.engine.driver.registration import Settled
+from core.engine.driver.registration import Proven, Settled
 from core.engine.driver.serial_executor import SerialExecutor
 from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Trouble, TroubleName, classed
@@ -69,6 +69,15 @@ class LaneOwner(Protocol):
 
     def settle_now(self, name: str) -> None:
         """Register an idle lane at its next turn, however lately it was: its row is not what it was left as."""
+
+    def provable(self, lane: Lane) -> Proven:
+        """Up to where a lane may be registered now."""
+
+    def waits_for_check(self, name: str) -> bool:
+        """Whether a lane is registered behind the next check of its target anyway."""
+
+    def targets_checked(self) -> None:
+        """A check of targets has passed: register what waited for it."""
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work`, in a thread."""
@@ -230,11 +239,17 @@ class IdleLanes:
 
     def _settle_due(self, lane: Lane, now: float) -> bool:
         age = now - lane.kept_at
+        if self._loop.waits_for_check(lane.name) and age < self._keeps_every:
+            return False
         # a lane that is catching up is waited for
         often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
-        return age >= max(self._plan.keepalive, self.many_lanes) or (
+        return age >= self._keeps_every or (
             age >= often and (self._moves(lane) or lane.unregistered)
         )
+
+    @property
+    def _keeps_every(self) -> float:
+        return max(self._plan.keepalive, self.many_lanes)
 
     def _moves(self, lane: Lane) -> bool:
         return lane.has_later and not self._loop.paused
@@ -256,11 +271,12 @@ class IdleLanes:
                 self._start_settling(lane, self._moves(lane))
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
-        others = self._loop.sharing(lane)
+        others, proven = self._loop.sharing(lane), self._loop.provable(lane)
+        keeps = self._clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
             lambda: lane_io.settle(
-                *self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe, others
+                *self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe, others, proven, keeps
             ),
         )
 

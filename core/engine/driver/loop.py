@@ -28,8 +28,9 @@ from core.engine.driver.context import StreamPlan, placed
 from core.engine.driver.early import brought_forward, freed
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
-from core.engine.driver.registration import Settled, register_at
+from core.engine.driver.registration import Proven, Settled, register_at
 from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
+from core.engine.driver.target_watch import TargetWatch
 from core.engine.driver.topology import changed
 from core.engine.driver.upkeep import Upkeep
 from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
@@ -98,6 +99,7 @@ class Loop:
         self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
         self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe)
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
+        self._targets = TargetWatch(self, plan.targets, plan.epoch, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
         """How many source sessions each task under way reads through."""
@@ -200,6 +202,7 @@ class Loop:
             self._assign(now)
         self._idle.poll(now)
         self._idle.settle(now)
+        self._targets.check(now)
         self._upkeep.check_nodes(now)
         self._upkeep.ask_life(now)
         self._upkeep.read_rows(now)
@@ -239,8 +242,12 @@ class Loop:
         halfway = end - STOP_WITHIN / 3
         cancelled = False
         while self._clock.monotonic() < end and (
-            self._tasks or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+            self._tasks
+            or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+            or (self._targets.waiting and not self._targets.failing)
         ):
+            if not self._tasks:  # what they have committed last is registered behind a check that began since
+                self._targets.check(self._clock.monotonic(), at_once=True)
             self._handle_events(0.1)
             if not cancelled and self._clock.monotonic() > halfway:
                 cancelled = True
@@ -447,13 +454,45 @@ class Loop:
         later = (
             many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
-        if lane.unregistered and not later:
-            epoch, place, others = self.plan.epoch, lane.position, self.sharing(lane)
-            self.start_registration(
-                lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe, others)
-            )
-        else:
-            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
+        if self._targets.waits(lane):
+            self._targets.waiting.add(lane.name)
+        if not later and self._register(lane):
+            return
+        more = lane.has_more and not later and not self.paused
+        lane = due(lane, now) if more else replace(lane, activity=Activity.IDLE, poll_by=now)
+        self.lanes[lane.name] = replace(lane, has_more=False)
+
+    def _register(self, lane: Lane) -> bool:
+        """Register what is proven of a lane; False where nothing new is."""
+        epoch, place, others, proven = self.plan.epoch, lane.position, self.sharing(lane), self.provable(lane)
+        if lane.registered.at(proven.place) == lane.registered:
+            return False
+        self.start_registration(
+            lane,
+            lambda: register_at(
+                *self.registrar(lane), lane, epoch, place, self._clock, self._probe, others, proven
+            ),
+        )
+        return True
+
+    def provable(self, lane: Lane) -> Proven:
+        """Up to where a lane may be registered now."""
+        shared = self.sharing(lane)
+        return self._targets.proven(lane, [one for one in self.lanes.values() if one.key in shared])
+
+    def waits_for_check(self, name: str) -> bool:
+        """Whether a lane is registered behind the next check of its target anyway."""
+        return name in self._targets.waiting
+
+    def targets_checked(self) -> None:
+        """Register the idle lanes that waited for a check; what is in a task is registered behind that."""
+        for name in list(self._targets.waiting):
+            lane = self.lanes.get(name)
+            if lane is not None and lane.activity is Activity.REGISTERING:
+                continue
+            self._targets.waiting.discard(name)
+            if lane is not None and lane.activity is Activity.IDLE:
+                self._register(lane)
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
         """The lanes of a source table."""
@@ -559,6 +598,8 @@ class Loop:
         if settled.error is not None:
             self._registration_failed(lane, settled)
             return
+        if self._targets.waits(lane):
+            self._targets.waiting.add(name)
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
@@ -573,7 +614,8 @@ class Loop:
         assert settled.error is not None
         sent = settled.sent and not isinstance(settled.error, Trouble | Superseded)
         if sent:
-            lane = replace(lane, expected=lane.expected.widened(lane.registered.at(settled.position)))
+            place = settled.asked or settled.position
+            lane = replace(lane, expected=lane.expected.widened(lane.registered.at(place)))
         self.lanes[lane.name] = lane
         self.lane_failed(lane, settled.error)
         if sent and not settled.certain and self._failure is None and lane.name in self.lanes:

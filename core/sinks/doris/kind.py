@@ -50,6 +50,10 @@ class DorisConnection:
         """What `doctor` says."""
         return doctor.findings(self._queries, asked, utc)
 
+    def targets(self) -> None:
+        """It does not tell what a table is beyond its name (docs/delivery.md)."""
+        return
+
     def locks(self, prefix: str) -> None:
         """Nobody waits for a lock there that a session could name."""
         return

@@ -53,6 +53,10 @@ class HologresConnection:
         """What `doctor` says."""
         return doctor.findings(self._session, asked, utc)
 
+    def targets(self) -> None:
+        """It does not tell what a table is beyond its name (docs/delivery.md)."""
+        return
+
     def locks(self, prefix: str) -> None:
         """Nobody waits for a lock there that a session could name."""
         return

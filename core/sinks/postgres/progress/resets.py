@@ -14,6 +14,7 @@ from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Superseded, Trouble, TroubleName
+from core.sinks.postgres.check import seen
 from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
 from core.sinks.postgres.quarantine import quarantine_reset
@@ -49,6 +50,7 @@ class PostgresResets(PostgresProgress):
                 self.session.run(cursor, "create", {}, _SQL)
             elif not _tells_epochs(self.session, cursor):
                 self.session.run(cursor, "add_epoch", {}, _SQL)
+            seen.make_column(self.session, cursor)  # a reset may come before the first start of this version
 
     def insert_reset(self, entry: ResetEntry) -> None:
         """The reset with its backup."""

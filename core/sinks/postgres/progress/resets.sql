@@ -55,13 +55,14 @@ WHERE id = %(id)s
 -- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is
 -- emptied forgets how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the
 -- target. There it says instead what the reset wants for the next copy, which an undo forgets. What was decided at a sink beside is given up; the sink may have it, so it counts as repeated.
+-- The target is taken as it is found from here on: who resets has decided about it.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
     registered = %(registered)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
     repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
     copying = CASE WHEN %(state)s = 'creating' THEN 'next ' || %(on_existing)s
                    WHEN state <> 'creating' THEN copying END,
-    chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
+    chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END, target_seen = NULL
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(was_position)s AND state = %(was_state)s
 
