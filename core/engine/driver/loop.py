@@ -478,7 +478,8 @@ class Loop:
     def provable(self, lane: Lane) -> Proven:
         """Up to where a lane may be registered now."""
         shared = self.sharing(lane)
-        return self._targets.proven(lane, [one for one in self.lanes.values() if one.key in shared])
+        beside = [one for one in self.lanes.values() if one.key in shared] if shared else []
+        return self._targets.proven(lane, beside)
 
     def waits_for_check(self, name: str) -> bool:
         """Whether a lane is registered behind the next check of its target anyway."""
