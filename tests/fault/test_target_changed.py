@@ -51,10 +51,14 @@ ACTS: dict[str, tuple[str, ...]] = {
     "retyped": ("ALTER TABLE mart.retyped ALTER COLUMN v TYPE numeric(12,1)",),
     "dropped": ("ALTER TABLE mart.dropped DROP COLUMN v",),
     "remade": ("ALTER TABLE mart.remade DROP COLUMN v", "ALTER TABLE mart.remade ADD COLUMN v numeric(12,2)"),
-    "added": ("ALTER TABLE mart.added ADD COLUMN must int NOT NULL DEFAULT 1", "ALTER TABLE mart.added ALTER must DROP DEFAULT"),
+    "added": (
+        "ALTER TABLE mart.added ADD COLUMN must int NOT NULL DEFAULT 1",
+        "ALTER TABLE mart.added ALTER must DROP DEFAULT",
+    ),
     "triggered": (
         SWALLOWS,
-        "CREATE TRIGGER swallows BEFORE INSERT OR UPDATE ON mart.triggered FOR EACH ROW EXECUTE FUNCTION public.swallow()",
+        "CREATE TRIGGER swallows BEFORE INSERT OR UPDATE ON mart.triggered"
+        " FOR EACH ROW EXECUTE FUNCTION public.swallow()",
     ),
     "ruled": ("CREATE RULE nothing AS ON INSERT TO mart.ruled DO INSTEAD NOTHING",),
     "secured": (
@@ -62,7 +66,10 @@ ACTS: dict[str, tuple[str, ...]] = {
         "ALTER TABLE mart.secured FORCE ROW LEVEL SECURITY",
         "CREATE POLICY half ON mart.secured USING (id < 100)",
     ),
-    "computed": ("ALTER TABLE mart.computed DROP COLUMN v", "ALTER TABLE mart.computed ADD COLUMN v numeric(12,2) GENERATED ALWAYS AS (id) STORED"),
+    "computed": (
+        "ALTER TABLE mart.computed DROP COLUMN v",
+        "ALTER TABLE mart.computed ADD COLUMN v numeric(12,2) GENERATED ALWAYS AS (id) STORED",
+    ),
     "unlogged": ("ALTER TABLE mart.unlogged SET UNLOGGED",),
     "keyed": ("CREATE UNIQUE INDEX second_key ON mart.keyed (v)",),
 }
@@ -75,7 +82,7 @@ HARMLESS = (
     "REINDEX TABLE {table}",
     "REINDEX TABLE CONCURRENTLY {table}",
     "ALTER TABLE {table} ADD COLUMN note text",
-    "ALTER TABLE {table} ALTER COLUMN v TYPE numeric(20,3)",
+    "ALTER TABLE {table} ALTER COLUMN v TYPE numeric(14,2)",
 )
 LOGIN = "plain_writer"
 STEADY = "steady"
@@ -131,6 +138,17 @@ def confirmed(mirror: Mirror, name: str) -> bool:
     )
 
 
+def wait_confirmed(mirror: Mirror, *names: str) -> None:
+    """Wait until the source was told of all that the targets have; fails at once where a table has FAILED."""
+
+    def there() -> bool:
+        failed = [one.reason for one in mirror.heard.tables.values() if one.state == JobState.FAILED.value]
+        assert not failed, failed
+        return all(confirmed(mirror, name) for name in names)
+
+    mirror._until(there, WITHIN, f"{names} to be confirmed")
+
+
 def write(mirror: Mirror, name: str, first: int, count: int = 20) -> None:
     """Insert rows at the source and wait until the target has them."""
     run(mirror.warehouse, f"INSERT INTO ods.{name} SELECT n, n FROM generate_series({first}, {first + count - 1}) n")
@@ -149,7 +167,7 @@ def test_each_act_on_a_target_under_a_running_job_is_named_also_by_the_next_star
     for name in ACTS:
         named(mirror, name)
     write(mirror, STEADY, 1000)
-    until(lambda: confirmed(mirror, STEADY), 30, "the other table to be confirmed")
+    until(lambda: confirmed(mirror, STEADY), WITHIN, "the other table to be confirmed")
     act(mirror, "DROP TRIGGER swallows ON mart.triggered", "DROP RULE nothing ON mart.ruled")
     mirror.stop()
     mirror.start().wait_running()
@@ -183,16 +201,16 @@ def test_harmless_acts_raise_nothing_under_a_running_job_nor_at_a_start(make_job
             act(mirror, statement.format(table=f"mart.{name}", key=f"{name}_pkey"))
             run(mirror.warehouse, "UPDATE ods.hot SET v = v + 1")  # every row of it is a new one
         write(mirror, "calm", 1000 + 20 * number)
-        until(lambda: confirmed(mirror, "calm") and confirmed(mirror, "hot"), 30, f"{statement} to be passed")
+        wait_confirmed(mirror, "calm", "hot")
     run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own: all rows go, by events
     until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM mart.hot"), 30, "the target to be empty as the source")
-    until(lambda: confirmed(mirror, "hot"), 30, "that to be confirmed")
+    wait_confirmed(mirror, "hot")
     mirror.stop()
     for statement in HARMLESS[:7]:
         act(mirror, statement.format(table="mart.calm", key="calm_pkey"))
     mirror.start().wait_running()
     write(mirror, "calm", 5000)
-    until(lambda: confirmed(mirror, "calm"), 30, "it to be confirmed")
+    wait_confirmed(mirror, "calm")
     mirror.stop()
     assert not [one for one in mirror.heard.tables.values() if one.trouble]
 
@@ -215,7 +233,7 @@ def test_nothing_is_confirmed_that_no_check_of_the_target_has_passed_since(
     monkeypatch.setattr(PostgresTargets, "read", held)
     mirror.start().wait_running()
     mirror.wait_equal()
-    until(lambda: confirmed(mirror, "held"), 30, "the copy to be confirmed")
+    wait_confirmed(mirror, "held")
     goes.clear()
     assert begun.wait(30)  # this check began before what is written now
     stood = {row.key.shard: row.registered for row in mirror.rows()}
@@ -225,7 +243,7 @@ def test_nothing_is_confirmed_that_no_check_of_the_target_has_passed_since(
     assert {row.key.shard: row.registered for row in mirror.rows()} == stood, "confirmed without a check"
     begun.clear()
     goes.set()
-    until(lambda: confirmed(mirror, "held"), 30, "it to be confirmed behind a check")
+    wait_confirmed(mirror, "held")
     goes.clear()
     begun.clear()
     assert begun.wait(30)

@@ -70,15 +70,6 @@ class LaneOwner(Protocol):
     def settle_now(self, name: str) -> None:
         """Register an idle lane at its next turn, however lately it was: its row is not what it was left as."""
 
-    def provable(self, lane: Lane) -> Proven:
-        """Up to where a lane may be registered now."""
-
-    def waits_for_check(self, name: str) -> bool:
-        """Whether a lane is registered behind the next check of its target anyway."""
-
-    def targets_checked(self) -> None:
-        """A check of targets has passed: register what waited for it."""
-
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Register a lane by `work`, in a thread."""
 
@@ -87,6 +78,15 @@ class LaneOwner(Protocol):
 
     def nodes_changed(self, names: set[Shard]) -> None:
         """DNs have come, gone or been renamed."""
+
+
+class Checks(Protocol):
+    """What the checks of targets allow; `waiting` are lanes that the next one registers anyway."""
+
+    waiting: set[str]
+
+    def provable(self, lane: Lane) -> Proven:
+        """Up to where a lane may be registered now."""
 
 
 class IdleLanes:
@@ -100,8 +100,10 @@ class IdleLanes:
         executor: SerialExecutor,
         clock: Clock,
         probe: Probe,
+        checks: Checks,
     ) -> None:
         self._loop = loop
+        self._checks = checks
         self._plan = plan
         self._sessions = sessions
         self._executor = executor
@@ -239,13 +241,11 @@ class IdleLanes:
 
     def _settle_due(self, lane: Lane, now: float) -> bool:
         age = now - lane.kept_at
-        if self._loop.waits_for_check(lane.name) and age < self._keeps_every:
+        if lane.name in self._checks.waiting and age < self._keeps_every:
             return False
         # a lane that is catching up is waited for
         often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
-        return age >= self._keeps_every or (
-            age >= often and (self._moves(lane) or lane.unregistered)
-        )
+        return age >= self._keeps_every or (age >= often and (self._moves(lane) or lane.unregistered))
 
     @property
     def _keeps_every(self) -> float:
@@ -271,12 +271,20 @@ class IdleLanes:
                 self._start_settling(lane, self._moves(lane))
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
-        others, proven = self._loop.sharing(lane), self._loop.provable(lane)
+        others, proven = self._loop.sharing(lane), self._checks.provable(lane)
         keeps = self._clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
             lambda: lane_io.settle(
-                *self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe, others, proven, keeps
+                *self._loop.registrar(lane),
+                lane,
+                self._plan.epoch,
+                move,
+                self._clock,
+                self._probe,
+                others,
+                proven,
+                keeps,
             ),
         )
 

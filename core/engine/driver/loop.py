@@ -28,7 +28,7 @@ from core.engine.driver.context import StreamPlan, placed
 from core.engine.driver.early import brought_forward, freed
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
-from core.engine.driver.registration import Proven, Settled, register_at
+from core.engine.driver.registration import Settled
 from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
 from core.engine.driver.target_watch import TargetWatch
 from core.engine.driver.topology import changed
@@ -97,9 +97,9 @@ class Loop:
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
         self._failure: SlotkeeperError | None = None
         self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
-        self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe)
+        self._targets = TargetWatch(self, plan, self._executor, clock, probe)
+        self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe, self._targets)
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
-        self._targets = TargetWatch(self, plan.targets, plan.epoch, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
         """How many source sessions each task under way reads through."""
@@ -162,8 +162,7 @@ class Loop:
     def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
         """Deal with a table no more; it is handed in once no task has a lane of it, or after a few seconds.
 
-        What a task commits later its fence makes harmless to our own, but a target whose lock is given back may have
-        another job, and a person who was told that the table has stopped.
+        A task's late commit is fenced from our own, but a target whose lock is given back may have another job.
         """
         gone = {name: self.lanes.pop(name) for name in self._names.pop(table)}
         self._idle.forget(table)
@@ -237,17 +236,15 @@ class Loop:
         return all(lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values())
 
     def _drain(self) -> None:
-        """Deal nothing more; give tasks and registrations a few seconds, then cancel and leave them behind."""
-        end = self._clock.monotonic() + STOP_WITHIN
+        """Deal nothing more; give tasks, a last check and registrations a few seconds, then leave them behind."""
+        end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
-        cancelled = False
         while self._clock.monotonic() < end and (
             self._tasks
+            or self._targets.owes
             or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
-            or (self._targets.waiting and not self._targets.failing)
         ):
-            if not self._tasks:  # what they have committed last is registered behind a check that began since
-                self._targets.check(self._clock.monotonic(), at_once=True)
+            self._targets.check(self._clock.monotonic(), at_once=not self._tasks)
             self._handle_events(0.1)
             if not cancelled and self._clock.monotonic() > halfway:
                 cancelled = True
@@ -454,46 +451,11 @@ class Loop:
         later = (
             many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
-        if self._targets.waits(lane):
-            self._targets.waiting.add(lane.name)
-        if not later and self._register(lane):
+        self._targets.note(lane)
+        if not later and self._targets.register(lane):
             return
-        more = lane.has_more and not later and not self.paused
-        lane = due(lane, now) if more else replace(lane, activity=Activity.IDLE, poll_by=now)
-        self.lanes[lane.name] = replace(lane, has_more=False)
-
-    def _register(self, lane: Lane) -> bool:
-        """Register what is proven of a lane; False where nothing new is."""
-        epoch, place, others, proven = self.plan.epoch, lane.position, self.sharing(lane), self.provable(lane)
-        if lane.registered.at(proven.place) == lane.registered:
-            return False
-        self.start_registration(
-            lane,
-            lambda: register_at(
-                *self.registrar(lane), lane, epoch, place, self._clock, self._probe, others, proven
-            ),
-        )
-        return True
-
-    def provable(self, lane: Lane) -> Proven:
-        """Up to where a lane may be registered now."""
-        shared = self.sharing(lane)
-        beside = [one for one in self.lanes.values() if one.key in shared] if shared else []
-        return self._targets.proven(lane, beside)
-
-    def waits_for_check(self, name: str) -> bool:
-        """Whether a lane is registered behind the next check of its target anyway."""
-        return name in self._targets.waiting
-
-    def targets_checked(self) -> None:
-        """Register the idle lanes that waited for a check; what is in a task is registered behind that."""
-        for name in list(self._targets.waiting):
-            lane = self.lanes.get(name)
-            if lane is not None and lane.activity is Activity.REGISTERING:
-                continue
-            self._targets.waiting.discard(name)
-            if lane is not None and lane.activity is Activity.IDLE:
-                self._register(lane)
+        ready = due(lane, now) if lane.has_more and not later else replace(lane, activity=Activity.IDLE, poll_by=now)
+        self.lanes[lane.name] = replace(ready, has_more=False)
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
         """The lanes of a source table."""
@@ -599,8 +561,7 @@ class Loop:
         if settled.error is not None:
             self._registration_failed(lane, settled)
             return
-        if self._targets.waits(lane):
-            self._targets.waiting.add(name)
+        self._targets.note(lane)
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)

@@ -44,7 +44,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Up to where a lane may be registered: what stood when the last passed check of its target began, and its record."""
+    """Up to where a lane may be registered: what stood when the last passed check began, and that check's record."""
 
     place: Position
     seen: str = ""

@@ -11,32 +11,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.clock import Clock
-from core.domain.lane import Lane
+from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
+from core.engine.driver.context import StreamPlan
 from core.engine.driver.idle_lanes import LaneOwner
-from core.engine.driver.registration import Proven
+from core.engine.driver.registration import Proven, register_at
 from core.engine.driver.serial_executor import SerialExecutor
+from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Superseded, Trouble, classed
-from core.ports.target import Asked, TargetReader, Targets, Watched
+from core.ports.target import Asked, TargetReader, Watched
 
 EVERY = 1.0
 SHARE = 10
 """A check that takes long is made less often: it takes a tenth of the time at most."""
-SAID_AFTER = 10.0
-"""Seconds without an answer after which a lane's registration is said to wait for it."""
 
 
 class TargetWatch:
-    """`proven` says how far a lane may be registered; a check that does not pass fails its table."""
+    """`provable` says how far a lane may be registered; a check that does not pass fails its table."""
 
-    def __init__(
-        self, loop: LaneOwner, targets: Targets, epoch: int, executor: SerialExecutor, clock: Clock, every: float = EVERY
-    ) -> None:
-        self._loop, self._targets, self._epoch = loop, targets, epoch
-        self._executor, self._clock, self._every = executor, clock, every
-        self._records = {table: one.record for table, one in targets.tables.items()}
-        self._most = dict.fromkeys(targets.tables, LEAST_COUNTED)
+    def __init__(self, loop: LaneOwner, plan: StreamPlan, executor: SerialExecutor, clock: Clock, probe: Probe) -> None:
+        self._loop, self._targets, self._epoch = loop, plan.targets, plan.epoch
+        self._executor, self._clock, self._probe = executor, clock, probe
+        self._records = {table: one.record for table, one in plan.targets.tables.items()}
+        self._most = dict.fromkeys(plan.targets.tables, LEAST_COUNTED)
         self._proven = {name: lane.position for name, lane in loop.lanes.items()}
         self._asked: float | None = None
         self._next = 0.0
@@ -45,17 +43,46 @@ class TargetWatch:
         self.failing = False
         """Whether the last check was not answered for some target."""
 
-    def proven(self, lane: Lane, others: Sequence[Lane] = ()) -> Proven:
-        """Up to where a lane may be registered, and what that rests on; `others` share the source's position."""
+    def provable(self, lane: Lane) -> Proven:
+        """Up to where a lane may be registered now, and what that rests on."""
         if self._targets.reader is None:
             return Proven(lane.position)
-        places = [min(one.position, self._proven.get(one.name, one.position)) for one in (lane, *others)]
+        shared = self._loop.sharing(lane)
+        lanes = [lane, *(one for one in self._loop.lanes.values() if one.key in shared)] if shared else [lane]
+        places = [min(one.position, self._proven.get(one.name, one.position)) for one in lanes]
         record = self._records.get(lane.key.source_table)
         return Proven(min(places), record.text if record else "")
 
-    def waits(self, lane: Lane) -> bool:
-        """Whether more of a lane may be registered behind the next check than now."""
-        return self._targets.reader is not None and self._proven.get(lane.name, lane.position) < lane.position
+    def note(self, lane: Lane) -> None:
+        """Remember a lane of which more may be registered behind the next check than now."""
+        if self._targets.reader is not None and self._proven.get(lane.name, lane.position) < lane.position:
+            self.waiting.add(lane.name)
+
+    def register(self, lane: Lane) -> bool:
+        """Register what is proven of a lane; False where nothing new is."""
+        place, others, proven = lane.position, self._loop.sharing(lane), self.provable(lane)
+        if lane.registered.at(proven.place) == lane.registered:
+            return False
+        registrar, epoch, clock, probe = self._loop.registrar, self._epoch, self._clock, self._probe
+        self._loop.start_registration(
+            lane, lambda: register_at(*registrar(lane), lane, epoch, place, clock, probe, others, proven)
+        )
+        return True
+
+    @property
+    def owes(self) -> bool:
+        """Whether a check would let more be registered, as far as the last one was answered."""
+        return bool(self.waiting) and not self.failing
+
+    def _register_waiting(self) -> None:
+        """Register the idle lanes that waited for a check; what is in a task is registered behind that."""
+        for name in list(self.waiting):
+            lane = self._loop.lanes.get(name)
+            if lane is not None and lane.activity is Activity.REGISTERING:
+                continue
+            self.waiting.discard(name)
+            if lane is not None and lane.activity is Activity.IDLE:
+                self.register(lane)
 
     def check(self, now: float, at_once: bool = False) -> None:
         """Begin a check where one is due, or `at_once` where none is under way."""
@@ -111,7 +138,7 @@ class TargetWatch:
     def _answered(self, stood: Mapping[str, Position], found: Mapping[str, TargetSeen | SlotkeeperError]) -> None:
         now = self._clock.monotonic()
         took, self._asked = now - (self._asked or now), None
-        self._next = now + max(self._every - took, SHARE * took if took > self._every / SHARE else 0.0)
+        self._next = now + max(EVERY - took, SHARE * took if took > EVERY / SHARE else 0.0)
         self.failing = any(isinstance(one, SlotkeeperError) for one in found.values())
         for table, seen in found.items():
             if isinstance(seen, TargetSeen):
@@ -128,4 +155,4 @@ class TargetWatch:
             if name in stood and lane.key.source_table in passed:
                 self._proven[name] = stood[name]
         if passed:
-            self._loop.targets_checked()
+            self._register_waiting()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from core.domain import target_seen
 from core.domain.image import image_of
 from core.domain.objection import refuse
 from core.domain.position import Position
-from core.domain import target_seen
 from core.domain.row_counts import RowCount
 from core.domain.shape import Reshape
 from core.domain.slot import Column, TableIdentity
@@ -22,9 +22,8 @@ from core.errors import Refused, SlotkeeperError
 from core.ports.progress import Store
 from core.ports.source import Chunk
 from core.ports.target import Asked
-from core.sinks.postgres.check import eligibility
+from core.sinks.postgres.check import eligibility, seen
 from core.sinks.postgres.check import reshape as reshaping
-from core.sinks.postgres.check import seen
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.store import PostgresProgress
@@ -77,12 +76,15 @@ class PostgresTarget:
         key, target = self._job.lane_key(), self._known()
         with self._session.transaction() as cursor:
             record = seen.recorded(self._session, cursor, key)
-            asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
-            ((_, now),) = seen.read(self._session, cursor, [asked])
-            why = target_seen.changed(record, now)
-            if why:
-                raise target_seen.trouble(target.name, why)
-            if record is None or not record.copying:
+        asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
+        ((_, now),) = seen.PostgresTargets(self._session).read([asked]).items()
+        if isinstance(now, SlotkeeperError):
+            raise now
+        why = target_seen.changed(record, now)
+        if why:
+            raise target_seen.trouble(target.name, why)
+        if record is None or not record.copying:
+            with self._session.transaction() as cursor:
                 seen.write(self._session, cursor, key, target_seen.renewed(now))
 
     def takes_copy(self, identity: TableIdentity) -> bool:

@@ -27,6 +27,8 @@ LIMIT_MS, LOCK_MS = 10_000, 500
 """Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well."""
 _GONE = ("42P01", "3F000")
 """SQLSTATE of a table and of a schema that are not there."""
+_UNSEEN = ("42501", "55P03", "57014")
+"""SQLSTATE of a right that is missing, of a lock that was not had in time, and of a statement that took too long."""
 _ABSENT = dict.fromkeys(PARTS, "")
 
 
@@ -45,11 +47,20 @@ class PostgresTargets:
         except SlotkeeperError as error:
             if len(asked) > 1 and self._session.generation and not error.silent:
                 return {table: it for one in asked for table, it in self.read([one]).items()}
-            (table, *rest) = [one.job.channel.source_table for one in asked]
-            found: TargetSeen | SlotkeeperError = error
+            found: dict[str, TargetSeen | SlotkeeperError] = {one.job.channel.source_table: error for one in asked}
             if error.code in _GONE:
-                found = TargetSeen(0, 0, "", _ABSENT, "", 0, 0, "")
-            return {table: found} | dict.fromkeys(rest, error)
+                found = dict.fromkeys(found, TargetSeen(0, 0, "", _ABSENT, "", 0, 0, ""))
+            elif error.code in _UNSEEN:
+                found |= self._exchanged(asked)
+            return found
+
+    def _exchanged(self, asked: Sequence[Asked]) -> dict[str, TargetSeen]:
+        """Those that are another table than the recorded one: catalogs tell it also where rows cannot be read."""
+        with self._session.transaction() as cursor:
+            _limit(cursor)
+            found = read(self._session, cursor, asked, blind=True)
+        known = {one.job.channel.source_table: one.since.oid for one in asked if one.since is not None}
+        return {table: seen for table, seen in found if known.get(table, seen.oid) != seen.oid}
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
         """Why a start would refuse the target now; None where it would not."""
@@ -78,12 +89,17 @@ def _limit(cursor: pg.Cursor) -> None:
     cursor.execute(limit, (str(LOCK_MS),))
 
 
-def read(session: SinkSession, cursor: pg.Cursor, asked: Sequence[Asked]) -> list[tuple[str, TargetSeen]]:
-    """(source table, reading) of each target, in the open transaction; an absent one is an error of the server."""
+def read(
+    session: SinkSession, cursor: pg.Cursor, asked: Sequence[Asked], blind: bool = False
+) -> list[tuple[str, TargetSeen]]:
+    """(source table, reading) of each target, in the open transaction; an absent one is an error of the server.
+
+    `blind`: catalogs alone, and nothing of rows.
+    """
     if not asked:
         return []
     named = [one.job.channel.target.split(".", 1) for one in asked]
-    parts = SQL(" UNION ALL ").join(_rows(session, place, one) for place, one in enumerate(asked))
+    parts = SQL(" UNION ALL ").join(_rows(session, place, one, blind) for place, one in enumerate(asked))
     text = SQL(statements(*_SQL)[session.of_dialect("seen", _SQL)]).format(
         rows=parts,
         places=Literal(list(range(len(asked)))),
@@ -92,10 +108,14 @@ def read(session: SinkSession, cursor: pg.Cursor, asked: Sequence[Asked]) -> lis
         home=Literal(session.schema.string),
     )
     cursor.execute(text)
-    return [(asked[row[0]].job.channel.source_table, _seen(row[1:], asked[row[0]].columns)) for row in cursor.fetchall()]
+    return [
+        (asked[row[0]].job.channel.source_table, _seen(row[1:], asked[row[0]].columns)) for row in cursor.fetchall()
+    ]
 
 
-def _rows(session: SinkSession, place: int, one: Asked) -> pg.sql.Composable:
+def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.Composable:
+    if blind:
+        return SQL(statements(*_SQL)["rows_unread"]).format(place=Literal(place))
     target, since = Identifier(*one.job.channel.target.split(".", 1)), one.since
     key = one.job.lane_key()
     return SQL(statements(*_SQL)[session.of_dialect("rows", _SQL)]).format(
@@ -144,9 +164,7 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> TargetSe
     return newest(text for (text,) in session.run(cursor, "recorded", _key(lane), _SQL).fetchall())
 
 
-def renew(
-    session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = ""
-) -> None:
+def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
     """Record the target as it is in the open transaction, which has changed it or its rows, or begins a copy."""
     ((_, seen),) = read(session, cursor, [Asked(job, tuple(columns), None, LEAST_COUNTED)])
     own = 0

@@ -62,6 +62,10 @@ SELECT {place} AS place,
     (SELECT coalesce(sum(p.changes), 0) FROM {schema}.slotkeeper_progress p
      WHERE p.source = {source} AND p.source_table = {source_table} AND p.slot = {slot})::bigint AS changes
 
+-- name: rows_unread
+-- For a target whose rows cannot be read now.
+SELECT {place} AS place, 0::bigint AS rows, true AS older, 0::bigint AS changes
+
 -- name: rows_dws
 -- The same of a DWS, whose DNs count transactions each for itself, and whose column-store tables have no xmin: any row will do.
 SELECT {place} AS place,
