@@ -85,8 +85,8 @@ class Checks(Protocol):
 
     waiting: set[str]
 
-    def provable(self, lane: Lane) -> Proven:
-        """Up to where a lane may be registered now."""
+    def provable(self, lane: Lane) -> Proven | None:
+        """Up to where a lane may be registered now; None where nothing is checked."""
 
 
 class IdleLanes:

@@ -37,16 +37,18 @@ class TargetWatch:
         self._most = dict.fromkeys(plan.targets.tables, LEAST_COUNTED)
         self._proven = {name: lane.position for name, lane in loop.lanes.items()}
         self._asked: float | None = None
+        self._last = False
+        """Whether the loop is ending, so that lanes which are due have no further step."""
         self._next = 0.0
         self.waiting: set[str] = set()
         """Lanes whose registration waits for the next check."""
         self.failing = False
         """Whether the last check was not answered for some target."""
 
-    def provable(self, lane: Lane) -> Proven:
-        """Up to where a lane may be registered now, and what that rests on."""
+    def provable(self, lane: Lane) -> Proven | None:
+        """Up to where a lane may be registered now, and what that rests on; None where nothing is checked."""
         if self._targets.reader is None:
-            return Proven(lane.position)
+            return None
         shared = self._loop.sharing(lane)
         lanes = [lane, *(one for one in self._loop.lanes.values() if one.key in shared)] if shared else [lane]
         places = [min(one.position, self._proven.get(one.name, one.position)) for one in lanes]
@@ -61,7 +63,7 @@ class TargetWatch:
     def register(self, lane: Lane) -> bool:
         """Register what is proven of a lane; False where nothing new is."""
         place, others, proven = lane.position, self._loop.sharing(lane), self.provable(lane)
-        if lane.registered.at(proven.place) == lane.registered:
+        if lane.registered.at(proven.place if proven else place) == lane.registered:
             return False
         registrar, epoch, clock, probe = self._loop.registrar, self._epoch, self._clock, self._probe
         self._loop.start_registration(
@@ -81,12 +83,12 @@ class TargetWatch:
             if lane is not None and lane.activity is Activity.REGISTERING:
                 continue
             self.waiting.discard(name)
-            if lane is not None and lane.activity is Activity.IDLE:
+            if lane is not None and (lane.activity is Activity.IDLE or (self._last and lane.activity is Activity.DUE)):
                 self.register(lane)
 
     def check(self, now: float, at_once: bool = False) -> None:
-        """Begin a check where one is due, or `at_once` where none is under way."""
-        reader = self._targets.reader
+        """Begin a check where one is due, or `at_once`, as the loop ends, where none is under way."""
+        reader, self._last = self._targets.reader, at_once
         if reader is None or self._asked is not None or (now < self._next and not at_once):
             return
         tables = {lane.key.source_table for lane in self._loop.lanes.values()} & self._records.keys()
