@@ -25,6 +25,7 @@ class ErrorKind(Enum):
     TRANSIENT = "transient"
     CONTENTION = "contention"
     ACCESS = "access"
+    LOGIN = "login"
     TOPOLOGY = "topology"
     DATA = "data"
     OVERSIZE = "oversize"
@@ -96,6 +97,18 @@ class AccessRefused(SlotkeeperError):
     """A login or a privilege was refused; tried twice at most, never to lock an account."""
 
     kind = ErrorKind.ACCESS
+
+
+class LoginRefused(AccessRefused):
+    """A password was refused: a start tries it twice, a running job waits until its reference says another one."""
+
+    kind = ErrorKind.LOGIN
+
+
+class SecretUnread(ConfigError):
+    """The reference of a password says nothing for now; a running job waits as for a refused one."""
+
+    kind = ErrorKind.LOGIN
 
 
 class TooLarge(SlotkeeperError):
@@ -213,6 +226,7 @@ KINDS: dict[ErrorKind, type[SlotkeeperError]] = {
     ErrorKind.TRANSIENT: Unreachable,
     ErrorKind.CONTENTION: Busy,
     ErrorKind.ACCESS: AccessRefused,
+    ErrorKind.LOGIN: LoginRefused,
     ErrorKind.OVERSIZE: TooLarge,
     ErrorKind.DATA: RowRefused,
     ErrorKind.OPERATOR: Refused,

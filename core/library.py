@@ -16,15 +16,18 @@ from types import TracebackType
 
 from core.config.load import load as load_config
 from core.config.model import Loaded
+from core.domain.encoding import Encoding
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from core.domain.spec import JobSpec
+from core.domain.text import typed
 from core.domain.watch import Expected, exactly, judge, trouble
 from core.drivers.copy_text import value_of
 from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Confirmation
+from core.sources import registry as sources
 from core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
@@ -79,9 +82,19 @@ class Reader:
 
     Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped. A source under
     GTM-Lite is read where `points_proven` says that `doctor --probe` found one sync point per transaction there.
+
+    Raises Refused for a kind of source that keeps no slot's points or gives no COPY text.
     """
 
     def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
+        kind = sources.open(job.source_kind)
+        if not kind.traits.keeps_positions or Encoding.COPY_TEXT not in kind.gives:
+            why = "it has no slot's points, or no COPY text"
+            raise Refused(
+                f"the library cannot read a source of kind {job.source_kind}: {why}",
+                f"follow it with a job: `slotkeeper jobs start {typed(job.name)}`",
+                where="source",
+            )
         self._session = worker.source_session(job, "library")
         self._source, self._admin = self._session.source(job, points_proven), self._session.admin(job)
         self._job = job

@@ -8,7 +8,7 @@ Next door: `core.config.secrets` resolves secrets and knows how they may be spel
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 MASK = "***"
@@ -22,7 +22,7 @@ class Known:
     def __init__(self, spellings: Iterable[str] = ()) -> None:
         self.spellings = sorted(filter(None, set(spellings)), key=len, reverse=True)
         self.shortest = len(self.spellings[-1]) if self.spellings else 0
-        self._pattern = re.compile("|".join(map(re.escape, self.spellings)))
+        self._sizes = [-len(one) for one in self.spellings]
 
     def without(self, text: str) -> str:
         """The text without them.
@@ -30,8 +30,13 @@ class Known:
         >>> Known(["abc", "abcd"]).without("password=abcd;abc")
         'password=***;***'
         """
-        # most texts are cells of tables, shorter than any secret
-        return self._pattern.sub(MASK, text) if self.spellings and len(text) >= self.shortest else text
+        if not self.spellings or len(text) < self.shortest:  # most texts are cells of tables
+            return text
+        # one search for each: a pattern of them all is slower, and compiling it took seconds for long tokens
+        for one in self.spellings[bisect_left(self._sizes, -len(text)) :]:
+            if one in text:
+                text = text.replace(one, MASK)
+        return text
 
     def within(self, piece: str) -> str:
         """The same of a piece that was cut out of a text: an end of it that is a part of one is masked, too.
@@ -40,24 +45,32 @@ class Known:
         ('***, ***, ab, ***', 'f, ab')
         """
         text = self.without(piece)
-        begins = max((n for one in self.spellings for n in _parts(one) if text.startswith(one[-n:])), default=0)
+        begins = max((_end_at_front(one, text) for one in self.spellings), default=0)
         text = MASK + text[begins:] if begins else text
-        ends = max((n for one in self.spellings for n in _parts(one) if text.endswith(one[:n])), default=0)
+        ends = max((_end_at_front(one[::-1], text[::-1]) for one in self.spellings), default=0)
         return text[: len(text) - ends] + MASK if ends else text
 
 
-def _parts(spelling: str) -> range:
-    """How many characters of a spelling are a part of it that says something."""
-    return range(LEAST, len(spelling))
+def _end_at_front(spelling: str, text: str) -> int:
+    """How many characters of a spelling's end, but not all of it, the text begins with; 0 for fewer than LEAST.
+
+    >>> _end_at_front("abcdef", "cdef, ab"), _end_at_front("abcdef", "ef"), _end_at_front("abab", "ab")
+    (4, 0, 0)
+    """
+    front, at = text[:LEAST], max(0, len(spelling) - len(text) - 1)
+    while len(front) == LEAST and (at := spelling.find(front, at + 1)) > 0:
+        if text.startswith(spelling[at:]):
+            return len(spelling) - at
+    return 0
 
 
 _known = [Known()]
 """What this process knows, as one element that is exchanged."""
 
 
-def remember(spellings: Iterable[str]) -> None:
-    """Mask these too from now on, in this process."""
-    _known[0] = Known([*_known[0].spellings, *spellings])
+def know(spellings: Iterable[str]) -> None:
+    """Mask these from now on, in this process, in place of those of before."""
+    _known[0] = Known(spellings)
 
 
 def masked(text: str) -> str:

@@ -8,6 +8,7 @@ by themselves, `[jobs.X.retry]` repeats with backoff and jitter, by default with
 | TRANSIENT, CONTENTION | quick series of the failed side, then long waits until `give_up_after` (default: never) |
 | UNKNOWN | the same waits, ten tries in all, then Stop |
 | ACCESS | two tries in all, the second after a long wait, then Stop: never lock an account |
+| LOGIN | waits that double up to a minute, without end; at a job's first start two tries in all, then Stop |
 | OVERSIZE | Halve at once, down to one sync point; failing there is Stop |
 | TOPOLOGY, OPERATOR, CONFIG, DATA, DEFECT | Stop |
 | SUPERSEDED | EndQuietly |
@@ -40,6 +41,8 @@ from core.errors import ErrorKind, SlotkeeperError
 
 UNKNOWN_TRIES = 10
 ACCESS_TRIES = 2
+LOGIN_WAIT_MOST = 60.0
+"""Seconds between two comparisons of a refused password with its reference; no server is asked where it is the same."""
 FLUSH_WAIT = 1.0
 """Seconds that the n-th wait of the sink's quick series has n of (the connector's 1 s x n)."""
 SOURCE_JITTER = 0.1
@@ -76,6 +79,8 @@ class RetryRules:
     wait_max: int = _RETRY.wait_max
     wait_jitter: int = _RETRY.wait_jitter
     give_up_after: int | None = None
+    awaits_secret: bool = True
+    """Whether a refused password is waited out; not at a first start, which a person watches."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> RetryRules:
@@ -134,6 +139,10 @@ def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -
             if history.access + 1 >= ACCESS_TRIES:
                 return Stop(f"access refused {ACCESS_TRIES} times; not tried again, so that no account gets locked")
             return _wait(failure, history, rules, rand)
+        case ErrorKind.LOGIN:
+            if not rules.awaits_secret and history.login + 1 >= ACCESS_TRIES:
+                return Stop(f"login refused {ACCESS_TRIES} times; not tried again, so that no account gets locked")
+            return RetryAfter(min(LOGIN_WAIT_MOST, 2.0 ** min(history.login, _DOUBLINGS)), history.failures + 1)
         case ErrorKind.OVERSIZE:
             return _halve(failure.width)
         case ErrorKind.SUPERSEDED:
@@ -143,6 +152,7 @@ def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -
     assert_never(failure.kind)
 
 
+AWAITS_SECRET = "login refused, waiting for a new secret: compared by itself, at least once a minute"  # noqa: S105
 LOGIN_REFUSED = "its login was refused: the one try that is left comes at its time, so that no account gets locked"
 
 
@@ -152,6 +162,8 @@ def why_not_now(history: History) -> str:
     >>> why_not_now(History(failures=3, sink=3)), why_not_now(History(failures=1, access=1)) == LOGIN_REFUSED
     ('', True)
     """
+    if history.login:
+        return AWAITS_SECRET
     return LOGIN_REFUSED if history.access else ""
 
 
@@ -169,8 +181,9 @@ def after(history: History, failure: Failure, rules: RetryRules) -> History:
         source=history.source + (quick and failure.where == "source"),
         sink=history.sink + (quick and failure.where == "sink"),
         access=history.access + (failure.kind is ErrorKind.ACCESS),
+        login=history.login + (failure.kind is ErrorKind.LOGIN),
         unknown=history.unknown + (failure.kind is ErrorKind.UNKNOWN),
-        long=history.long + (not quick),
+        long=history.long + (not quick and failure.kind is not ErrorKind.LOGIN),
     )
 
 
@@ -203,7 +216,7 @@ def _wait(failure: Failure, history: History, rules: RetryRules, rand: float) ->
 
 def _is_quick(failure: Failure, history: History, rules: RetryRules) -> bool:
     """Whether the quick series of the failed side has a try left; never again once the long level has begun."""
-    if history.long or failure.kind is ErrorKind.ACCESS:
+    if history.long or failure.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN):
         return False
     if failure.where == "source":
         return history.source < rules.source_retries

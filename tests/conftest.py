@@ -27,6 +27,7 @@ pytest_plugins = [
     "tests.support.mysql_pair",
     "tests.support.hologres",
     "tests.support.promised",
+    "tests.support.pooler",
 ]
 
 settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy machine is no failure

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from console.cli import printed
 from core.domain.text import safe
-from core.errors import ErrorKind, SlotkeeperError
+from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ownership import make_folder
 from core.redaction import masked
 
@@ -47,6 +47,7 @@ EXIT_CODES: Mapping[ErrorKind, ExitCode] = {
     ErrorKind.TRANSIENT: ExitCode.UNREACHABLE,
     ErrorKind.CONTENTION: ExitCode.FAILED,
     ErrorKind.ACCESS: ExitCode.FAILED,
+    ErrorKind.LOGIN: ExitCode.FAILED,
     ErrorKind.TOPOLOGY: ExitCode.REFUSED,
     ErrorKind.DATA: ExitCode.FAILED,
     ErrorKind.OVERSIZE: ExitCode.FAILED,
@@ -62,7 +63,7 @@ def report(error: BaseException, log: Path) -> ExitCode:
     """Say on stderr what went wrong and return the exit code; a defect's traceback goes to `log`."""
     if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
         _say(str(error), error.hint)
-        return EXIT_CODES[error.kind]
+        return ExitCode.USAGE if isinstance(error, ConfigError) else EXIT_CODES[error.kind]
     name = type(error).__name__
     what = str(error) if isinstance(error, SlotkeeperError) else f"unexpected {name}"
     _say(f"{what}; this is a defect", _logged(error, log))

@@ -160,17 +160,23 @@ def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
     return found[0]
 
 
-def milliseconds(text: str) -> int:
-    """A typed duration ("500ms", "10m") in milliseconds, a day at most."""
+def milliseconds(text: str, low: int = 0, high: int = values.DAY) -> int:
+    """A typed duration ("500ms", "10m") in milliseconds. A number without a unit is rejected, except 0.
+
+    A configuration documents the unit of each key; on a command line people mean seconds.
+    """
+    bare = text.strip()
+    if bare.replace(".", "", 1).isdecimal() and float(bare):
+        raise typer.BadParameter(f"{bare} has no unit; write {bare}s for seconds, or use ms, m, h or d")
     try:
-        return int(str(values.duration(0, values.DAY)(text)))
+        return int(str(values.duration(low, high)(text)))
     except values.BadValue as error:
         raise typer.BadParameter(str(error)) from None
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, low: int = 0, high: int = values.DAY) -> float:
     """The same in seconds."""
-    return milliseconds(text) / 1000
+    return milliseconds(text, low, high) / 1000
 
 
 def moment(text: str) -> datetime:

@@ -41,10 +41,7 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept wi
 
 def _seconds(text: str) -> float:
     """A typed duration, four weeks at most."""
-    try:
-        return int(str(values.duration(1_000, 4 * values.WEEK)(text))) / 1000
-    except values.BadValue as error:
-        raise typer.BadParameter(str(error)) from None
+    return select.seconds(text, 1_000, 4 * values.WEEK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ SMALLEST = (60, 15)
 
 
 def _seconds(text: str) -> float:
-    return float(str(_read(values.duration(1_000, values.WEEK), text))) / 1000
+    return select.seconds(text, 1_000, values.WEEK)
 
 
 def _rate(text: str) -> float:

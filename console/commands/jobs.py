@@ -171,7 +171,7 @@ def start(
         job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, seconds, reason, as_json)
         return
     config, patience = str(loaded.path.absolute()), _patience(seconds)
-    with Store.open(loaded.state_dir) as store:
+    with Store.open(loaded.state_dir, migrates=True) as store:
         job_queries.refuse(loaded, store, job)
         job_tables.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
@@ -205,7 +205,7 @@ def restart(
         job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, wait, reason, as_json)
         return
     config, patience = str(loaded.path.absolute()), _patience(wait)
-    with Store.open(loaded.state_dir) as store:
+    with Store.open(loaded.state_dir, migrates=True) as store:
         job_queries.refuse(loaded, store, job)
         store.register_job(job, config)
         job_tables.tell_taken_out(store, spec)
@@ -294,7 +294,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
 
     loaded, folder = _place(ctx, state_dir)
     refused = loaded.refused if loaded else {}
-    with Store.open(folder) as store:
+    with Store.open(folder, migrates=True) as store:
 
         def start_again(view: JobView) -> JobView:
             if view.name in refused:

@@ -53,6 +53,7 @@ class Existing(Enum):
 
 LOCK_SECONDS = 5.0
 UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
+UNDO_BACK = "backed up first; `slotkeeper slots undo ID` until the replay starts"
 _PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 
 To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
@@ -344,7 +345,7 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
     if plan.rows:
         found["rows"] |= {"fate": plan.rows.fate.value, "truncated": plan.rows.truncated, "text": plan.rows.sentence}
-    found |= {"to_type": to_type(plan), "undo": UNDO}
+    found |= {"to_type": to_type(plan), "undo": UNDO_BACK if any(move.back for move in plan.moves) else UNDO}
     found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
     return found
 

@@ -64,7 +64,7 @@ def run(
     extra += ["--until-caught-up"] if until_caught_up else []
     extra += ["--wait-ms", str(wait)] if wait is not None else []
     launch = replace(LAUNCH, extra=tuple(extra))
-    with Store.open(loaded.state_dir) as store:
+    with Store.open(loaded.state_dir, migrates=True) as store:
         job_tables.tell_apart(store, spec)
         with _signals_kept(), _followed(store.folder.log(job)):
             act = partial(control.run_here, store, job, str(loaded.path.absolute()), launch, take_over)

@@ -18,7 +18,7 @@ from console.cli import output, select
 from console.cli.context import BY_CODE, UNJUDGED
 from console.cli.select import OneJson, StateDir
 from console.monitor.health import LEVELS, facts
-from console.monitor.snapshot import JobFacts, Level
+from console.monitor.snapshot import UNSEEN, JobFacts, Level
 from console.monitor.store_reader import complete
 from console.views.rows import rank
 from core.alerts.message import fault_values
@@ -55,7 +55,8 @@ def status(
     jobs = complete([facts(one.view, faults, now) for one in seen.jobs], loaded, verified, faults)
     found = sorted(jobs, key=lambda one: one.name)
     found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
-    overall = worst([*(one.level for one in found), *(LEVELS[one.severity] for one in faults)])
+    found = [replace(one, wrong=UNSEEN) if one.unseen else one for one in found]
+    overall = worst([*(one.judged for one in found), *(LEVELS[one.severity] for one in faults)])
     if as_json:
         values = [fault_values(one) for one in faults]
         output.as_json({"severity": _word(overall), "jobs": list(map(_values, found)), "faults": values})
@@ -88,7 +89,7 @@ def _word(level: Level) -> str:
 def _values(one: JobFacts) -> dict[str, object]:
     return {
         "job": one.name,
-        "severity": _word(one.level),
+        "severity": _word(one.judged),
         "state": one.state,
         "alive": bool(one.alive),
         "text": one.wrong,
@@ -107,4 +108,4 @@ def _line(one: JobFacts, now: datetime) -> str:
     behind = f"; {one.behind} {unit}behind" if one.behind else ""
     text = f": {one.wrong}" if one.wrong else ""
     verified = f"; {in_a_phrase(one.verified, now)}" if one.verified else ""
-    return f"{_word(one.level).upper():<8}  {one.name}  {state}{alive}{text}{behind}{verified}"
+    return f"{_word(one.judged).upper():<8}  {one.name}  {state}{alive}{text}{behind}{verified}"

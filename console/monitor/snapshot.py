@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 REFUSED = "refused: "
 """How what is wrong with a refused job begins."""
+UNSEEN = "never started here; whether another host runs it is unknown here"
 
 
 class Level(Enum):
@@ -121,6 +122,17 @@ class JobFacts:
     def refused(self) -> bool:
         """Whether it never ran and its configuration keeps it from it."""
         return self.state is None and self.wrong.startswith(REFUSED)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether this state folder has nothing of it: only the host that runs it can say how it is."""
+        never = self.state is JobState.STOPPED and self.started_at is None
+        return (self.state is None or never) and not self.queries and not self.faults and not self.trouble
+
+    @property
+    def judged(self) -> Level:
+        """Its level for a verdict on all jobs: a job that nobody sees here is not known to be fine."""
+        return Level.UNKNOWN if self.unseen else self.level
 
     def table_in(self, text: str) -> str:
         """The source table that a trouble's text names, where the job has several; else the first."""

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 from console.monitor.health import LEVELS, facts
 from console.monitor.query_poller import QueryPoller
-from console.monitor.snapshot import REFUSED, JobDetail, JobFacts, Level, Local
+from console.monitor.snapshot import REFUSED, UNSEEN, JobDetail, JobFacts, Level, Local
 from console.monitor.throughput import Throughput
 from core.clock import Clock
 from core.config.model import Loaded
@@ -155,7 +155,7 @@ def complete(
 def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
     """A configured job that was never started here; what keeps it from a start is its fault."""
     if not faults:
-        return JobFacts(name, Level.REST, None, "never started here")
+        return JobFacts(name, Level.REST, None, UNSEEN)
     level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
     return JobFacts(name, level, None, why, faults[0].do, faults=faults)
 

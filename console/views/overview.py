@@ -54,7 +54,7 @@ def _states(local: Local) -> tuple[Level, str]:
     words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
     away = sum(job.elsewhere for job in jobs)
     levels = [LEVELS[one.severity] for one in local.faults]
-    worst = min((job.level for job in jobs), key=rank) if not levels else min(levels, key=rank)
+    worst = min((job.judged for job in jobs), key=rank) if not levels else min(levels, key=rank)
     bad = [levels.count(level) for level in FAULTS]
     faults = "  ".join(f"{level.value} {number}" for level, number in zip(FAULTS, bad, strict=True) if number)
     elsewhere = f"; {away} started elsewhere" if away else ""
@@ -66,6 +66,7 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     from core.domain.verified import in_a_phrase
 
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
+    unseen = [job for job in jobs if job.unseen]
     different = [job for job in started if job.verified and job.verified.verdict == "different"]
     untrusted = [job for job in started if job not in different and not follows(job)]
     if different:
@@ -78,6 +79,8 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
         return Level.WARNING, f"{_named('untrusted', untrusted)}{also}; {_proof(started, now)}"
     if apart:
         return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
+    if unseen:
+        return Level.UNKNOWN, f"{_named('not seen from this host', unseen)}; {_proof(started, now)}"
     return Level.FINE, f"targets: all follow; {_proof(started, now)}"
 
 

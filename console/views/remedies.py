@@ -70,7 +70,9 @@ _TROUBLES = {
     ),
     TroubleName.SLOT_MOVED: _trouble(
         TroubleName.SLOT_MOVED,
-        "somebody else registers this slot; what lies between may be gone",
+        "the slot is not where the sink's rows have it: the sink was restored to an older copy, or another program"
+        " confirms this slot; what lies between may be gone",
+        Option("find out whether the sink was restored, and bring the newer copy back"),
         Option("find the other consumer: `slotkeeper slots show TABLE SLOT`"),
     ),
     TroubleName.PROGRESS_LOST: Remedy(

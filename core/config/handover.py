@@ -102,8 +102,8 @@ def _receive() -> None:
     with suppress(OSError, ValueError, AttributeError):
         said = json.loads(Path(place).read_bytes())
         _received.update({str(key): str(each) for key, each in said.items()})
-        for each in _received.values():
-            masking.remember(each)
+        for variable, each in _received.items():
+            masking.remember(each, ("env", variable))
         if place.startswith(_OWN):
             os.close(int(place.removeprefix(_OWN)))
 

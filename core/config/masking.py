@@ -25,8 +25,13 @@ SHORTEST = 8
 """Characters of the shortest secret that is masked."""
 PLAIN = 12
 """The same where all are of one kind."""
+NEWEST = 4
+"""Secrets of one reference that are masked: the one that logins use now, the one before it, which sessions and late
+answers of servers still have, and two more, because a rotation may be seen half done or be taken back."""
 _KINDS = ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")
-_secrets: set[str] = set()
+_secrets: dict[object, dict[str, tuple[str, ...]]] = {}
+"""The newest secrets by their reference, the newest last, with their spellings."""
+_lock = threading.Lock()
 
 
 def maskable(secret: str) -> bool:
@@ -42,14 +47,29 @@ def maskable(secret: str) -> bool:
     return len(secret) >= PLAIN or (len(secret) >= SHORTEST and kinds > 1)
 
 
-def remember(secret: str) -> None:
-    """From here on this process has a secret: it masks it where it can, and writes no core dump."""
-    if secret in _secrets:
-        return
-    _secrets.add(secret)
-    _dump_no_core()
-    if maskable(secret):
-        redaction.remember(each for each in spellings(secret) if len(each) >= SHORTEST)
+def remember(secret: str, of: object = None) -> None:
+    """From here on this process has a secret `of` a reference: it masks it where it can, and writes no core dump.
+
+    Older secrets of that reference than the newest few are forgotten. Without a reference none is.
+    """
+    with _lock:
+        newest = _secrets.setdefault(secret if of is None else of, {})
+        if secret in newest:
+            newest[secret] = newest.pop(secret)
+            return
+        _dump_no_core()
+        shown = spellings(secret) if maskable(secret) else ()
+        newest[secret] = tuple(each for each in shown if len(each) >= SHORTEST)
+        for old in list(newest)[:-NEWEST]:
+            del newest[old]
+        redaction.know(each for known in _secrets.values() for all_of in known.values() for each in all_of)
+
+
+def without_newest(text: str, of: object) -> str:
+    """The text without the newest secrets of a reference as they are, however short or plain."""
+    for secret in sorted(_secrets.get(of, ()), key=len, reverse=True):
+        text = text.replace(secret, redaction.MASK)
+    return text
 
 
 def mask_tracebacks() -> None:

@@ -9,39 +9,120 @@ from __future__ import annotations
 import shlex
 import stat
 import subprocess
-from dataclasses import replace
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from core import ownership
 from core.bounded import TooLong, output_of
+from core.clock import SystemClock
 from core.config import handover, masking
 from core.domain.endpoint import Endpoint, Login, SecretRef
 from core.domain.ownership import Complaint
 from core.domain.text import safe
-from core.errors import ConfigError
+from core.errors import ConfigError, SecretUnread
 
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
+TTL = 5.0
+"""Seconds for which what a command printed serves every login of this process."""
+HOLD_LEAST = 0.5
+HOLD_MOST = 30.0
+"""The same for a refused password, doubling as long as the command prints it again: less than the wait between two
+tries of a job, so that each of them compares with what the command prints then."""
 
 
 def resolve(ref: SecretRef) -> str:
-    """The secret that a reference stands for, "" for no reference; raises ConfigError naming the reference only."""
+    """The secret that a reference stands for, "" for no reference; raises SecretUnread naming the reference only."""
     if not ref.how:
         return ""
     readers = {"file": _from_file, "env": _from_env, "command": _from_command}
     secret = readers[ref.how](ref)
     if not secret:
-        raise ConfigError(f"{place(ref)} is empty")
+        raise SecretUnread(f"{place(ref)} is empty")
     if "\0" in secret:
-        raise ConfigError(f"{place(ref)} holds a NUL character, which no password can")
-    masking.remember(secret)
+        raise SecretUnread(f"{place(ref)} holds a NUL character, which no password can")
+    masking.remember(secret, (ref.how, ref.ref))
     return secret
 
 
+@dataclass(slots=True)
+class _Printed:
+    """What a command printed last, and the password that was accepted last; times are monotonic seconds.
+
+    All sessions of this process share it.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    plain: str = ""
+    until: float = 0.0
+    refused: str = ""
+    hold: float = 0.0
+    accepted: str = ""
+
+    def now(self, read: Callable[[], str], clock: Callable[[], float]) -> str:
+        with self.lock:  # who comes meanwhile waits for this one run of the command
+            if clock() >= self.until:
+                self.plain = read()
+                held = self.refused != "" and self.plain == self.refused
+                self.hold = min(HOLD_MOST, self.hold * 2 or HOLD_LEAST) if held else 0.0
+                self.until = clock() + (self.hold or TTL)
+            return self.plain
+
+    def drop(self, plain: str) -> None:
+        with self.lock:
+            if plain == self.plain and plain != self.refused:
+                self.refused, self.hold, self.until = plain, 0.0, 0.0
+
+    def keep(self, plain: str) -> None:
+        with self.lock:
+            self.accepted = plain
+            if plain == self.refused:
+                self.refused, self.hold = "", 0.0
+
+
+_printed: dict[SecretRef, _Printed] = {}
+_clock = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A secret by its reference; implements `core.domain.secret.Secret`.
+
+    A file and a variable are read each time. A command runs at most once in `TTL` seconds, however many sessions log in
+    at once, and again at the first refusal of what it printed.
+    """
+
+    ref: SecretRef
+
+    def now(self) -> str:
+        if self.ref.how != "command":
+            return resolve(self.ref)
+        return self._shared().now(lambda: resolve(self.ref), _clock.monotonic)
+
+    def refused(self, plain: str) -> None:
+        self._shared().drop(plain)
+
+    def taken(self, plain: str) -> None:
+        self._shared().keep(plain)
+
+    def accepted(self) -> str:
+        return self._shared().accepted
+
+    def hidden_in(self, text: str) -> str:
+        return masking.without_newest(text, (self.ref.how, self.ref.ref))
+
+    def _shared(self) -> _Printed:
+        return _printed.setdefault(self.ref, _Printed())
+
+
 def login(endpoint: Endpoint, name: str) -> Login:
-    """What opens a session by this name, its secrets resolved here; raises ConfigError where one cannot be had."""
-    opened = replace(endpoint, key_password=resolve(endpoint.sslpassword))
-    return Login(opened, resolve(endpoint.password), name)
+    """What opens sessions by this name; raises ConfigError where a secret cannot be had now."""
+    key_password, password = Reference(endpoint.sslpassword), Reference(endpoint.password)
+    for secret in (key_password, password):
+        secret.now()
+    return Login(replace(endpoint, key_password=key_password), password, name)
 
 
 def place(ref: SecretRef) -> str:
@@ -95,16 +176,16 @@ def _from_file(ref: SecretRef) -> str:
     try:
         raw = ownership.read(Path(ref.ref), where, SIZE_MAX + 1)
     except ownership.NotOurs as error:
-        raise ConfigError(error.message, error.hint) from None
+        raise SecretUnread(error.message, error.hint) from None
     except OSError as error:
-        raise ConfigError(f"{where} cannot be read: {error.strerror or type(error).__name__}") from None
+        raise SecretUnread(f"{where} cannot be read: {error.strerror or type(error).__name__}") from None
     return _line(raw, where)
 
 
 def _from_env(ref: SecretRef) -> str:
     found = handover.value(ref.ref)
     if found is None:
-        raise ConfigError(f"{place(ref)} is not set")
+        raise SecretUnread(f"{place(ref)} is not set")
     return found
 
 
@@ -113,27 +194,27 @@ def _from_command(ref: SecretRef) -> str:
     try:
         words = shlex.split(ref.ref)
     except ValueError:
-        raise ConfigError(f"{where} is not a command: a quote is not closed") from None
+        raise SecretUnread(f"{where} is not a command: a quote is not closed") from None
     try:
         code, written = output_of(words, COMMAND_LIMIT, SIZE_MAX, env=handover.environment())
     except TooLong:
-        raise ConfigError(f"{where} writes more than 64 KiB, which no password has") from None
+        raise SecretUnread(f"{where} writes more than 64 KiB, which no password has") from None
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"{where} has not ended within {COMMAND_LIMIT:.0f} s") from None
+        raise SecretUnread(f"{where} has not ended within {COMMAND_LIMIT:.0f} s") from None
     except OSError as error:
-        raise ConfigError(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
+        raise SecretUnread(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
     if code:
         # its own words are not repeated: they may hold the secret
-        raise ConfigError(f"{where} ended with status {code}", "run the command by hand to see why")
+        raise SecretUnread(f"{where} ended with status {code}", "run the command by hand to see why")
     return _line(written, where)
 
 
 def _line(raw: bytes, where: str) -> str:
     """Text without the one newline that editors and commands put at its end."""
     if len(raw) > SIZE_MAX:
-        raise ConfigError(f"{where} holds more than 64 KiB, which no password does")
+        raise SecretUnread(f"{where} holds more than 64 KiB, which no password does")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise ConfigError(f"{where} is not UTF-8 text") from None
+        raise SecretUnread(f"{where} is not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\r\n") else text.removesuffix("\n")

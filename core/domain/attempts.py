@@ -19,6 +19,7 @@ class History:
     source: int = 0
     sink: int = 0
     access: int = 0
+    login: int = 0
     unknown: int = 0
     long: int = 0
     elapsed: float = 0.0

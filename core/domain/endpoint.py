@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from core.domain.secret import Secret
+
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
@@ -47,8 +49,8 @@ class Endpoint:
     http_port: int = 0
     backends: tuple[str, ...] = ()
     compression: str = "none"
-    key_password: str = field(default="", repr=False, compare=False)
-    """What `sslpassword` stands for: resolved in the endpoint of a `Login` only, which never travels."""
+    key_password: Secret | str = field(default="", repr=False, compare=False)
+    """What `sslpassword` stands for: in the endpoint of a `Login` only, which never travels."""
 
     @property
     def place(self) -> str:
@@ -62,8 +64,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What opens one session: a server, its password as this process has resolved it, and the session's own name."""
+    """What opens one session: a server, the secret that each connect asks for its text, and the session's own name.
+
+    A plain text as `password` is that of a server which this process started itself.
+    """
 
     endpoint: Endpoint
-    password: str = field(repr=False)
+    password: Secret | str = field(repr=False)
     name: str

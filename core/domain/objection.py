@@ -25,6 +25,10 @@ class Objection:
         return f"{self.what}; cure: {self.cure}"
 
 
+INHERITED = "has tables that inherit from it: their rows are read as its own, and may have its keys"
+"""What is said of a table that is not partitioned and has children all the same, at either end."""
+
+
 def refuse(found: Sequence[Objection], where: str) -> None:
     """Raise Refused with the first objection; nothing where there is none."""
     if found:

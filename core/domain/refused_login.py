@@ -6,6 +6,8 @@ Next door: `core.drivers.logins` counts the refusals; the console's remedies ask
 
 from __future__ import annotations
 
+from core.errors import AccessRefused, LoginRefused
+
 PASSWORDS = (
     "password authentication failed",
     "login denied",
@@ -83,6 +85,15 @@ def refusal(code: str, text: str) -> bool:
     (False, True)
     """
     return code[:2] in ("", "08", "28") and said(text, REFUSED)
+
+
+def error_of(text: str) -> type[AccessRefused]:
+    """The class of a refused login: by its password, for which another one may come, or by anything else.
+
+    >>> error_of("FATAL:  password authentication failed").__name__, error_of("no pg_hba.conf entry").__name__
+    ('LoginRefused', 'AccessRefused')
+    """
+    return LoginRefused if said(text, PASSWORDS) else AccessRefused
 
 
 def of_line(text: str) -> bool:

@@ -348,16 +348,15 @@ def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
     return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
 
 
-def restored(now: ProgressRow, then: ProgressRow) -> ProgressRow:
-    """The row of a backup over today's: `changes` counts on, and a lane that has read on since is not called equal."""
-    row = replace(then, epoch=now.epoch, changes=now.changes)
-    if now.changes != then.changes and then.state is LaneState.RUNNING and _before(then, now):
-        return _catching_up(row, now.position)
-    return row
+def restored(now: ProgressRow, then: ProgressRow, through: Position | None) -> ProgressRow:
+    """The row of a backup over today's: `changes` counts on.
 
-
-def _before(one: ProgressRow, other: ProgressRow) -> bool:
-    return one.position is not None and other.position is not None and one.position < other.position
+    `through` is what the target has seen of the source; the lane is not equal before it has passed that. None where
+    the target is as it was at the backup.
+    """
+    row = replace(then, epoch=now.epoch, changes=now.changes, repeats=now.repeats)
+    behind = through is not None and then.position is not None and then.position < through
+    return _catching_up(row, through) if behind and then.state in STREAMING else row
 
 
 def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:

@@ -14,11 +14,16 @@ from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import SlotStatus
 from core.errors import TroubleName
 
+READINGS = "the sink fell back to an older copy, or another program confirms this slot"
+"""Both readings of a slot that is ahead of its row, where no record of our own tells which it is."""
 ANEW = "copy anew"
 """How the text ends where a new copy is safe; whoever knows the job puts the commands behind it."""
 SAFE = {
     TroubleName.SLOT_LOST: "never resume from here, what is missing is in no binlog any more: copy anew",
-    TroubleName.SLOT_MOVED: "by hand: find who else uses this slot, and stop that; then copy anew",
+    TroubleName.SLOT_MOVED: (
+        "by hand: find out whether the sink was restored to an older copy, and bring the newer one back where that can"
+        " be; where it was not, find who else uses this slot, and stop that; then copy anew"
+    ),
     TroubleName.PROGRESS_LOST: (
         "by hand: restore slotkeeper_progress and the target from one backup of the sink, and start the job; or drop"
         " the slot (slots drop), set on_existing to replace or merge, and start it; without rows a reset is refused"
@@ -152,6 +157,7 @@ def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) ->
         reached = max(row.position, row.registered.furthest or row.position)
         if highest > reached:
             sentence = f"{place}: the slot ({there}) is ahead of {reached.shown}, where our start was to register it"
+            sentence += f": {READINGS}"
             return _refuse(TroubleName.SLOT_MOVED, sentence)
     return StartDecision(StartAction.CREATE)
 
@@ -168,6 +174,7 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
         return _refuse(TroubleName.SLOT_LOST, sentence)
     if there.furthest is not None and (ours is None or there.furthest > ours):
         sentence = f"{place}: the slot ({there.shown}) is ahead of our position {ours.shown if ours else 'none'}"
+        sentence += f": {READINGS}"
         return _refuse(TroubleName.SLOT_MOVED, sentence)
     known = row.registered
     if known and there.behind(known):

@@ -37,8 +37,8 @@ class TargetSeen:
     whole tree, "" where the server does not tell; `shape` has a hash for each of `PARTS`, `places` one of the mirrored
     columns' numbers. `rows` were counted, up to a limit; `changes` are the events that the lanes had applied.
     `snapshot` and `own` say which transactions this reading saw: those before it, and the one that it was made in.
-    `why` is set where a check did not pass: so it stays until a reset. `copying` is the way of a copy that
-    has begun: what its chunks write is counted nowhere, so nothing is said of rows.
+    `why` is set where a check did not pass: so it stays until a copy ends. `copying` is the way of a copy that
+    has begun: what its chunks write is counted nowhere, so nothing is said of rows; `why` then holds for its undo.
     `older`: a row that the record asked about saw is still here; `counted`: the server's statistics know of rows.
     """
 
@@ -103,7 +103,7 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
         return "does not exist any more"
     if recorded is None or recorded.home != seen.home:
         return ""  # an upgrade, or a store that was restored with its target: nothing is recorded of this life of it
-    if recorded.why:
+    if recorded.why and not recorded.copying:
         return recorded.why
     if recorded.oid != seen.oid:
         return "is another table of that name: it was dropped, renamed or restored, and made again"

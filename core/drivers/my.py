@@ -20,6 +20,7 @@ import pymysql.cursors
 from pymysql.constants import COMMAND
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.drivers import my_login
 from core.drivers.deadline import Call, shut
 from core.drivers.my_login import DriverError, NoAnswer, TooMuch, answered, ended
@@ -210,7 +211,7 @@ class Dump:
         self._buffer, self._at = b"".join(parts), 0
 
 
-def connect(endpoint: Endpoint, password: str, name: str, seconds: float, database: str = "") -> Session:
+def connect(endpoint: Endpoint, password: Secret | str, name: str, seconds: float, database: str = "") -> Session:
     """Log in, in time, with the session's settings pinned: utf8mb4, UTC, strict, autocommit; `name` is shown as
     `program_name` of performance_schema.session_connect_attrs.
 

@@ -19,11 +19,12 @@ import pymysql
 from pymysql.constants import CR, ER
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.domain.tls import INSISTING
 from core.drivers import tls_context
 from core.drivers.deadline import Call, Cut, Late, in_time, limited
 from core.drivers.login import LOGIN_BYTES
-from core.drivers.logins import Refusals
+from core.drivers.logins import Refusals, by_newest
 from core.redaction import MASK
 
 DriverError = pymysql.err.MySQLError
@@ -75,7 +76,12 @@ class GuardedConnection(_Connection):
 
 
 def logged_in(
-    endpoint: Endpoint, password: str, name: str, seconds: float, conv: dict[Any, Any] | None = None, database: str = ""
+    endpoint: Endpoint,
+    password: Secret | str,
+    name: str,
+    seconds: float,
+    conv: dict[Any, Any] | None = None,
+    database: str = "",
 ) -> Any:
     """A connection of pymysql, in time: utf8mb4, autocommit; `name` is shown as `program_name` of
     performance_schema.session_connect_attrs. Its types are pymysql's, which has none for sockets and packets.
@@ -84,6 +90,14 @@ def logged_in(
     file of TLS that is none. A password that was refused twice is not tried again for hours (`logins.py`): MySQL,
     CREATE USER: FAILED_LOGIN_ATTEMPTS, and MariaDB, max_password_errors, lock an account.
     """
+    return by_newest(
+        endpoint, password, _refusals, lambda plain: _in_turn(endpoint, plain, name, seconds, conv, database)
+    )
+
+
+def _in_turn(
+    endpoint: Endpoint, password: str, name: str, seconds: float, conv: dict[Any, Any] | None, database: str
+) -> GuardedConnection:
     with _refusals.turn(endpoint, password, seconds) as standing:
         if standing:
             again = "refused twice, not asked again, so that no account gets locked"

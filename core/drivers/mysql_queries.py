@@ -12,12 +12,13 @@ import pymysql
 from pymysql.constants import CR, ER
 from pymysql.cursors import SSCursor
 
+from core.domain import refused_login
 from core.domain.endpoint import Login
 from core.domain.text import safe
 from core.drivers import deadline, my_login, tls_context
 from core.drivers.my import ANSWER_BYTES, ROW_BYTES, code_of
 from core.drivers.my_login import answered, ended
-from core.errors import AccessRefused, Refused, SlotkeeperError, Unclassified, Unreachable
+from core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
@@ -110,7 +111,7 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
     if number in _GONE or isinstance(error, OSError | pymysql.err.InterfaceError):
         return Unreachable(text, where=where, code=str(number or ""))
     if number in _LOGIN:
-        return AccessRefused(text, "check user, password and rights", where=where, code=str(number))
+        return refused_login.error_of(text)(text, "check user, password and rights", where=where, code=str(number))
     low = text.lower()
     if "unknown database" in low or "unknown table" in low or "does not exist" in low:
         return Refused(text, "the database or the table was dropped, or never made", where=where)

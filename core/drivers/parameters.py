@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import secret_of
 from core.domain.tls import INSISTING, socket_folder
 from core.errors import ConfigError
 
@@ -87,6 +88,6 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
         "sslcertmode": "allow" if endpoint.sslcert else "disable",
         "sslcert": endpoint.sslcert or NOWHERE,
         "sslkey": endpoint.sslkey or NOWHERE,
-        "sslpassword": endpoint.key_password or _NO_KEY_PASSWORD,
+        "sslpassword": secret_of(endpoint.key_password).now() or _NO_KEY_PASSWORD,
         "require_auth": _ANY if endpoint.sslmode in INSISTING or socket_folder(endpoint.host) else "!password",
     }

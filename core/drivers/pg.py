@@ -26,11 +26,12 @@ from psycopg2 import sql
 from psycopg2.extensions import libpq_version
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret, secret_of
 from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from core.drivers.login import LoginLine, silenced
-from core.drivers.logins import Refusals
+from core.drivers.logins import Refusals, by_newest
 from core.drivers.parameters import parameters
-from core.redaction import MASK, masked
+from core.redaction import masked
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""
@@ -98,6 +99,7 @@ __all__ = [
     "is_made",
     "limit",
     "limit_transaction",
+    "log_in",
     "login_as",
     "named",
     "number",
@@ -303,21 +305,23 @@ def cancel(connection: Connection) -> None:
 
 def connect(
     endpoint: Endpoint,
-    password: str,
+    password: Secret | str,
     application_name: str,
     settings: Mapping[str, str] | None = None,
     autocommit: bool = False,
     path: str = "",
+    check: Callable[[Connection], None] | None = None,
 ) -> Connection:
     """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
 
     Settings are sent one by one after login, and one that the server does not know (SQLSTATE 42704) is left out:
     a DWS speaks an older dialect than PostgreSQL. `path` is the search_path as SQL, set before anything else and never
-    left out; empty: the login's own stays. Raises psycopg2.Error.
+    left out; empty: the login's own stays. `check` sees the connection before anything is set. Raises psycopg2.Error.
     """
-    connection = _login(endpoint, password, application_name)
+    connection = log_in(endpoint, password, application_name)
     try:
-        connection.autocommit = True
+        if check is not None:
+            check(connection)
         if path:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET search_path = {path}")
@@ -331,21 +335,26 @@ def connect(
 
 
 def connect_quietly(
-    endpoint: Endpoint, password: str, application_name: str, settings: Mapping[str, str], path: str
+    endpoint: Endpoint,
+    password: Secret | str,
+    application_name: str,
+    settings: Mapping[str, str],
+    path: str,
+    check: Callable[[Connection], None],
 ) -> Connection:
     """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
 
     Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
+    `check` sees that connection before.
     """
     wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
     try:
-        connection = _login(endpoint, password, application_name, options)
+        connection = log_in(endpoint, password, application_name, options)
     except psycopg2.OperationalError as error:
         if not any(words in str(error) for words in _NO_OPTIONS):
             raise
-        return connect(endpoint, password, application_name, settings, True, path)
-    connection.autocommit = True
+        return connect(endpoint, password, application_name, settings, True, path, check)
     connection.limit_ms = _limit_of(settings)
     return connection
 
@@ -363,13 +372,26 @@ def _limit_of(settings: Mapping[str, str]) -> int | None:
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
-def _login(endpoint: Endpoint, password: str, application_name: str, options: str = "") -> Connection:
+def log_in(endpoint: Endpoint, password: Secret | str, application_name: str, options: str = "") -> Connection:
+    """A connection in autocommit with nothing set but `options`, which go with the login. Raises psycopg2.Error."""
     connection: Connection = login_as(Connection, endpoint, password, application_name, options)
+    connection.autocommit = True
     return connection
 
 
-def login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, application_name: str, options: str) -> Any:
-    """A connection of that class, which takes `login_ms` and calls `opened` with its socket; raises psycopg2.Error."""
+def login_as(
+    made: Callable[..., Any], endpoint: Endpoint, password: Secret | str, application_name: str, options: str
+) -> Any:
+    """A connection of that class, which takes `login_ms` and calls `opened` with its socket.
+
+    Raises psycopg2.Error; SecretUnread where the password cannot be had.
+    """
+    return by_newest(
+        endpoint, password, _refusals, lambda plain: _login_as(made, endpoint, plain, application_name, options)
+    )
+
+
+def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, application_name: str, options: str) -> Any:
     seconds = max(2, endpoint.connect_timeout_ms // 1000)
     login = endpoint, password, application_name
     with _refusals.turn(endpoint, password, seconds) as standing:
@@ -459,9 +481,9 @@ def rows_came(error: BaseException) -> bool:
     return bool(getattr(error.__cause__, "rows_came", False))
 
 
-def hiding(error: psycopg2.Error, password: str) -> psycopg2.Error:
+def hiding(error: psycopg2.Error, password: Secret | str) -> psycopg2.Error:
     """The error, whose text is told by `failure` without that: a server may say what it was sent at the login."""
-    error.hidden = password  # type: ignore[attr-defined]
+    error.hidden = secret_of(password)  # type: ignore[attr-defined]
     return error
 
 
@@ -471,8 +493,8 @@ def failure(error: BaseException) -> tuple[str, str]:
     >>> failure(psycopg2.InterfaceError("connection already closed"))
     ('08003', 'connection already closed')
     """
-    hidden = str(getattr(error, "hidden", ""))  # one that is too short or plain to be masked everywhere
-    said = str(error).replace(hidden, MASK) if hidden else str(error)
+    hidden = getattr(error, "hidden", None)  # one that is too short or plain to be masked everywhere
+    said = hidden.hidden_in(str(error)) if hidden else str(error)
     text = " ".join(masked(said).split()) or type(error).__name__
     code = getattr(error, "pgcode", None)
     if code:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from core.clock import Clock, SystemClock
+from core.domain.affinity import CURE
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.domain.tls import Line
-from core.drivers import pg
-from core.errors import SlotkeeperError, TooLarge, Unreachable
+from core.drivers import affinity, pg
+from core.errors import Refused, SlotkeeperError, TooLarge, Unreachable
 from core.sqltext import dotted, statements
 
 Book = tuple[str, str]
@@ -50,7 +52,12 @@ class Session:
     """A connection by a login and a dialect; one thread at a time uses it, any thread may cancel, sever or close it."""
 
     def __init__(
-        self, endpoint: Endpoint, password: str, application_name: str, dialect: Dialect, clock: Clock | None = None
+        self,
+        endpoint: Endpoint,
+        password: Secret | str,
+        application_name: str,
+        dialect: Dialect,
+        clock: Clock | None = None,
     ) -> None:
         self.place = endpoint.place
         self.application_name = application_name
@@ -89,6 +96,18 @@ class Session:
         if not info.ssl_in_use:
             return Line()
         return Line(info.ssl_attribute("protocol") or "TLS", info.ssl_attribute("cipher") or "an unnamed cipher")
+
+    def prove(self) -> str:
+        """Raise Refused unless this connection keeps its server session, whatever its login told; else a sentence.
+
+        Only between transactions; those of another connection lie between the ones that are compared.
+        """
+        connection = self.ready()
+        with self.translated():
+            before, connection.autocommit = connection.autocommit, True
+            self._prove(connection)
+            connection.autocommit = before
+        return "each connection keeps a server session of its own, over three transactions"
 
     def seconds(self) -> float:
         """The session's monotonic clock."""
@@ -187,6 +206,9 @@ class Session:
         try:
             yield
         except pg.DriverError as error:
+            pooled = affinity.is_refusal(error)
+            if pooled:
+                raise self._pooled(pooled) from error
             raise self._dialect.classify(pg.hiding(error, self._password), self.place, *timed_out) from error
 
     def _ready(self, limit_ms: int | None) -> pg.Connection:
@@ -206,8 +228,22 @@ class Session:
     def _connect(self) -> pg.Connection:
         login, dialect = (self._endpoint, self._password, self.application_name), self._dialect
         if dialect.quiet:
-            return pg.connect_quietly(*login, dialect.settings, dialect.path)
-        return pg.connect(*login, dialect.settings, dialect.autocommit, dialect.path)
+            return pg.connect_quietly(*login, dialect.settings, dialect.path, self._check)
+        return pg.connect(*login, dialect.settings, dialect.autocommit, dialect.path, self._check)
+
+    def _check(self, connection: pg.Connection) -> None:
+        """Refuse a new connection whose server session is not its own; one round trip where the login tells."""
+        if not affinity.is_direct(connection):
+            self._prove(connection)
+
+    def _prove(self, connection: pg.Connection) -> None:
+        shared = affinity.shared(connection, lambda: pg.log_in(self._endpoint, self._password, self.application_name))
+        if shared:
+            raise self._pooled(shared)
+
+    def _pooled(self, why: str) -> Refused:
+        side = self._dialect.side
+        return Refused(f"{side} {self.place}: this connection keeps no server session: {why}", CURE, where=side)
 
     def _limit(self, connection: pg.Connection, limit_ms: int) -> None:
         """Limit the statements of a session in autocommit, also by the time in which its line has to answer."""

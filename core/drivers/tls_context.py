@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import secret_of
 from core.domain.text import safe
 from core.domain.tls import SAFEST, VERIFYING
 from core.errors import AccessRefused, SlotkeeperError
@@ -51,7 +52,9 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
 def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
     """Load the client's certificate; without a password given, OpenSSL would ask for an encrypted key's and wait."""
     try:
-        made.load_cert_chain(endpoint.sslcert, endpoint.sslkey or None, endpoint.key_password or NO_KEY_PASSWORD)
+        made.load_cert_chain(
+            endpoint.sslcert, endpoint.sslkey or None, secret_of(endpoint.key_password).now() or NO_KEY_PASSWORD
+        )
     except (OSError, ssl.SSLError) as error:
         why = getattr(error, "strerror", "") or "no certificate, or not its key"
         what = f"sslcert {safe(endpoint.sslcert)}, sslkey {safe(endpoint.sslkey)}: {safe(str(why), 100)}"

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from core.config import handover
@@ -22,6 +22,7 @@ from core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
 
 # -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
 _PYTHON = (sys.executable, "-P", "-m")
+_DRIVER = "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
 """What a driver is started with besides: end an earlier start's sessions; its supervisor is a person's command."""
 START_LOCK = "start"
@@ -56,9 +57,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The driver's command (the job's arguments are appended, then `extra`) and its supervisor's limits."""
+    """What a caller chose for a run: another driver's command, what is appended to it, its supervisor's limits.
 
-    command: tuple[str, ...] = (*_PYTHON, "core.spark.job")
+    Without a command the driver is the usual one, run by the interpreter of whoever starts it. That path is never
+    stored: after an upgrade of Python, or of the virtual environment, it would lead to nothing.
+    """
+
+    command: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
 
@@ -69,15 +74,19 @@ class Launch:
 
     @classmethod
     def parse(cls, text: str) -> Launch:
-        """From what the state store kept; an empty text is the plain launch."""
+        """From what the state store kept, by this or another version; an empty text is the plain launch."""
         if not text:
             return cls()
         found = json.loads(text)
-        return cls(tuple(found["command"]), tuple(found["extra"]), Limits(**found["limits"]))
+        # earlier versions stored the usual driver's command with their own interpreter's path
+        command = () if found["command"][-1:] == [_DRIVER] else tuple(found["command"])
+        known = {one.name for one in fields(Limits)}
+        limits = {name: value for name, value in found["limits"].items() if name in known}
+        return cls(command, tuple(found["extra"]), Limits(**limits))
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
         """The driver's full command."""
-        return [*self.command, *_arguments(job, config, folder, run), *self.extra]
+        return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 
 def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt: bool = False) -> None:

@@ -114,7 +114,7 @@ class Supervisor:
         self._signals = signals
         self._child: subprocess.Popen[bytes] | None = None
         self._driver: Identity | None = None
-        self._crashes = CrashHistory()
+        self._crashes, self._absences = CrashHistory(), CrashHistory()
         self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config, run=run))
         self._log_checked = 0.0
         self._log_fault = False
@@ -207,11 +207,12 @@ class Supervisor:
 
     def _crashed(self, crash: Crashed) -> Ended | None:
         """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
-        number = self._crashes.add(time.monotonic(), self._limits.crash_window)
+        history = self._crashes if crash.counts else self._absences
+        number = history.add(time.monotonic(), self._limits.crash_window)
         crash = self._in_its_words(crash)
         with contextlib.suppress(SlotkeeperError):
             self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
-        if number >= self._limits.crashes:
+        if crash.counts and number >= self._limits.crashes:
             reason = (
                 f"{number} crashes within {self._limits.crash_window:g} s, the last: {crash.text};"
                 f" see `slotkeeper jobs logs {self._job}`"

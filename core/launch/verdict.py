@@ -1,7 +1,8 @@
 """What a driver's end means: pure functions from (exit code, reported state, stop wished) to what follows.
 
 The driver's exit codes are a contract: 0 ended as wanted, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
-12 ended by SIGTERM. Anything else, and any signal, is a crash. Next door: `core.launch.supervisor` acts on it.
+12 ended by SIGTERM, 13 the Spark cluster gives no executor: the one crash that counts toward no crash loop. Anything
+else, and any signal, is a crash. Next door: `core.launch.supervisor` acts on it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ CONFIGURATION = 2
 FAILED = 10
 SUPERSEDED = 11
 TERMINATED = 12
+NO_CLUSTER = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,15 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The driver is to be started again; `text` says how it ended."""
+    """The driver is to be started again; `text` says how it ended.
+
+    `counts` is False where what is missing comes back without a person: a cluster in maintenance is no crash loop.
+    """
 
     exit_code: int | None
     code: str
     text: str
+    counts: bool = True
 
 
 @dataclass(slots=True)
@@ -67,7 +73,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
         return Ended(exit_code, JobEvent.STOPPED, f"stopped; its driver {_how_it_ended(exit_code)}")
     if exit_code is None and reported not in WITH_PROCESS:
         return Ended(None, None, f"ended as {reported.value}")
-    return Crashed(exit_code, _code(exit_code), _how_it_ended(exit_code))
+    return Crashed(exit_code, _code(exit_code), _how_it_ended(exit_code), exit_code != NO_CLUSTER)
 
 
 TAKEN_OVER = Ended(
@@ -101,6 +107,8 @@ def _code(exit_code: int | None) -> str:
 def _how_it_ended(exit_code: int | None) -> str:
     if exit_code is None:
         return "vanished without an exit code"
+    if exit_code == NO_CLUSTER:
+        return "ended because the Spark cluster gives no executor"
     return f"killed by {_signal(-exit_code)}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 

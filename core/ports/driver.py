@@ -103,6 +103,9 @@ class Sessions(Protocol):
     def rows(self, name: str) -> Rows:
         """The sink session `name` for progress rows."""
 
+    def log_in(self, where: str) -> None:
+        """Open a session at the servers of a side ("" for both) and end it; raises what a server refuses it by."""
+
 
 class TaskEnds(Protocol):
     """Ends what tasks that were given up still do at the store; `core.engine.driver.task_ends` has threads for it."""

@@ -214,6 +214,9 @@ class BatchSession(SinkSession, Protocol):
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
         """A worker's ranges and chunks into the target of a job's channel."""
 
+    def ping(self) -> None:
+        """Return once the server has answered something; raises an error of ours."""
+
 
 class StoreSession(SinkSession, Protocol):
     """One session at a sink that is a store: it keeps progress rows, its own jobs' or those of sinks beside it."""

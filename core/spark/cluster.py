@@ -25,6 +25,7 @@ from core.spark.folders import private_folder
 from core.spark.settings import ENCRYPTED
 
 EXECUTOR_LOST = "spark executor lost"
+CLUSTER_GONE = "spark cluster gone"
 CONNECT_SECONDS = 5.0
 _SILENT = "RpcTimeoutException"
 _ASKING = {"spark.rpc.lookupTimeout": "10s", "spark.rpc.numRetries": "1", ENCRYPTED: "true"}
@@ -69,6 +70,7 @@ def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> 
     raise Unreachable(
         f"no Spark master answers at {', '.join(silent)}",
         hint="see that the cluster runs, and that this host may connect to it",
+        code=CLUSTER_GONE,
         where="spark",
     )
 

@@ -39,11 +39,12 @@ from core.engine.driver.tables import run as run_job
 from core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
 from core.launch import identity
 from core.launch.supervisor import ensure_supervisor
-from core.launch.verdict import CONFIGURATION, ENDED, FAILED, SUPERSEDED, TAKEN_OVER, TERMINATED
+from core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUSTER, SUPERSEDED, TAKEN_OVER, TERMINATED
 from core.services.audit import DriverAudit
 from core.sources import registry
+from core.spark.cluster import CLUSTER_GONE
 from core.spark.narrator import StoreNarrator
-from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from core.spark.runner import SparkRunner, open_runner
 from core.spark.slot_watch import SlotWatch
 from core.state import started, tables
 from core.state.probes import points_proven
@@ -86,9 +87,9 @@ class WantedStates:
             return WantedState.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
-            if self.spark is not None and self.spark.lost:
+            if self.spark is not None and (reason := self.spark.lost):
                 # an idle job gives Spark nothing to do, and would not notice before the next change
-                raise Unreachable("Spark's Java process is gone", where="spark", code=SESSION_LOST)
+                raise Unreachable(reason, where="spark", code=self.spark.lost_code)
             with suppress(Busy, StateError):  # busy or gone for now: what was wanted last still is
                 self._known = self._store.wanted(self._job)
         return self._known
@@ -174,6 +175,7 @@ class Watchman(threading.Thread):
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
     with Store.open(Path(options.state_dir)) as store:
+        established = _replaces_another(store, options)
         loaded, job = _job(options, store)
         for warning in job_warnings(job):
             _say(f"warning: {warning}")
@@ -186,7 +188,7 @@ def drive(options: argparse.Namespace) -> int:
             watchman.start()
         ending.start()
         try:
-            code = _drive(loaded, job, options, store, wanted_states)
+            code = _drive(loaded, job, options, store, wanted_states, established)
         finally:
             watchman.stop()
             ending.stop()
@@ -195,7 +197,14 @@ def drive(options: argparse.Namespace) -> int:
         return code
 
 
-def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Store, wanted_states: WantedStates) -> int:
+def _drive(
+    loaded: Loaded,
+    job: JobSpec,
+    options: argparse.Namespace,
+    store: Store,
+    wanted_states: WantedStates,
+    established: bool,
+) -> int:
     runner: SparkRunner | None = None
     beside: list[Pulse | SlotWatch | LockWatch] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
@@ -216,6 +225,7 @@ def _drive(loaded: Loaded, job: JobSpec, options: argparse.Namespace, store: Sto
             wanted_states.pause,
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
+            established=established,
             failed_before=_failed_before(store, job.name),
             asked=wanted_states.of_tables,
             tries=StoredTries(store, job.name),
@@ -246,6 +256,15 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
             if lane.position:
                 found[lane.name] = read(lane.position)
     return found
+
+
+def _replaces_another(store: Store, options: argparse.Namespace) -> bool:
+    """Whether this driver takes the place of one that crashed, in this run or in a run that was killed."""
+    if started.kept(store.folder, options.run) is not None:
+        return True
+    with suppress(Busy, StateError):
+        return any(row.exit_code is None for row in store.runs(options.job)[1:2])
+    return False
 
 
 def _failed_before(store: Store, job: str) -> bool:
@@ -294,7 +313,7 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     if error.kind is ErrorKind.UNKNOWN and error.cause:
         _say(f"cause: {error.cause}")
     if error.where == "spark" and isinstance(error, Unreachable):
-        return CRASHED
+        return NO_CLUSTER if error.code == CLUSTER_GONE else CRASHED
     if narrator is not None:
         narrator.failed(error)
     else:

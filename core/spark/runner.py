@@ -4,7 +4,7 @@ The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `t
 same. Next door: `task` is the worker's side, `session` the Spark that is used here.
 
 A future gives what the function returned, or raises the error that the worker classified. Besides those:
-`Unreachable(where="spark", code=SESSION_LOST)` when the JVM is gone (nothing works any more: the driver ends and is
+`Unreachable(where="spark", code=SESSION_LOST)` when the session is lost (nothing works any more: the driver ends and is
 started again), `Unclassified(where="spark", code=WORKER_LOST)` when a worker died in mid-task (the next call works),
 `concurrent.futures.CancelledError` when it was cancelled; what a cancelled task did may still take effect.
 """
@@ -23,11 +23,13 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from core.clock import Clock, SystemClock
 from core.domain.master import Master
+from core.domain.session_life import NO_EXECUTOR
 from core.domain.spec import SparkOptions
 from core.errors import Defect, Unclassified, Unreachable
 from core.spark import task
-from core.spark.cluster import from_executor
+from core.spark.cluster import CLUSTER_GONE, from_executor
 from core.spark.session import Context, open_context
+from core.spark.session_watch import SessionWatch
 
 SESSION_LOST = "spark session lost"
 WORKER_LOST = "spark worker lost"
@@ -57,11 +59,26 @@ class SparkRunner:
         self._worked: float | None = None
         self._warmed = 0.0
         self._closed = False
+        self._lost = ""
+        self._watch = SessionWatch(context.executors, self._lose, self._clock)
 
     @property
-    def lost(self) -> bool:
-        """Whether the JVM is gone."""
-        return self._context.ended()
+    def lost(self) -> str:
+        """Why nothing works any more; "" while Spark works."""
+        return self._lost or ("Spark's Java process is gone" if self._context.ended() else "")
+
+    @property
+    def lost_code(self) -> str:
+        """Whether it is the cluster that is gone, or the Java process here."""
+        return CLUSTER_GONE if self._lost == NO_EXECUTOR else SESSION_LOST
+
+    def watch(self) -> None:
+        """Notice a session that is lost although its JVM is there."""
+        self._watch.start()
+
+    def _lose(self, reason: str) -> None:
+        self._lost = reason
+        self._context.kill()
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Call `entry(spec)` on a worker; `group` is what `cancel` knows it by."""
@@ -98,6 +115,7 @@ class SparkRunner:
         """Cancel everything and end Spark; safe twice."""
         with self._lock:
             self._closed = True
+            self._watch.stop()
             groups = {group for group, _ in self._live.values()}
         for group in groups:
             self.cancel(group)
@@ -144,9 +162,9 @@ class SparkRunner:
         network = isinstance(error, _NETWORK)
         if self._context.ended(seconds=1.0 if network else 0.0) or network:
             return Unreachable(
-                "Spark's Java process is gone",
+                self.lost or "Spark's Java process is gone",
                 hint="the driver ends and is started again; nothing is lost",
-                code=SESSION_LOST,
+                code=self.lost_code,
                 where="spark",
                 cause=type(error).__name__,
             )
@@ -155,7 +173,7 @@ class SparkRunner:
             return Unreachable(
                 "Spark's cluster has ended our application",
                 hint="the driver ends and is started again; nothing is lost",
-                code=SESSION_LOST,
+                code=CLUSTER_GONE,
                 where="spark",
                 cause=text.split("\n", 1)[0][:500],
             )
@@ -190,6 +208,7 @@ def open_runner(
     """
     runner = SparkRunner(open_context(options, name, work_dir, kinds))
     if not Master.parse(options.master).ships:
+        runner.watch()
         if kinds:
             runner.warm_up()
         return runner
@@ -202,9 +221,11 @@ def open_runner(
         raise Unreachable(
             f"the Spark cluster has given no executor within {MUSTER_SECONDS:.0f} s",
             hint="see that it has workers with cores and memory free (spark.executor.memory, spark.cores.max)",
+            code=CLUSTER_GONE,
             where="spark",
         ) from None
     except BaseException:
         runner.close()
         raise
+    runner.watch()
     return runner

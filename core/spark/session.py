@@ -88,6 +88,22 @@ class Context:
             self._remains.jvm.wait(seconds)
         return self._remains.jvm.poll() is not None
 
+    def executors(self) -> int:
+        """How many executors are registered; in local mode 1, the JVM itself. Waits for a silent JVM without a limit.
+
+        `SparkContext.getExecutorMemoryStatus` is public, needs no UI, and has one entry per executor beside the
+        driver's. Spark removes an executor's entry when it loses the executor.
+        """
+        return int(self.spark._jsc.sc().getExecutorMemoryStatus().size()) - (self.fixed_capacity is None)
+
+    def kill(self) -> None:
+        """End the JVM and its workers by force: every call that waits for them fails at once."""
+        tree = _descendants(self.jvm_pid)
+        self._remains.jvm.kill()
+        for process in tree:
+            with suppress(psutil.Error):
+                process.kill()
+
     def end_by(self, at: float) -> None:
         """From that moment (monotonic seconds) on nothing of Spark's end is waited for, its class archive neither."""
         self._remains.end_by = at

@@ -1,16 +1,23 @@
-"""Opens the store's file and brings it to the schema of this version, one numbered file after the other.
+"""Opens the store's file: makes it at this version's schema, migrates it where that is asked for, else leaves it.
 
-Next door: `migrations/` holds the statements; `core.state.sqlite` uses the connection.
+`migrations/` has a numbered file per schema version. A file that has landed is never changed; a test compares its
+checksum. What versions before that rule wrote is recognised by its tables (`earlier/`).
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
-from core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, translated
+from core.domain.text import safe
+from core.state import entry
+from core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, cannot_write, translated
 from core.state.folder import StateFolder
 
 APPLICATION_ID = 0x534C4B52
@@ -19,15 +26,20 @@ APPLICATION_ID = 0x534C4B52
 LOG_BYTES = 16 << 20
 """What SQLite's log is cut back to after a checkpoint that found it longer (pragma.html, journal_size_limit)."""
 
+KEPT_COPIES = 3
+"""How many copies of the file stay: one for each version that was migrated, the newest of them."""
+
 
 def migrations() -> list[str]:
     """The statements of each schema version, version 1 first."""
-    files = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
-    return [file.read_text(encoding="utf-8") for file in files]
+    return [file.read_text(encoding="utf-8") for file in sorted(_folder().glob("*.sql"))]
 
 
-def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A connection to the file at this version's schema; StateError where that cannot be had."""
+def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool = False) -> sqlite3.Connection:
+    """A connection to the file; StateError where it cannot be used.
+
+    An absent file is made. A file of an older version is migrated where `migrates`; otherwise it stays as it is.
+    """
     _refuse_planted(file)
     if not file.exists():
         # never where it is there: closing any descriptor of it takes this process's other connections their locks
@@ -36,11 +48,40 @@ def connect(folder: StateFolder, file: Path, busy_seconds: float) -> sqlite3.Con
         connection = sqlite3.connect(file, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         with translated(file):
-            _prepare(folder, file, connection, busy_seconds)
+            _prepare(folder, file, connection, busy_seconds, migrates)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def older(connection: sqlite3.Connection, file: Path) -> bool:
+    """Whether the file is of an older version than this one; StateError where it is of a newer one."""
+    with translated(file):
+        return bool(_pending(connection, _version(connection, file)))
+
+
+def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
+    """A copy of an older file in memory, at this version's schema: it can be read, and the file is not written."""
+    view = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    with translated(file):
+        view.row_factory = sqlite3.Row
+        connection.backup(view)
+        _migrate(view, file, lambda version: None)
+    return view
+
+
+def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
+    """The error for a write to a file of an older version."""
+    return StateError(
+        f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
+        f" this one has {len(migrations())}) and is read only here",
+        "`slotkeeper jobs start JOB` migrates it and keeps a copy; stop the jobs that run with the older one first",
+    )
+
+
+def _folder() -> Path:
+    return Path(__file__).with_name("migrations")
 
 
 def _refuse_planted(file: Path) -> None:
@@ -60,26 +101,28 @@ def _refuse_planted(file: Path) -> None:
             raise StateError(f"{path} is a link or no regular file, which nothing of ours is", PLANTED)
 
 
-def _prepare(folder: StateFolder, file: Path, connection: sqlite3.Connection, busy_seconds: float) -> None:
+def _prepare(
+    folder: StateFolder, file: Path, connection: sqlite3.Connection, busy_seconds: float, migrates: bool
+) -> None:
     connection.row_factory = sqlite3.Row
-    steps = migrations()
-    found = _version(connection, file, len(steps))
-    if found < len(steps):
+    found = _version(connection, file)
+    if found == 0 or (migrates and _pending(connection, found)):
         # Two processes that switch a new file to WAL at once get SQLITE_BUSY without any waiting: hence the lock.
         with folder.locked("state", "schema", busy_seconds):
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            _migrate(connection, file, steps)
+            _migrate(connection, file, partial(_before, folder, file))
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _version(connection: sqlite3.Connection, file: Path, known: int) -> int:
+def _version(connection: sqlite3.Connection, file: Path) -> int:
     # one statement, so that all three are of one moment: another process may be making the file right now
     version, owner, filled = connection.execute(
         "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_user_version v, pragma_application_id a"
     ).fetchone()
+    known = len(migrations())
     if filled and owner != APPLICATION_ID:
         raise StateError(f"state file {file} is not ours: another program's database", "name another [state] dir")
     if version > known:
@@ -90,20 +133,88 @@ def _version(connection: sqlite3.Connection, file: Path, known: int) -> int:
     return int(version)
 
 
-def _migrate(connection: sqlite3.Connection, file: Path, steps: list[str]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
+def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]]:
+    """The versions that a file lacks and their statements, in order.
+
+    Until version 5 a number meant other tables in other releases: such a file is brought to version 1 first.
+    """
+    steps = list(enumerate(migrations(), 1))
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    renamed = connection.execute("SELECT 1 FROM pragma_table_info('jobs') WHERE name = 'wanted'").fetchone()
+    regular = renamed and "frames" in names and (found == 1 or "tables_wanted" in names)
+    if not found or regular:
+        return steps[found:]
+    earlier = [_folder() / "earlier" / name for name in ("wanted.sql", "unnumbered.sql")[bool(renamed) :]]
+    return [(1, "".join(file.read_text(encoding="utf-8") for file in earlier)), *steps[1:]]
+
+
+def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int], None]) -> None:
+    """Apply what the file lacks, each version in a transaction with its number.
+
+    `before` gets the version that was found, ahead of the first change and with the write lock held.
+    """
+    untouched = True
+    while True:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            found = _version(connection, file)
+            pending = _pending(connection, found)
+            if pending and untouched:
+                before(found)
+                untouched = False
+            for version, script in pending[:1]:
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {version}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if len(pending) < 2:
+            return
+
+
+def _before(folder: StateFolder, file: Path, version: int) -> None:
+    """Refuse or prepare a migration; a file that is being made needs neither."""
+    if version:
+        _refuse_running(folder, file)
+        _keep_copy(folder, file, version)
+
+
+def _refuse_running(folder: StateFolder, file: Path) -> None:
+    """Raise StateError while a supervisor holds its lock: its driver writes the tables of the older version."""
+    running = sorted(
+        path.name.removesuffix(".supervisor")
+        for path in (folder.path / "locks").glob("*.supervisor")
+        if folder.is_locked(path.name.removesuffix(".supervisor"), "supervisor")
+    )
+    if running:
+        raise StateError(
+            f"state file {file} was written by an older slotkeeper, which still runs job {safe(running[0], 80)}",
+            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then repeat this command: it keeps a copy and migrates",
+        )
+
+
+def _keep_copy(folder: StateFolder, file: Path, version: int) -> None:
+    """Keep the file beside itself as it is now, named by its version; only the newest copies stay."""
+    kept = file.with_name(f"{file.name}.version-{version}")
+    new = kept.with_name(f"{kept.name}.new")
+    folder.remove(new)
+    os.close(folder.append(new))
+    with closing(sqlite3.connect(file)) as living, closing(sqlite3.connect(new)) as copy:
+        living.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
     try:
-        found = _version(connection, file, len(steps))
-        for step in steps[found:]:
-            for statement in _statements(step):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(steps)}")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        new.replace(kept)
+        entry.flushed(folder.path)
+    except OSError as error:
+        raise cannot_write(kept, error) from error
+    copies = [one for one in file.parent.glob(f"{file.name}.version-*") if re.fullmatch(r".*-\d+", one.name)]
+    for one in sorted(copies, key=lambda one: one.stat().st_mtime)[:-KEPT_COPIES]:
+        with suppress(StateError):
+            folder.remove(one)
 
 
 def _statements(script: str) -> list[str]:

@@ -55,15 +55,21 @@ class Store:
     def __init__(self, folder: StateFolder, connection: sqlite3.Connection, clock: Clock) -> None:
         self.folder = folder
         self.file = folder.path / FILE_NAME
-        self._connection = connection
+        self._file_connection = connection
+        self._view: sqlite3.Connection | None = None
+        self._seen: int | None = -1
+        """What SQLite called the file's data version as `_view` was taken; None once the file itself is read."""
         self._clock = clock
         self._one_at_a_time = threading.RLock()
 
     @classmethod
-    def open(cls, folder: Path, group: str = "", clock: Clock | None = None) -> Store:
-        """The store of a folder, made where it is absent; StateError where folder or file cannot be used."""
+    def open(cls, folder: Path, group: str = "", clock: Clock | None = None, migrates: bool = False) -> Store:
+        """The store of a folder, made where it is absent; StateError where folder or file cannot be used.
+
+        `migrates`: a file of an older version is migrated, and a copy of it stays. Otherwise it is read only.
+        """
         checked = StateFolder.open(folder, group)
-        connection = schema.connect(checked, checked.path / FILE_NAME, BUSY_SECONDS)
+        connection = schema.connect(checked, checked.path / FILE_NAME, BUSY_SECONDS, migrates)
         return cls(checked, connection, clock or SystemClock())
 
     @classmethod
@@ -79,7 +85,9 @@ class Store:
     def close(self) -> None:
         """Give the file back; the store cannot be used afterwards."""
         with self._one_at_a_time:
-            self._connection.close()
+            if self._view is not None:
+                self._view.close()
+            self._file_connection.close()
 
     def __enter__(self) -> Store:
         return self
@@ -266,13 +274,16 @@ class Store:
     def write(self) -> Iterator[sqlite3.Connection]:
         """One short transaction that has the write lock; rolled back where anything is raised in it."""
         with self._one_at_a_time, translated(self.file):
-            self._connection.execute("BEGIN IMMEDIATE")
+            if self._current() is self._view:
+                raise schema.refusal(self._file_connection, self.file)
+            sql = self._file_connection
+            sql.execute("BEGIN IMMEDIATE")
             try:
-                yield self._connection
-                self._connection.execute("COMMIT")
+                yield sql
+                sql.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if sql.in_transaction:
+                    sql.execute("ROLLBACK")
                 raise
 
     def _execute(self, statement: str, *values: object) -> None:
@@ -282,7 +293,25 @@ class Store:
     def read(self, statement: str, *values: object) -> list[sqlite3.Row]:
         """The rows of one statement."""
         with self._one_at_a_time, translated(self.file):
-            return self._connection.execute(statement, values).fetchall()
+            return self._current().execute(statement, values).fetchall()
+
+    def _current(self) -> sqlite3.Connection:
+        """What is read: the file, or a copy of it in memory as long as it is of an older version.
+
+        The copy is taken again once the file has changed (SQLite, PRAGMA data_version), so that another process's
+        migration is seen.
+        """
+        if self._seen is None:
+            return self._file_connection
+        (changed,) = self._file_connection.execute("PRAGMA data_version").fetchone()
+        if changed != self._seen:
+            if self._view is not None:
+                self._view.close()
+                self._view = None
+            if schema.older(self._file_connection, self.file):
+                self._view = schema.view_of(self._file_connection, self.file)
+            self._seen = changed if self._view is not None else None
+        return self._view or self._file_connection
 
     def values(self, what: str, make: Callable[[sqlite3.Row], _Value], statement: str, *values: object) -> list[_Value]:
         """The rows of one statement as values; StateError where a row cannot be one, which `what` names."""

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar, cast
 
-from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint, Login
+from core.config.secrets import login
 from core.domain.spec import JobSpec
 from core.engine.driver.lock_watch import LocksAt
 from core.engine.driver.pulse import Pinged
@@ -119,13 +118,10 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
 
     Their name is not that of the job's other sessions, whose end a start waits for. Raises ConfigError.
     """
-
-    def login(endpoint: Endpoint) -> Login:
-        return Login(endpoint, resolve(endpoint.password), f"slotkeeper-pulse/{job.name}"[:63])
-
-    source = sources.open(job.source_kind).connect(login(job.source))
+    name = f"slotkeeper-pulse/{job.name}"[:63]
+    source = sources.open(job.source_kind).connect(login(job.source, name))
     endpoint, kind = job.store_at
-    store = sinks.open(kind).connect(login(endpoint), job.progress_schema)
+    store = sinks.open(kind).connect(login(endpoint, name), job.progress_schema)
     return (
         Pinged("source", f"source {job.source.name}", f"source {job.source.place}", source.ping, source.sever),
         Pinged("sink", f"sink {endpoint.name}", f"sink {endpoint.place}", store.ping, store.sever),
@@ -137,14 +133,11 @@ def locks_at(job: JobSpec) -> tuple[LocksAt, ...]:
 
     None of a sink whose kind tells of no locks. Raises ConfigError.
     """
-
-    def login(endpoint: Endpoint) -> Login:
-        return Login(endpoint, resolve(endpoint.password), f"slotkeeper-locks/{job.name}"[:63])
-
+    name = f"slotkeeper-locks/{job.name}"[:63]
     endpoint, kind = job.store_at
-    sessions: list[SinkSession] = [sinks.open(kind).connect(login(endpoint), job.progress_schema)]
+    sessions: list[SinkSession] = [sinks.open(kind).connect(login(endpoint, name), job.progress_schema)]
     if job.in_two_parts:
-        sessions.append(sinks.open(job.sink_kind).connect_beside(login(job.sink)))
+        sessions.append(sinks.open(job.sink_kind).connect_beside(login(job.sink, name)))
     readers = ((one.locks(session_name(job.name, "")), one.sever) for one in sessions)
     return tuple(LocksAt(reader, sever) for reader, sever in readers if reader is not None)
 
@@ -230,6 +223,20 @@ class WiredSessions:
     def rows(self, name: str) -> Store:
         """The sink session `name` for progress rows."""
         return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
+
+    def log_in(self, where: str) -> None:
+        """Open a session at the servers of a side and end it."""
+        job, opened = self._job, list[SourceSession | StoreSession | BatchSession]()
+        if where != "sink":
+            opened.append(source_session(job, "login"))
+        if where != "source":
+            opened.append(store_session(job, "login"))
+            opened += [session_beside(job, "login")] if job.in_two_parts else []
+        try:
+            for one in opened:
+                one.ping()
+        finally:
+            _end(*opened)
 
     def store(self) -> Store:
         """The channel's rows over the start's own sink session, which holds the lease."""

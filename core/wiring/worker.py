@@ -167,7 +167,7 @@ def _named_worker() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(
+        raise type(error)(
             f"on the worker {socket.gethostname()}, as {getpass.getuser()}: {error.message}",
             error.hint or "workers resolve passwords themselves: give each of them the same file, variable or command",
         ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -18,6 +19,7 @@ from core.sources.dws import retention
 from core.sqltext import statements
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.replayed import replay
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
 from tests.support.standin import MakeWarehouse, run
 
@@ -260,3 +262,88 @@ def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypat
     assert sum(move.read_again.total for move in plan.moves) == total
     assert any(move.effect.startswith("applies >= ") for move in plan.moves)
     assert resetting.execute(plan).outcome == DONE
+
+
+def part_replayed(resetting: Resetting, seed: int) -> str:
+    """Reset to the first record and replay about half of it; the reset's id."""
+    backup = resetting.reset(EARLIEST).reset
+    replay(resetting.mirror, 0.5, Random(seed))
+    assert {row.state for row in resetting.mirror.rows()} == {LaneState.CATCHING_UP}
+    return backup
+
+
+def test_an_undo_is_refused_once_the_replay_has_started(resetting: Resetting, seed: int) -> None:
+    mirror = resetting.mirror
+    backup = part_replayed(resetting, seed)
+    assert mirror.difference() != (0, 0), "older values stand in the target"
+    before, plan = resetting.places(), resetting.plan(Goal(TargetKind.BACKUP, backup=backup))
+    assert [check.name for check in plan.failed] == ["replay not started"]
+    with pytest.raises(Refused, match="the replay has started: start the job to finish it, or reset to a snapshot"):
+        resetting.execute(plan)
+    assert resetting.places() == before
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+    assert resetting.undo(backup).outcome == DONE, "the replay is through: nothing older is left"
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_an_undo_before_the_replay_has_started_puts_everything_back(resetting: Resetting) -> None:
+    before = resetting.places()
+    backup = resetting.reset(EARLIEST).reset
+    assert resetting.undo(backup).outcome == DONE
+    assert resetting.places() == before
+
+
+@pytest.mark.parametrize("kind", ["latest", "point"])
+def test_a_reset_that_passes_the_rest_of_a_replay_says_that_older_values_stay(
+    resetting: Resetting, seed: int, kind: str
+) -> None:
+    mirror = resetting.mirror
+    was = max(row.position.pair[0] for row in mirror.rows() if row.position)
+    first = part_replayed(resetting, seed)
+    plan = resetting.plan(LATEST if kind == "latest" else point(was))
+    assert any("older values stay in the target" in note for note in plan.notes), plan.notes
+    assert plan.voids and plan.at_stake > 0
+    done = resetting.execute(plan)
+    assert {row.state for row in mirror.rows()} == {LaneState.CATCHING_UP}
+    assert resetting.voided == [done.reset], "an older comparison says nothing any more"
+    mirror.start().wait_running()
+    mirror.stop()
+    assert mirror.difference() != (0, 0)
+    (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=first)).failed
+    assert "a later reset passed a part of the replay: undo that reset first" in check.sentence
+    assert resetting.undo(done.reset).outcome == DONE
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+
+def test_an_undo_of_one_dn_is_refused_for_that_dn_alone(resetting: Resetting, seed: int) -> None:
+    mirror = resetting.mirror
+    goal = replace(EARLIEST, dns=("dn_2",))
+    backup = resetting.reset(goal).reset
+    replay(mirror, 0.5, Random(seed))
+    (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=backup)).failed
+    assert check.sentence.startswith("dn_2: the replay has started")
+    others = resetting.plan(Goal(TargetKind.BACKUP, backup=backup, dns=("dn_1", "dn_3", "dn_4")))
+    assert not others.failed
+    assert {move.to.state for move in others.moves} == {LaneState.CATCHING_UP}
+
+
+def test_an_undo_behind_a_snapshot_that_cut_a_replay_short_is_refused(resetting: Resetting, seed: int) -> None:
+    """The rows await a copy and the target still holds older values."""
+    mirror = resetting.mirror
+    mirror.job = replace(mirror.job, on_existing="replace")
+    backup = part_replayed(resetting, seed)
+    snapshot = resetting.reset(SNAPSHOT).reset
+    (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=backup)).failed
+    assert "undo that reset first, or reset to a snapshot" in check.sentence
+    (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=snapshot, dns=("dn_1",))).failed[:1]
+    assert "leave --dn out" in check.sentence
+    assert resetting.undo(snapshot).outcome == DONE
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()

@@ -297,3 +297,27 @@ def test_whatever_is_done_about_single_tables_all_end_equal(
         mirror.wait_table(table, JobState.RUNNING, 120)
     mirror.wait_equal(120)
     mirror.stop()
+
+
+def test_a_table_that_is_behind_its_slot_while_it_streams_says_what_to_type(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = mirror_of(warehouse, make_mirror)
+    mirror.keepalive = 0.5
+    mirror.start().wait_running().wait_equal()
+    older = f"slotkeeper_progress WHERE source_table = '{ALONE}'"
+    mirror.at_sink(f"CREATE TABLE public.older AS SELECT * FROM {older}")
+    mirror.source(f"UPDATE {ALONE} SET v = v + 1")
+    mirror.wait_equal()
+    moved = "SELECT count(*) FROM slotkeeper_progress p JOIN public.older o USING (source_table, shard)"
+    differ = f"{moved} WHERE p.registered <> o.registered"
+    until(lambda: mirror.query(mirror.sink, differ)[0][0], 30, "a point to be registered")
+    mirror.at_sink(
+        "UPDATE slotkeeper_progress p SET position = o.position, registered = o.registered, changes = o.changes"
+        " FROM public.older o WHERE (p.source_table, p.shard) = (o.source_table, o.shard)"
+    )
+    mirror.source(f"UPDATE {ALONE} SET v = v + 1")
+    said = mirror.wait_table(ALONE, JobState.FAILED)
+    assert said.trouble in ("SINK OLDER", "SLOT MOVED")
+    assert f"`slotkeeper slots reset {ALONE} {mirror.job.slot} --to snapshot`" in said.safe
+    mirror.stop()

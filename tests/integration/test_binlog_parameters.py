@@ -196,10 +196,18 @@ def test_new_system_value_names_the_columns_that_are_read(
     mirror.source(f"UPDATE {TABLE} SET note = 'new'")
     mirror.wait_equal()
     mirror.stop()
-    wrong = open_source(replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=not new)), "test")
-    with pytest.raises(SlotkeeperError, match="does not exist"):
-        wrong.copy_changes(wrong.nodes()[0], DwsPosition(0), DwsPosition(99_999), io.BytesIO())
-    wrong.close()
+    wrong = replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=not new))
+    said, cure = f"new_system_value = {str(not new).lower()} does not fit", f"set new_system_value = {str(new).lower()}"
+    first = open_source(wrong, "test")
+    with pytest.raises(Refused, match=said) as caught:  # a first start, before it makes anything
+        first.admit()
+    first.close()
+    assert caught.value.hint.startswith(cure)
+    mirror.job = wrong
+    mirror.start()
+    mirror.source(f"UPDATE {TABLE} SET note = 'newer'")
+    error = mirror.wait_error()
+    assert isinstance(error, Refused) and said in error.message and error.hint.startswith(cure)
 
 
 class Together:

@@ -174,3 +174,21 @@ def test_a_stop_of_a_failed_job_is_fine_and_of_a_dead_one_notes_its_end(
     assert main(["jobs", "stop", "orders", *where]) == 0
     assert jobs.view_of_job("orders").state is JobState.STOPPED
     assert ensured(jobs) == {"failed": Ensured.STAYS, "orders": Ensured.STAYS}
+
+
+def test_a_job_whose_recorded_interpreter_is_gone_is_started_with_the_one_that_starts_it(jobs: Jobs) -> None:
+    jobs.start("orders")
+    killed(jobs, "orders")
+    run = jobs.view_of_job("orders").run
+    command = ["/opt/slotkeeper-that-was/bin/python", "-P", "-m", "core.spark.job"]
+    launch = json.dumps({**json.loads(FAKE.text), "command": command})
+    with jobs.store.write() as sql:  # as versions before recorded it
+        sql.execute("UPDATE runs SET launch = ? WHERE run = ?", (launch, run))
+
+    assert ensured(jobs) == {"orders": Ensured.STARTED}
+
+    until(lambda: jobs.view_of_job("orders").state is JobState.FAILED, SOON, "the driver has read its configuration")
+    log = jobs.store.folder.log("orders").read_text()
+    assert "driver started" in jobs.told("orders")
+    assert "slotkeeper-that-was" not in log and "No such file" not in log
+    assert "orders.json" in jobs.view_of_job("orders").reason + log, "the driver ran: it refuses a file that is no TOML"

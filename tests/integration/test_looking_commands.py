@@ -89,7 +89,7 @@ def test_no_looking_command_makes_a_slot(place: Place, surface_of: Surface, caps
         ("slots", "drop", TABLE, "elsewhere"): 0,
         ("audit", "list"): 0,
         ("status",): 0,
-        ("status", "--json", "--exit-code"): 0,
+        ("status", "--json", "--exit-code"): 3,
         ("doctor",): 0,
         ("doctor", "--json"): 0,
         ("jobs", "list"): 0,

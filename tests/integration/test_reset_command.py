@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from console.__main__ import main
+from console.actions.preview import preview_from
+from console.actions.preview import words as in_full
 from core.domain.job import JobState
 from core.embedded.warehouse import Warehouse
 from core.state.sqlite import Store
@@ -18,6 +21,7 @@ from tests.support import polling
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.printed import bare
+from tests.support.replayed import replay
 from tests.support.resetting import Resetting
 from tests.support.standin import Surface, run
 
@@ -122,6 +126,29 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     assert [line["phase"] for line in lines] == ["intent", "outcome"] * 2
     code, out, _ = shell.call("slots", "history", *shell.place)
     assert code == 0 and f"backup {entry['backup']}"[:20] in out
+
+
+def test_an_undo_whose_replay_has_started_is_refused_before_anything_is_confirmed(shell: Shell, seed: int) -> None:
+    plan = shell.planned("--to", "earliest")
+    assert plan["undo"].endswith("until the replay starts")
+    assert shell.execute(plan["id"])[0] == 0
+    _, out, _ = shell.call("slots", "history", *shell.place, "--json")
+    undo = ("slots", "undo", json.loads(out)["resets"][0]["backup"])
+    replay(shell.mirror, 0.5, Random(seed))
+    before = shell.places()
+    code, out, _ = shell.call(*undo)
+    assert code == 3 and "--execute --plan" not in out
+    said = "the replay has started: start the job to finish it, or reset to a snapshot"
+    assert said in " ".join(out.split())
+    code, out, _ = shell.call(*undo, "--json")
+    plan = json.loads(out)
+    assert code == 3 and not plan["possible"]
+    assert [check["name"] for check in plan["checks"] if check["ok"] is False] == ["replay not started"]
+    shown = preview_from(out)
+    assert shown is not None and said in in_full(shown)[0][1], "the console says it first"
+    rows = ("--rows", str(plan["skipped"])) if plan["skipped"] else ()
+    refused(shell.execute(plan["id"], *rows, verb=undo), said)
+    assert shell.places() == before
 
 
 def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:

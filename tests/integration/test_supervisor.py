@@ -61,6 +61,23 @@ def test_a_retry_is_shown_as_the_reason_and_a_stop_does_not_wait_for_it(jobs: Jo
     assert control.stop(jobs.store, "orders", Patience(5)).state is JobState.STOPPED
 
 
+def test_a_spark_cluster_that_is_away_is_waited_for_and_is_no_crash_loop(jobs: Jobs) -> None:
+    driver = jobs.start("orders").driver
+    assert driver is not None
+    jobs.config("orders", "exit", code=13)
+    os.kill(driver.pid, signal.SIGKILL)
+    until(lambda: len(jobs.pids("orders")) > FAST.crashes, SOON, "more drivers than a crash loop has")
+    view = jobs.view_of_job("orders")
+    assert view.state is not JobState.FAILED and view.supervisor_alive
+    assert "the Spark cluster gives no executor" in jobs.store.errors("orders")[0].message
+    jobs.config("orders", "run")
+    until(
+        lambda: jobs.view_of_job("orders").driver_alive and jobs.view_of_job("orders").state is JobState.RUNNING,
+        SOON,
+        "it runs once the cluster is back",
+    )
+
+
 def test_a_crash_loop_is_held_after_five_crashes(jobs: Jobs) -> None:
     jobs.start("orders", "kill")
     view = until(lambda: _with(jobs, "orders", JobState.FAILED), SOON, "the crash loop is held")

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from core.config.load import load_usable
-from core.dataframe import register, start
+from core.dataframe import changelog, register, start
 from core.dataframe.reader.faults import ReadFailed
 from core.domain.query_report import QuerySeen
 from core.embedded.orders import TABLE
@@ -204,6 +205,37 @@ def test_program_backfill(spark: Any, mirror: Mirror, path: Path, tmp_path: Path
         tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).select("cust", "order_no", "status").collect()
     }
     assert rows == {(*key, "filled") for key in before if key[1] <= 40}
+
+
+@pytest.mark.chaos
+def test_sums_are_right_by_net_effect_and_by_sign_and_wrong_by_the_rows_of_a_changelog(spark: Any) -> None:
+    """Order 1 changes its amount twice and its status, order 2 is deleted, order 3 is new."""
+    table = StructType(
+        [
+            StructField("cust", LongType(), metadata={changelog.KEY_PLACE: 1}),
+            StructField("order_no", LongType(), metadata={changelog.KEY_PLACE: 2}),
+            StructField("status", StringType()),
+            StructField("amount", LongType()),
+        ]
+    )
+    before = spark.createDataFrame([(7, 1, "new", 10), (7, 2, "new", 20), (7, 4, "new", 40)], table)
+    rows = [
+        ("B", 1, 1, "new", 10), ("U", 1, 1, "new", 12), ("B", 2, 1, "new", 12), ("U", 2, 1, "paid", 13),
+        ("d", 3, 2, "new", 20), ("I", 4, 3, "paid", 30),
+    ]  # fmt: skip
+    head = StructType([StructField(changelog.CHANGE, StringType()), StructField(changelog.DN, StringType())])
+    head = head.add(changelog.POINT, LongType()).add(changelog.SEQUENCE, LongType())
+    drawn = [(kind, "dn_1", point, n, 7, order, *more) for n, (kind, point, order, *more) in enumerate(rows)]
+    changes = spark.createDataFrame(drawn, StructType([*head, *table]))
+
+    def sums(found: Any) -> dict[str, int]:
+        return {row["status"]: row["amount"] for row in found.collect()}
+
+    right = {"new": 40, "paid": 43}
+    assert sums(program("sums_by_net_effect")(before, changes)) == right
+    assert sums(program("sums_by_sign")(before, changes)) == right
+    plain = before.select("status", "amount").unionByName(changes.select("status", "amount"))
+    assert sums(plain.groupBy("status").agg(F.sum("amount").alias("amount"))) == {"new": 124, "paid": 43}
 
 
 @pytest.mark.chaos

@@ -153,6 +153,8 @@ class FakeServer:
                 return
 
     def _answer(self, client: socket.socket, statement: str) -> bool:
+        if statement == "SELECT pg_catalog.pg_backend_pid()":  # of the login as well: no pooler is in between
+            return self._tell_pid(client)
         setting = statement.startswith("SET ")  # of the login: a session is set up before it is asked anything
         if not setting:
             self.statements.append(statement)
@@ -172,6 +174,12 @@ class FakeServer:
         while self.mode is Mode.NOTIFY and not self._ended.is_set():
             client.sendall(_message(b"A", struct.pack("!i", 4711) + b"c\0" + b"x" * 100_000 + b"\0"))
         return False
+
+    def _tell_pid(self, client: socket.socket) -> bool:
+        fields = _message(b"T", struct.pack("!h", 1) + b"pid\0" + struct.pack("!ihihih", 0, 0, 23, 4, -1, 0))
+        row = _message(b"D", struct.pack("!h", 1) + struct.pack("!i", 4) + b"4711")
+        client.sendall(fields + row + _message(b"C", b"SELECT 1\0") + _READY)
+        return True
 
     def _rows(self, client: socket.socket) -> None:
         fields = b"".join(name.encode() + b"\0" + struct.pack("!ihihih", 0, 0, 25, -1, -1, 0) for name in self._columns)

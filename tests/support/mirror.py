@@ -19,6 +19,7 @@ from core.clock import Clock, SystemClock
 from core.domain.fault import Party
 from core.domain.job import JobEvent, JobState, WantedState
 from core.domain.lane import Lane
+from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from core.domain.table import AS_THE_JOB, TableReport, TableWanted
@@ -141,6 +142,7 @@ class Mirror:
         self.clock: Clock = SystemClock()
         self.keepalive = 5.0
         self.take_over = False
+        self.recorded: dict[str, Position] = {}
         self.of_tables: dict[str, TableWanted] = {}
         self.until_caught_up = False
         self.audit: JobAudit | None = None
@@ -177,6 +179,7 @@ class Mirror:
             take_over=self.take_over,
             asked=lambda: dict(self.of_tables),
             audit=self.audit,
+            recorded=self.recorded,
         )
         try:
             self.end = run_job(wired)

@@ -53,6 +53,11 @@ class Proxy:
         if line is Line.CUT:
             self._shut(self._sockets)
 
+    def aim(self, port: int) -> None:
+        """End the open lines; new ones go to another port."""
+        self._target = port
+        self._shut(self._sockets)
+
     def close(self) -> None:
         """End it with all its lines."""
         self._ended.set()
@@ -71,7 +76,7 @@ class Proxy:
             threading.Thread(target=self._carry, args=(client,), name="proxy-line", daemon=True).start()
 
     def _carry(self, client: socket.socket) -> None:
-        with suppress(OSError, ValueError), socket.create_connection(("127.0.0.1", self._target)) as server, client:
+        with suppress(OSError, ValueError), client, socket.create_connection(("127.0.0.1", self._target)) as server:
             self._sockets += [client, server]
             while not self._ended.is_set():
                 for one in select.select([client, server], [], [])[0]:

@@ -76,6 +76,16 @@ class SparkCluster:
         self._start(name, "worker.Worker", *where, secret=secret)
         self._workers.append(self._started[-1].pid)
 
+    def restart_master(self) -> None:
+        """Kill the master and start one at the same place that knows nothing of before, and has the workers again."""
+        self._started[0].kill()
+        self._started[0].wait()
+        self._start(
+            "master", "master.Master", "--host", "127.0.0.1", "--port", self.url.rpartition(":")[2], "--webui-port", "0"
+        )
+        self._started[0] = self._started.pop()
+        until(lambda: self.registered() >= len(self._workers), 120, "the workers to register again")
+
     def worker_pids(self) -> list[int]:
         """The workers, whose children are executors."""
         return list(self._workers)

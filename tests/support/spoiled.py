@@ -286,6 +286,19 @@ SINK = {
         f"target {TARGET} is not a logged table: a crash would empty it while its progress stays",
         f"ALTER TABLE {TARGET} SET LOGGED",
     ),
+    "a partition that is unlogged": (
+        [
+            f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text) PARTITION BY RANGE (id)",
+            f"CREATE UNLOGGED TABLE mart.low PARTITION OF {TARGET} FOR VALUES FROM (0) TO (100)",
+        ],
+        f"partition mart.low of target {TARGET} is not a logged table: a crash would empty it",
+        "ALTER TABLE mart.low SET LOGGED",
+    ),
+    "inherited": (
+        [TABLE_OF_TARGET, f"CREATE TABLE mart.child () INHERITS ({TARGET})"],
+        f"target {TARGET} has tables that inherit from it: their rows are read as its own, and may have its keys",
+        f"ALTER TABLE mart.child NO INHERIT {TARGET}",
+    ),
     "view": (
         [f"CREATE VIEW {TARGET} AS SELECT 1::bigint AS id, ''::text AS note"],
         f"target {TARGET} is a view",

@@ -22,7 +22,7 @@ SAID = f"RAW no route: password={CANARY}"
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_known", [redaction.Known()])
-    monkeypatch.setattr(masking, "_secrets", set[str]())
+    monkeypatch.setattr(masking, "_secrets", {})
 
 
 def _plant(made: Filled) -> None:

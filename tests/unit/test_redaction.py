@@ -32,7 +32,7 @@ SECRET = "p'A\"ss  w/ö+rd\\1"
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_known", [redaction.Known()])
-    monkeypatch.setattr(masking, "_secrets", set[str]())
+    monkeypatch.setattr(masking, "_secrets", {})
     masking.remember(SECRET)
 
 
@@ -149,3 +149,23 @@ def test_a_traceback_of_a_program_is_without_it() -> None:
     )
     ran = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 1 and "ValueError: no ***" in ran.stderr and SECRET not in ran.stderr
+
+
+def test_a_thousand_tokens_of_one_reference_cost_no_more_than_the_newest_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = [f"{number:04d}" + "aB3" * 399 for number in range(1_000)]
+    for token in tokens[: masking.NEWEST]:
+        masking.remember(token, "a token")
+    size = len(redaction._known[0].spellings)
+    for token in tokens[masking.NEWEST :]:
+        masking.remember(token, "a token")
+    assert len(redaction._known[0].spellings) <= size + 1
+    assert len(masking._secrets["a token"]) == masking.NEWEST
+    for token in tokens[-masking.NEWEST :]:
+        assert redaction.masked(f"token={token};") == "token=***;"
+
+
+def test_secrets_of_another_reference_stay_masked() -> None:
+    masking.remember("0ther-secret", "another")
+    for number in range(20):
+        masking.remember(f"{number:02d}-t0ken-of-one", "one")
+    assert redaction.masked("0ther-secret") == "***"

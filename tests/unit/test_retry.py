@@ -22,6 +22,7 @@ FIRST_DECISION: dict[ErrorKind, type[Decision]] = {
     ErrorKind.TRANSIENT: RetryAfter,
     ErrorKind.CONTENTION: RetryAfter,
     ErrorKind.ACCESS: RetryAfter,
+    ErrorKind.LOGIN: RetryAfter,
     ErrorKind.UNKNOWN: RetryAfter,
     ErrorKind.OVERSIZE: Halve,
     ErrorKind.SUPERSEDED: EndQuietly,
@@ -219,3 +220,17 @@ def test_it_knows_no_clock_no_chance_and_no_driver() -> None:
 def test_the_vendor_s_five_classes_are_in_the_docstring() -> None:
     for word in ("connection failure", "database read-only", "timeout", "too many connections", "lock failure"):
         assert f"| {word} |" in (retry.__doc__ or "")
+
+
+def test_a_refused_password_is_compared_again_without_end_each_minute_and_a_first_start_ends_after_two_tries() -> None:
+    refused, history, waits = Failure(ErrorKind.LOGIN, "sink"), NO_HISTORY, []
+    for _ in range(20):
+        decision = decide(refused, history, RetryRules(), 0.5)
+        assert isinstance(decision, RetryAfter)
+        waits.append(decision.seconds)
+        history = after(history, refused, RetryRules())
+    assert waits[:7] == [1, 2, 4, 8, 16, 32, 60] and set(waits[7:]) == {60}
+    first = RetryRules(awaits_secret=False)
+    once = after(NO_HISTORY, refused, first)
+    assert isinstance(decide(refused, NO_HISTORY, first, 0.5), RetryAfter)
+    assert isinstance(decide(refused, once, first, 0.5), Stop)

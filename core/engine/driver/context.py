@@ -105,6 +105,9 @@ class JobContext:
     passed_by: str = ""
     """How a person takes the lease over; the command of a job where nothing else is said."""
     until_caught_up: bool = False
+    established: bool = False
+    """Whether the job has come through a start: from then on it waits out a refused password, and does not end by it.
+    """
     failed_before: bool = False
     """Whether the run before this one has FAILED: it is RUNNING only once its first steps were answered."""
     curves: dict[str, Curve] = field(default_factory=dict)

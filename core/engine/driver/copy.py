@@ -28,7 +28,7 @@ from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import changed, refuse
 from core.engine.messages import CopyOutcome, CopyTask
 from core.error_values import ErrorValues
-from core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Unclassified
+from core.errors import Busy, ErrorKind, LoginRefused, SlotkeeperError, TooLarge, Unclassified
 from core.ports.progress import ChunkCounts, Store
 from core.ports.source import Chunk
 from core.retry import Failure, RetryRules
@@ -178,6 +178,19 @@ class Snapshot:
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
     def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
+        """Wait before the next try; after a refused password until this driver's own login succeeds."""
+        refused_at = self._waited(copy, error)
+        while refused_at is not None and self._ctx.wanted() is WantedState.RUN:
+            try:
+                self._ctx.sessions.log_in(refused_at)
+                return
+            except LoginRefused as again:
+                refused_at = self._waited(copy, again)
+            except SlotkeeperError:
+                return  # the copy itself finds out
+
+    def _waited(self, copy: _Copy, error: SlotkeeperError) -> str | None:
+        """Wait as `core.retry` decides; returns the side that refused a password, None for another failure."""
         clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
             self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error
@@ -192,6 +205,7 @@ class Snapshot:
         text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
         self._ctx.narrator.retrying(text, error)
         wait_to_try(self._ctx, "the copy", decision.seconds, self._history)
+        return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
         """Another set of DNs ends this run of the copy: the next start says whether it goes on (`topology.py`)."""

@@ -65,6 +65,15 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
     }
 
 
+def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
+    """The lanes that a refused password has kept waiting, tried at once; what was counted of it is forgotten."""
+    return {
+        name: replace(lane, ready_at=max(now, lane.not_before), history=replace(lane.history, login=0))
+        for name, lane in lanes.items()
+        if lane.history.login
+    }
+
+
 def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
     """The lanes of a table that wait for a try; all of them where none does."""
     return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)

@@ -21,7 +21,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.slot import Shard
 from core.domain.sqlstate import NO_RIGHT
-from core.domain.start import ANEW, SAFE, compare
+from core.domain.start import compare
 from core.domain.tries import Requests
 from core.domain.turn import Turn
 from core.domain.watch import exactly
@@ -33,15 +33,18 @@ from core.engine.driver.first_answers import FirstAnswers
 from core.engine.driver.lease import Leases
 from core.engine.driver.loop import End, Loop
 from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import REFUSALS, again, concerns, overcome
+from core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
 from core.engine.driver.start import Begun, begin
 from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import refuse
-from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable
+from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from core.ports.target import Targets, Watched
 from core.retry import Failure, RetryRules
 
-_OF_ALL = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.CONFIG, ErrorKind.SUPERSEDED)
+_OF_ALL = (
+    *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
+    *(ErrorKind.CONFIG, ErrorKind.SUPERSEDED),
+)
 """What is in a start's way is a server's, the configuration's or another start's then, and every table's."""
 
 
@@ -90,7 +93,7 @@ def _without(ctx: JobContext, desk: Desk) -> JobContext:
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Whether to start again after an error: the same once its table is in line, or the others without it."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
-    _name_the_command(of_one, error)
+    name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
         return overcome(of_one, error)
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
@@ -100,14 +103,6 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {}, again)
     return True
-
-
-def _name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
-    """Where a new copy helps, the commands that make it, as they are typed."""
-    if not isinstance(error, Trouble) or not error.hint.endswith(ANEW) or error.hint != SAFE[error.name]:
-        return
-    if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
-        error.hint = f"{error.hint.removesuffix(ANEW)}{ANEW}: {again(ctx)}"
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
@@ -128,13 +123,15 @@ def _once(ctx: JobContext) -> JobEnd | None:
 
 def _begun(ctx: JobContext) -> Streaming | None:
     """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
-    history, since, rules = NO_HISTORY, ctx.clock.monotonic(), RetryRules.of(ctx.job)
+    history, since = NO_HISTORY, ctx.clock.monotonic()
+    rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
     while True:
         try:
             begun = _start_and_copy(ctx)
+            ctx.established = True
             return Streaming(ctx, begun).polled() if ctx.job.binlog.binlog else None
         except SlotkeeperError as error:
-            if error.where == "spark":
+            if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
             failure = Failure.of(error)
             history = replace(history, elapsed=ctx.clock.monotonic() - since)

@@ -16,6 +16,7 @@ from core.domain.lane import Lane
 from core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from core.engine.driver.context import JobContext, about
 from core.engine.driver.open_transactions import pause
+from core.engine.driver.reshape import name_the_command
 from core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
 from core.ports.progress import Store
 
@@ -138,6 +139,8 @@ class Leases:
         while self._leaving:
             table, error, lanes = self._leaving.pop(0)
             self._gone.add(table)
+            if error is not None:
+                name_the_command(self._ctx.of(table), error)
             try:
                 give_back(self._ctx.of(table))
             finally:  # whatever the sink says, nothing of the table goes on here

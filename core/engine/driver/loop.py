@@ -35,7 +35,7 @@ from core.engine.driver.topology import changed
 from core.engine.driver.upkeep import Upkeep
 from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from core.engine.worker.step import Probe
-from core.errors import Busy, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified, classed
+from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified, classed
 from core.ports.driver import Sessions, TaskRunner
 from core.ports.progress import Rows
 from core.ports.source import SlotAdmin
@@ -319,7 +319,7 @@ class Loop:
         return self._upkeep.not_ours is not None
 
     def _assign(self, now: float) -> None:
-        if self._too_late(now) or self._lease_lost():
+        if self._too_late(now) or self._upkeep.awaits_login(now) or self._lease_lost():
             return
         assigned = assign(
             self.lanes.values(),
@@ -495,6 +495,8 @@ class Loop:
         failure = Failure.of(error, lane.width)
         history = replace(lane.history, elapsed=now - since)
         decision = retry.decide(failure, history, self._rules, self._clock.random())
+        if failure.kind is ErrorKind.LOGIN:
+            self._upkeep.login_refused(error.where)
         lane = replace(lane, task=0, alone=True, failing_since=since, error=error.message)
         lane = replace(lane, side=error.where, code=error.code)
         lane = replace(lane, history=retry.after(history, failure, self._rules))

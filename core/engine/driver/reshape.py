@@ -23,6 +23,7 @@ from core.domain.row_counts import CopyRows
 from core.domain.shape import Reshape
 from core.domain.shape_ways import RESNAPSHOT
 from core.domain.slot import TableIdentity
+from core.domain.start import ANEW, SAFE
 from core.domain.text import typed
 from core.domain.watch import trouble
 from core.engine.driver.context import JobContext, about
@@ -222,6 +223,14 @@ def _forget(part: JobContext) -> str:
     key, rows = part.job.lane_key(), dotted(f"{part.job.progress_schema}.slotkeeper_progress")
     names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
     return f"DELETE FROM {rows} WHERE {' AND '.join(f'{name} = {literal(its)}' for name, its in names.items())}"
+
+
+def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
+    """Where a new copy helps, the commands that make it, as they are typed."""
+    if not isinstance(error, Trouble) or not error.hint.endswith(ANEW) or error.hint != SAFE[error.name]:
+        return
+    if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
+        error.hint = f"{error.hint.removesuffix(ANEW)}{ANEW}: {again(ctx)}"
 
 
 def resnapshot(one: Changed, reason: str) -> None:

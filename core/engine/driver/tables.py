@@ -270,6 +270,7 @@ class Tables:
             curves={},
             group=table,
             take_over=False,
+            established=True,
         )
 
     def _ended(self, table: str, one: _Alone, error: SlotkeeperError | None) -> None:

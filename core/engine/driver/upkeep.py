@@ -15,10 +15,12 @@ from core.domain.position import Position, further
 from core.domain.progress import ProgressRow
 from core.domain.slot import Shard
 from core.engine.driver.context import StreamPlan
+from core.engine.driver.early import admitted
 from core.engine.driver.idle_lanes import LaneOwner
 from core.engine.driver.serial_executor import SerialExecutor
 from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 from core.ports.driver import Sessions
+from core.retry import LOGIN_WAIT_MOST
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
@@ -38,6 +40,10 @@ LEASE_LATE = 10.0
 
 It is cut off then, so that a new one is tried.
 """
+
+
+AT_ONCE = 3
+"""How often workers may be refused behind a login of this driver before it waits: answers of before come late."""
 
 
 class Upkeep:
@@ -63,6 +69,12 @@ class Upkeep:
         self._asking_life = False
         self._life_at = 0.0
         self._checking = False
+        self._refused: dict[str, int] = {}
+        """The sides that refused a password, and how often this driver was refused there since."""
+        self._admitted = (0, 0.0)
+        """How often workers were refused after this driver's login had succeeded, and when it did last."""
+        self._logging_in = False
+        self._login_at = 0.0
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
 
     def keep_lease(self, now: float) -> None:
@@ -99,6 +111,50 @@ class Upkeep:
         # another job has that table's target; the others wait until theirs are known to be held
         self.not_ours, self._lease_at = Busy("the lease is asked for again", where="sink"), 0.0
         self._loop.fail(error.table, error, waits=False)
+
+    def login_refused(self, where: str) -> None:
+        """A worker or this driver was refused by its password at a side: no task starts before a login succeeds."""
+        if where in self._refused:
+            return
+        now, (times, at) = self._clock.monotonic(), self._admitted
+        self._refused[where] = times = times if now - at <= 2 * LOGIN_WAIT_MOST else 0
+        self._login_at = now + (_login_wait(times) if times > AT_ONCE else 0.0)
+
+    def awaits_login(self, now: float) -> bool:
+        """Whether a refused password is still waited out.
+
+        Workers come and go, and each would be refused again with the same one: this driver logs in first. Its own
+        count of refusals (`core.drivers.logins`) compares a password with the refused one before it asks a server.
+        """
+        if not self._refused or self._logging_in or now < self._login_at:
+            return bool(self._refused)
+        self._logging_in = True
+        where = next(iter(self._refused))
+
+        def log_in() -> None:
+            error = None
+            try:
+                self._sessions.log_in(where)
+            except Exception as raised:
+                error = classed(raised)
+            self._loop.post(self._logged_in, where, error)
+
+        self._executor.submit("login", log_in)
+        return True
+
+    def _logged_in(self, where: str, error: SlotkeeperError | None) -> None:
+        self._logging_in = False
+        if error is not None and error.kind is ErrorKind.LOGIN:
+            self._login_at = self._clock.monotonic() + _login_wait(self._refused[where])
+            self._refused[where] += 1
+            return
+        # another error is for the lanes to find out; a worker of another host may still have the refused password
+        self._admitted = self._refused.pop(where) + 1, self._clock.monotonic()
+        if self._refused:
+            return
+        if self.not_ours is not None and self.not_ours.kind is ErrorKind.LOGIN:
+            self.not_ours, self._lease_at = Busy("the lease is asked for again", where="sink"), 0.0
+        self._loop.lanes.update(admitted(self._loop.lanes, self._clock.monotonic()))
 
     def read_rows(self, now: float) -> None:
         """Every second, where the lanes in tasks stand by now: a task tells only at its end. Less often all of them."""
@@ -238,3 +294,7 @@ class Upkeep:
         new = set(there) - {lane.shard for lane in self._loop.lanes.values()}
         if new:
             self._loop.nodes_changed(new)
+
+
+def _login_wait(times: int) -> float:
+    return min(LOGIN_WAIT_MOST, 2.0 ** min(times, 10))

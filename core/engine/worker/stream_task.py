@@ -138,6 +138,9 @@ def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
         return run(task, [one.opened for one in lent], SystemClock(), probe)
 
 
+_OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN)
+
+
 def _connect(lent: Lent, task: StreamTask) -> None:
     """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
 
@@ -146,7 +149,7 @@ def _connect(lent: Lent, task: StreamTask) -> None:
     try:
         lent.opened(task.lanes[0].table)
     except SlotkeeperError as error:
-        if len(task.job.channels) == 1 or error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS):
+        if len(task.job.channels) == 1 or error.kind in _OF_ALL_LANES:
             raise
 
 

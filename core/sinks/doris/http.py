@@ -19,9 +19,11 @@ from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
 from core.domain.endpoint import Login
+from core.domain.secret import secret_of
 from core.domain.text import safe
 from core.drivers import deadline, tls_context
-from core.errors import Refused, SlotkeeperError, Unreachable
+from core.drivers.logins import Refusals, by_newest
+from core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
 """How long a server is waited for before the body is sent all the same (RFC 9110, 10.1.1). `recv` and no `poll`: over
@@ -32,6 +34,8 @@ ANSWER_BYTES = 1 << 20
 """Of an answer, at most."""
 _PIECE = 1 << 16
 _GO_ON = b"HTTP/1.1 100"
+_LOGIN = "check user and password"
+_refusals = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +73,41 @@ class DorisHttp:
         body: IO[bytes] | None = None,
         size: int = 0,
     ) -> HttpAnswer:
-        """The answer of the BE to which FE sends a request, or FE's own; Unreachable where it is not known."""
+        """The answer of the BE to which FE sends a request, or FE's own; Unreachable where it is not known.
+
+        LoginRefused where FE refuses the newest password: one that it refused twice is not sent again for hours.
+        """
+
+        def ask(plain: str) -> HttpAnswer:
+            return self._ask(plain, method, path, headers, seconds, body, size)
+
+        return by_newest(self.login.endpoint, self.login.password, _refusals, ask)
+
+    def _ask(
+        self,
+        plain: str,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        seconds: float,
+        body: IO[bytes] | None,
+        size: int,
+    ) -> HttpAnswer:
         endpoint = self.login.endpoint
         asked = {**headers, "Expect": "100-continue"} if method == "PUT" else headers
-        first = self._exchange(endpoint.host, endpoint.http_port, method, path, asked, seconds, None, 0)
+        with _refusals.turn(endpoint, plain, seconds) as standing:
+            if standing:
+                raise LoginRefused(f"{standing}; not asked again, so that no account gets locked", _LOGIN, where="sink")
+            first = self._exchange(plain, endpoint.host, endpoint.http_port, method, path, asked, seconds, None, 0)
+            if first.status == 401:
+                said = f"FE {endpoint.host}:{endpoint.http_port}: HTTP 401, login denied"
+                _refusals.refused(endpoint, plain, said)
+                raise LoginRefused(said, _LOGIN, where="sink")
+            _refusals.taken(endpoint, plain)
         if first.status != 307:
             return first
         host, port = self._named(first.location)
-        return self._exchange(host, port, method, path, asked, seconds, body, size)
+        return self._exchange(plain, host, port, method, path, asked, seconds, body, size)
 
     def page(self, url: str, seconds: float) -> str:
         """What a page of errors says, at most ANSWER_BYTES; "" where it cannot be had, or the URL is no such page's.
@@ -89,7 +120,8 @@ class DorisHttp:
             if where.path != ERRORS:
                 return ""
             path = f"{where.path}?{where.query}"
-            found = self._exchange(host, port, "GET", path, {}, seconds, None, 0)
+            plain = secret_of(self.login.password).now()
+            found = self._exchange(plain, host, port, "GET", path, {}, seconds, None, 0)
         except SlotkeeperError:
             return ""
         return found.data.decode("utf-8", "replace") if found.status == 200 else ""
@@ -120,6 +152,7 @@ class DorisHttp:
 
     def _exchange(
         self,
+        plain: str,
         host: str,
         port: int,
         method: str,
@@ -141,7 +174,7 @@ class DorisHttp:
                         raise ConnectionAbortedError
                     late = Unreachable(f"{host}:{port} did not answer within {seconds:g} s", where="sink").after_limit()
                     try:
-                        answer = self._through(line, method, path, headers, body, size)
+                        answer = self._through(line, plain, method, path, headers, body, size)
                     except (OSError, http.client.HTTPException) as error:
                         if call.cut is None:
                             raise
@@ -166,14 +199,14 @@ class DorisHttp:
     def _through(
         self,
         line: http.client.HTTPConnection,
+        plain: str,
         method: str,
         path: str,
         headers: Mapping[str, str],
         body: IO[bytes] | None,
         size: int,
     ) -> HttpAnswer:
-        endpoint = self.login.endpoint
-        basic = base64.b64encode(f"{endpoint.user}:{self.login.password}".encode()).decode()
+        basic = base64.b64encode(f"{self.login.endpoint.user}:{plain}".encode()).decode()
         line.putrequest(method, path, skip_accept_encoding=True)
         for name, value in {**headers, "Authorization": f"Basic {basic}"}.items():
             line.putheader(name, value)

@@ -54,6 +54,10 @@ class DorisConnection:
         """It does not tell what a table is beyond its name (docs/delivery.md)."""
         return
 
+    def ping(self) -> None:
+        """Return once the FE has answered something."""
+        self._queries.rows("SELECT 1")
+
     def locks(self, prefix: str) -> None:
         """Nobody waits for a lock there that a session could name."""
         return

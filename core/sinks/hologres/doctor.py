@@ -30,6 +30,7 @@ def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) ->
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {user}: {safe(str(version), 80)}")
     yield line_finding(place, asked.endpoint, session.line())
+    yield Finding(place, Level.OK, session.prove())
     yield clock_finding(place, float(clock), before, after)
     text = "changes are written at least once, and an older one may be left by a writer that stood still (ADR 47)"
     yield Finding(place, Level.WARN, f"{text}; run against no live Hologres yet")

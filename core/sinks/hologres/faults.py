@@ -11,7 +11,7 @@ import re
 from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
-from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
+from core.errors import Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
 
 _LIMIT = "57014"
 _LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
@@ -35,7 +35,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
     message = f"sink {place}: {safe(_LINE.sub('', pg.without_values(text, code)), 300)}"
     if refused_login.refusal(code, text):
-        return AccessRefused(message, refused_login.cure(text), code, "sink")
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
     if code == _LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
     lower = text.lower()

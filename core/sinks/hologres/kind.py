@@ -17,8 +17,9 @@ from core.domain.kept import Positions
 from core.domain.objection import refuse
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.drivers import pg
 from core.drivers.pg_table.reader import PgTables
-from core.drivers.session import Dialect, Session
+from core.drivers.session import PING_LIMIT_MS, Dialect, Session
 from core.errors import Defect
 from core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from core.sinks.hologres import doctor, shape, traits
@@ -56,6 +57,10 @@ class HologresConnection:
     def targets(self) -> None:
         """It does not tell what a table is beyond its name (docs/delivery.md)."""
         return
+
+    def ping(self) -> None:
+        """Return once the server has answered something."""
+        self._session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def locks(self, prefix: str) -> None:
         """Nobody waits for a lock there that a session could name."""

@@ -38,6 +38,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: PostgreSQL {server.version}")
     yield line_finding(place, asked.endpoint, viewer.session.line())
+    yield Finding(place, Level.OK, viewer.session.prove())
     yield clock_finding(place, server.clock, before, after)
     yield from (Finding(place, Level.FAIL, one.text) for one in viewer.objections())
     if server.superuser:

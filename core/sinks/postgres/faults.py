@@ -10,7 +10,7 @@ import re
 from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
-from core.errors import AccessRefused, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
+from core.errors import Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 
 BAD_ROW = ("22", "23")
 LIMIT = "57014"
@@ -30,7 +30,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return TooLarge(f"sink {place} {text}", "", code, "sink")
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refused_login.refusal(code, text):
-        return AccessRefused(message, refused_login.cure(text), code, "sink")
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
     if code in passing.BY_CODE:
@@ -47,6 +47,9 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if names_absent(error):
         hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
         return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
+    if code == "42703":
+        hint = "the target has other columns, or slotkeeper's own tables are of an older version: "
+        return Refused(message, f"{hint}`slotkeeper jobs start JOB` migrates them", code, "sink")
     if code[:2] == "42":
         return Refused(
             message,

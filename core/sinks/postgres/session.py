@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from core.clock import Clock
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.drivers import pg
 from core.drivers.session import Book, Dialect, Session
 from core.sinks.postgres.dialect import DIALECTS
@@ -64,7 +65,7 @@ class SinkSession(Session):
     def __init__(
         self,
         endpoint: Endpoint,
-        password: str,
+        password: Secret | str,
         application_name: str,
         schema: str = "public",
         kind: str = "postgres",

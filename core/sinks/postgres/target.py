@@ -75,7 +75,9 @@ class PostgresTarget:
         """TARGET CHANGED where it is not what was recorded of it; else what it is now is the record."""
         key, target = self._job.lane_key(), self._known()
         with self._session.transaction() as cursor:
-            record = seen.recorded(self._session, cursor, key)
+            record, due = seen.recorded(self._session, cursor, key)
+        if due:  # its copy decides about the target
+            return
         asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
         ((_, now),) = seen.PostgresTargets(self._session).read([asked]).items()
         if isinstance(now, SlotkeeperError):
@@ -89,12 +91,12 @@ class PostgresTarget:
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
-        target = targets.target_of(self._job.channel, identity)
+        target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return not targets.exists(self._session, target.name) or targets.is_empty(self._session, target)
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
         """The target's rows, none where it is not there; unknown where it cannot be asked."""
-        target = targets.target_of(self._job.channel, identity)
+        target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
     def copying(self, on_existing: str = "") -> str:
@@ -152,7 +154,7 @@ class PostgresTarget:
 
     def _refuse_changed_copy(self, session: SinkSession, cursor: pg.Cursor) -> None:
         """TARGET CHANGED where it is not the table any more that the copy began with."""
-        record, target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
+        (record, _), target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
         ((_, now),) = seen.read(session, cursor, [Asked(self._job, target.columns, record, 1)])
         why = target_seen.changed(record, now)
         if why:

@@ -37,7 +37,14 @@ from core.slots.reset.backup import back_up
 from core.slots.reset.context import ResetContext
 
 PASSING = frozenset(
-    {ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED}
+    {
+        ErrorKind.TRANSIENT,
+        ErrorKind.CONTENTION,
+        ErrorKind.ACCESS,
+        ErrorKind.LOGIN,
+        ErrorKind.OVERSIZE,
+        ErrorKind.SUPERSEDED,
+    }
 )
 """Failures after which the reset stays as it is for `--resume`; after any other it is rolled back."""
 

@@ -16,7 +16,9 @@ from core.domain.lock_owner import end_it, explain_lease, is_stranger
 from core.domain.position import Position, further
 from core.domain.progress import LaneState, ProgressRow
 from core.domain.query_report import AFTER_A_MOVE, WHERE_TO_ACT
+from core.domain.replayed import OLDER_STAY, LanePast, Pasts, leaves_older, past, through, undo_check
 from core.domain.reset import (
+    DONE,
     EVERY,
     TAKES_COPY,
     Check,
@@ -50,6 +52,8 @@ from core.slots.reset.context import ResetContext
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
+FRESH = LanePast()
+"""A lane of which no reset is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +129,13 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
     _refuse_senseless(ctx, goal, seen)
     resolved = _resolve(ctx, goal, seen) if goal.kind is TargetKind.TIME else {}
-    moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved)]
+    pasts = _pasts(ctx, goal)
+    moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved, pasts)]
     rows = count_rows(ctx, goal, seen)
     notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
-    notes += _shape_notes(ctx, goal, seen)
+    notes += _shape_notes(ctx, goal, seen) + _older_notes(moves, pasts.now)
     notes += [AFTER_A_MOVE] if all(lane.row.of_query for lane in seen.lanes) else []
-    checks = _checks(ctx, goal, seen, moves, backup) + ([rows_check(rows)] if rows else [])
+    checks = _checks(ctx, goal, seen, moves, backup, pasts) + ([rows_check(rows)] if rows else [])
     made = ctx.clock.utc().timestamp()
     plan = ResetPlan(
         id="",
@@ -151,6 +156,32 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
         rows=rows,
     )
     return named(plan)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPast:
+    """Each lane after the slot's resets, as of today and as of the backup that is restored."""
+
+    now: Pasts
+    then: Pasts
+
+
+def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
+    """What the resets in the sink say, by the order of their epochs; a snapshot does not ask.
+
+    One that this version cannot read hides those before it.
+    """
+    done = [] if goal.kind is TargetKind.SNAPSHOT else [one for one in ctx.resets.history() if one.step == DONE]
+    plans: list[tuple[str, ResetPlan]] = []
+    for entry in reversed(done):
+        try:
+            plans.append((entry.id, plan_from(entry.plan, ctx.positions)))
+        except Refused:
+            plans.clear()
+    plans.sort(key=lambda one: one[1].epoch)
+    ids = [id for id, _ in plans]
+    moves = [plan.moves for _, plan in plans]
+    return SlotPast(past(moves), past(moves[: ids.index(goal.backup)] if goal.backup in ids else []))
 
 
 def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None:
@@ -208,12 +239,17 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
 
 
 def _moves(
-    ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: Mapping[str, Position]
+    ctx: ResetContext,
+    goal: Goal,
+    seen: SlotSeen,
+    backup: Backup | None,
+    resolved: Mapping[str, Position],
+    pasts: SlotPast,
 ) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row, lane.kept.blank)) for lane in seen.lanes]
     if backup is not None:
-        return _restoring(goal, seen, backup)
+        return _restoring(goal, seen, backup, pasts)
     read = partial(_place, ctx)
     positions = {lane.row.key.shard: wanted(goal, lane, read, resolved.get(lane.row.key.shard)) for lane in seen.lanes}
     moves = []
@@ -234,16 +270,18 @@ def _place(ctx: ResetContext, text: str) -> Position:
         raise Refused(str(error), "a place as slots show and slots peek spell it") from error
 
 
-def _restoring(goal: Goal, seen: SlotSeen, backup: Backup) -> list[Move]:
+def _restoring(goal: Goal, seen: SlotSeen, backup: Backup, pasts: SlotPast) -> list[Move]:
     saved = {lane.row.key.shard: lane for lane in backup.lanes}
     moves = []
     for lane in seen.lanes:
-        then = saved.get(lane.row.key.shard)
-        if then is None or not goal.covers(lane.row.key.shard):
+        name = lane.row.key.shard
+        then = saved.get(name)
+        if then is None or not goal.covers(name):
             moves.append(Move(lane, lane.row))
             continue
         points = then.kept if not then.kept.missing and then.kept != lane.kept else None
-        moves.append(Move(lane, restored(lane.row, then.row), points))
+        to_pass = through(pasts.now.get(name, FRESH), pasts.then.get(name, FRESH), lane.row, then.row)
+        moves.append(Move(lane, restored(lane.row, then.row, to_pass), points))
     rows = same_state([move.to for move in moves])
     return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
 
@@ -290,6 +328,15 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     return found + [f"{what}: {statement}" for statement in shape.typed]
 
 
+def _older_notes(moves: list[Move], now: Pasts) -> list[str]:
+    """What RUNNING will not mean, where a lane passes what it had to replay, or an earlier reset did."""
+    names = [move.seen.row.key.shard for move in moves]
+    older = [name for name, move in zip(names, moves, strict=True) if leaves_older(now.get(name, FRESH), move)]
+    if not older:
+        return []
+    return [f"{', '.join(older)}: {OLDER_STAY}; RUNNING does not mean equal until a new snapshot"]
+
+
 def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Mapping[str, Position]) -> list[str]:
     found = []
     if goal.kind is TargetKind.TIME:
@@ -325,7 +372,9 @@ def _utc(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None) -> list[Check]:
+def _checks(
+    ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None, pasts: SlotPast
+) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
@@ -342,7 +391,9 @@ def _checks(ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], ba
     ]
     if goal.kind is TargetKind.SNAPSHOT:
         found += [_start_check(ctx), _copy_check(ctx, goal, seen.identity)]
-    if goal.kind is TargetKind.BACKUP:
+    if backup is not None:
+        then = {lane.row.key.shard: lane.row for lane in backup.lanes}
+        found.append(undo_check(moves, then, pasts.now, pasts.then))
         ended = ((plan_from(text, ctx.positions), raised) for text, raised in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found

@@ -11,8 +11,6 @@ from datetime import datetime
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
 from core.domain.objection import Objection
-from core.domain.peek import Filter
-from core.domain.slot import Shard
 from core.domain.tls import line_finding
 from core.domain.ttl import ttl_of
 from core.drivers.search_path import path_findings
@@ -20,8 +18,7 @@ from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SourceAsked
 from core.sources.dws import eligibility, sight
 from core.sources.dws.eligibility import ServerFacts, column_objections
-from core.sources.dws.peek import DwsPeek, Window
-from core.sources.dws.position import DwsPosition, ours
+from core.sources.dws.peek import read_nothing
 from core.sources.dws.source import Selection
 from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from core.sqltext import dotted, quoted
@@ -35,6 +32,7 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: {server.version[:100]}")
     yield line_finding(place, asked.endpoint, viewer.session.line())
+    yield Finding(place, Level.OK, viewer.session.prove())
     yield clock_finding(place, server.clock, before, after)
     if server.superuser:
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
@@ -142,16 +140,12 @@ def _table_findings(
 
 def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Finding:
     """Whether an empty range of a table's binlog is given to us, as a job would ask for one; no slot is named."""
-    reader = DwsPeek(viewer.session, table.followers[0].binlog.new_system_value)
     try:
-        identity = reader.identity(table.name)
-        name, node = min(reader.nodes(table.name).items())
-        newest = reader.newest(table.name, Shard(name, node))
-        point = 0 if newest is None else ours(newest).point
-        reader.read(identity, table.name, Shard(name, node), Window(DwsPosition(point), point, 1), Filter())
+        name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
     except SlotkeeperError as error:
         text = f"an empty range of its binlog is not given: {error}" + (f" ({error.hint})" if error.hint else "")
-        return Finding(place, Level.FAIL if error.kind is ErrorKind.ACCESS else Level.WARN, text)
+        fails = error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OPERATOR)
+        return Finding(place, Level.FAIL if fails else Level.WARN, text)
     return Finding(place, Level.OK, f"an empty range of its binlog on {name} was read")
 
 

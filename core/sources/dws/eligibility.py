@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.domain.objection import Objection
+from core.domain.objection import INHERITED, Objection
 from core.sqltext import dotted, quoted
 
 LEAST_KERNEL = (9, 1, 0, 200)
@@ -233,8 +233,8 @@ def cast_key(table: str, column: str, function: str) -> Objection:
 
 def _inherited(table: str, child: str) -> Objection:
     """DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them."""
-    what = f"{table} has tables that inherit from it: their rows are read as its own, and may have its keys"
-    return Objection(what, f"ALTER TABLE {child} NO INHERIT {dotted(table)}, and name it in a channel of its own")
+    cure = f"ALTER TABLE {child} NO INHERIT {dotted(table)}, and name it in a channel of its own"
+    return Objection(f"{table} {INHERITED}", cure)
 
 
 def deferrable(table: str) -> Objection:

@@ -5,11 +5,12 @@ Next door: `core.retry` decides from the kind; `core.drivers.passing` has what a
 
 from __future__ import annotations
 
+import re
+
 from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
 from core.errors import (
-    AccessRefused,
     Busy,
     Refused,
     SlotkeeperError,
@@ -22,6 +23,9 @@ from core.errors import (
 
 LIMIT = "57014"
 """query_canceled: our statement_timeout."""
+_NAMES = re.compile(r"\b(gs_binlog_(sync_point|event_sequence|event_type)|sync_point|event_sequence)\b")
+"""The binlog's own columns as kernels of either age call them; `type` may be a column of anybody's."""
+SWITCH = "set new_system_value = {} in the job's [jobs.JOB.binlog], and start the job"
 _POOLER = ("pooler: failed to create", "could not connect", "Connection refused", "connection to server")
 
 
@@ -34,9 +38,14 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     if refused_login.refusal(code, text):
-        return AccessRefused(message, refused_login.cure(text), code, "source")
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "source")
     if code == "42P01":
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
+    named = _NAMES.search(text) if code == "42703" else None  # undefined_column
+    if named:
+        old = "gs_" in named[0]
+        what = f"{message}: new_system_value = {str(old).lower()} does not fit this kernel"
+        return Refused(what, SWITCH.format("false" if old else "true"), code, "source")
     if code == "42883":  # undefined_function
         return Refused(message, "this kernel lacks a binlog function: 9.1.0.200 or newer is needed", code, "source")
     return _kind(code, text, timed_out)(message, "", code, "source").after_limit(code == LIMIT)

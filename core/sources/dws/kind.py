@@ -21,7 +21,7 @@ from core.drivers.session import PING_LIMIT_MS
 from core.ports.kinds import Probe, SourceAsked, SourceKind
 from core.sources.dws import doctor, eligibility, manual_sql
 from core.sources.dws.changelog import DwsChangelog
-from core.sources.dws.peek import DwsPeek
+from core.sources.dws.peek import DwsPeek, refuse_names
 from core.sources.dws.poll import DwsStatusPoller
 from core.sources.dws.position import POSITIONS
 from core.sources.dws.retention import DwsRetention
@@ -30,6 +30,16 @@ from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from core.sources.dws.traits import TRAITS
 from core.sources.dws.verbs import DwsSlotVerbs
 from core.sources.dws.viewer import DwsViewer
+
+
+class _Source(DwsSource):
+    """A channel whose admission also reads, as far as a binlog can be read before its slot is there."""
+
+    def admit(self) -> None:
+        """Refuse by name what cannot be followed, a wrong `new_system_value` included."""
+        super().admit()
+        if self.options.binlog:
+            refuse_names(self.session, self.table, self.options.new_system_value)
 
 
 class DwsConnection:
@@ -46,7 +56,7 @@ class DwsConnection:
     def source(self, job: JobSpec, points_proven: bool = False) -> DwsSource:
         """The channel of a job."""
         channel = job.channel
-        made = DwsSource(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        made = _Source(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
         made.points_proven = points_proven
         return made
 

@@ -132,6 +132,27 @@ class DwsPeek:
         )
 
 
+def read_nothing(session: DwsSession, table: str, new_names: bool) -> str:
+    """Read an empty range of a table's binlog, as a job would ask for one; returns the DN. No slot is named."""
+    reader = DwsPeek(session, new_names)
+    identity = reader.identity(table)
+    name, node = min(reader.nodes(table).items())
+    newest = reader.newest(table, Shard(name, node))
+    point = 0 if newest is None else ours(newest).point
+    reader.read(identity, table, Shard(name, node), Window(DwsPosition(point), point, 1), Filter())
+    return name
+
+
+def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
+    """Raise Refused where the binlog's columns have other names than the job says; another failure is none of this."""
+    try:
+        read_nothing(session, table, new_names)
+    except Refused:
+        raise
+    except SlotkeeperError:
+        return
+
+
 @dataclass
 class Windows:
     """One search, in windows of sync points that grow while they hold little; `searched` is how far it came.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.domain.slot import TableAnswer, UnreadRows
 from core.domain.ttl import ttl_of
 from core.drivers.session import Book, Rows, Session
@@ -30,7 +31,7 @@ class DwsStatusPoller:
 
     words = WORDS
 
-    def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
+    def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
         self._session = Session(endpoint, password, application_name, QUIET)
         self._lists = True
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.domain.tls import moved
 from core.drivers import pg
 from core.drivers.session import Dialect, Session
@@ -45,7 +46,7 @@ DWS = Dialect(
 class DwsSession(Session):
     """A session to a DWS."""
 
-    def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
+    def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
         super().__init__(endpoint, password, application_name, DWS)
         self.source = endpoint.name
         self._may_be_read_only = True

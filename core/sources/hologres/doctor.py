@@ -35,6 +35,7 @@ def findings(
     after = utc().timestamp()
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {user}: {str(version)[:100]}")
     yield line_finding(place, asked.endpoint, session.line())
+    yield Finding(place, Level.OK, session.prove())
     yield clock_finding(place, float(clock), before, after)
     if superuser:
         yield Finding(place, Level.WARN, f"{user} is a superuser; SELECT on the tables is enough")

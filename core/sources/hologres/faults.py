@@ -10,7 +10,6 @@ from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import passing, pg
 from core.errors import (
-    AccessRefused,
     Busy,
     Refused,
     SlotkeeperError,
@@ -49,7 +48,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     if refused_login.refusal(code, text):
-        return AccessRefused(message, refused_login.cure(text), code, "source")
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "source")
     lower = text.lower()
     if code in ("42P01", "3F000") or any(words in lower for words in CHANGED):
         hint = "the table is gone, renamed or changed"

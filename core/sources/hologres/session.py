@@ -7,6 +7,7 @@ connection and SELECT on the table, no walsender (Hologres, "Subscribe to Hologr
 from __future__ import annotations
 
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.drivers.session import Dialect, Session
 from core.sources.hologres.faults import classify
 
@@ -24,6 +25,6 @@ HOLOGRES = Dialect(
 class HoloSession(Session):
     """A session to a Hologres."""
 
-    def __init__(self, endpoint: Endpoint, password: str, application_name: str) -> None:
+    def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
         super().__init__(endpoint, password, application_name, HOLOGRES)
         self.source = endpoint.name

@@ -6,6 +6,7 @@ of sql/rpl_source.cc and sql/sql_repl.cc. Next door: `core.retry` decides from t
 
 from __future__ import annotations
 
+from core.domain import refused_login
 from core.domain.text import safe
 from core.drivers import my, tls_context
 from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unclassified, Unreachable
@@ -67,7 +68,8 @@ def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
     if code in _RIGHTS:
         return AccessRefused(message, REPLICA_RIGHTS.format(user=user), number, "source")
     if code in _LOGIN:
-        return AccessRefused(message, "check user, password and host of the login at the server", number, "source")
+        refused_as = refused_login.error_of(text)
+        return refused_as(message, "check user, password and host of the login at the server", number, "source")
     if code in (1146, 1049, 1051):
         return Trouble(message, "the table is gone or renamed", number, "source", name=TroubleName.SCHEMA_CHANGED)
     if code == 1381:

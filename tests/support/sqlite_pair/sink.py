@@ -265,6 +265,9 @@ class SqliteSession:
         """It does not tell what a table is beyond its name."""
         return
 
+    def ping(self) -> None:
+        connect(self.file).close()
+
     def locks(self, prefix: str) -> None:
         return None
 

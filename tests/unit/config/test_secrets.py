@@ -21,7 +21,7 @@ from tests.unit.config.samples import SECRET, VALID
 
 @pytest.fixture(autouse=True)
 def _nothing_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "_secrets", set[str]())
+    monkeypatch.setattr(masking, "_secrets", {})
     monkeypatch.setattr(redaction, "_known", [redaction.Known()])
 
 

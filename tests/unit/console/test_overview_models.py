@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
 from console.monitor.health import facts
 from console.monitor.rates import Busy
 from console.monitor.snapshot import JobFacts, LanePace, Level, Local
+from console.monitor.store_reader import complete
 from console.views.jobs import in_sync, job_rows
 from console.views.overview import at_work, summary, trust
+from core.config.load import load_usable
 from core.domain.audit import Actor, AuditLine, Phase
 from core.domain.fault import Fault, Party, Severity
 from core.domain.job import JobState, WantedState
@@ -19,6 +22,7 @@ from core.domain.job_view import JobView
 from core.domain.report import JobReport, LaneReport
 from core.domain.reset import OpenReset
 from core.domain.verified import Verified, in_a_phrase
+from tests.unit.config.samples import VALID
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "idle", "100/-1", "140", "100", 9, 1.0, at=100, latest_at=140, behind=40)
@@ -68,6 +72,13 @@ def test_a_crash_that_is_over_makes_no_target_untrusted(fault: Fault, alive: boo
     level, words = trust([job], NOW)
     assert words.partition(";")[0] == ("targets: all follow" if trusted else "untrusted: a")
     assert level is (Level.FINE if trusted else Level.WARNING)
+
+
+def test_a_job_that_this_host_knows_nothing_of_is_unknown_and_not_among_those_that_follow() -> None:
+    (unseen,) = complete([], load_usable(Path("c.toml"), {}, text=VALID), {})
+    found = summary(Local(NOW, (JOB, unseen)), NOW)
+    assert found[0] == (Level.UNKNOWN, "no faults   jobs 2: 1 RUNNING, 1 never started")
+    assert found[1][0] is Level.UNKNOWN and found[1][1].startswith("not seen from this host: orders_rt; "), found
 
 
 def test_jobs_that_were_started_elsewhere_are_counted() -> None:

@@ -151,12 +151,20 @@ def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["severity"] == "critical"
 
 
-def test_a_configured_job_that_never_ran_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_this_host_knows_nothing_of_is_unknown_and_never_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "c.toml"
     path.write_text(VALID.replace("[state]\n", f'[state]\ndir = "{tmp_path / "s"}"\n'), "utf-8")
     Store.open(tmp_path / "s").close()
-    assert main(["status", "--exit-code", "--config", str(path)]) == 0
-    assert capsys.readouterr().out == "OK        orders_rt  -: never started here\n"
+    words = ["status", "--exit-code", "--config", str(path)]
+    assert main(words) == 3
+    unseen = "never started here; whether another host runs it is unknown here"
+    assert capsys.readouterr().out == f"UNKNOWN   orders_rt  -: {unseen}\n"
+    assert main([*words, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["severity"] == "unknown"
+    assert [(one["state"], one["severity"], one["text"]) for one in found["jobs"]] == [(None, "unknown", unseen)]
 
 
 def test_it_loads_no_spark_no_screens_and_no_database_driver(tmp_path: Path) -> None:

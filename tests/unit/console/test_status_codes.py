@@ -22,12 +22,16 @@ CODE = ("status", "--exit-code")
 
 
 class Place:
-    """A configuration with one job that never ran, and a state folder in order: fine until something is spoilt."""
+    """A configuration with one job that has finished, and a state folder in order: fine until something is spoilt."""
 
     def __init__(self, folder: Path) -> None:
         self.config, self.state = folder / "c.toml", folder / "state"
         self.write(VALID)
-        Store.open(self.state).close()
+        with Store.open(self.state) as store:
+            store.register_job("orders_rt", str(self.config))
+            store.begin_run("orders_rt", "r0")
+            store.apply("orders_rt", JobEvent.FINISHED, "")
+            store.end_run("r0", 0, "")
 
     def write(self, text: str, password: str = "") -> None:
         text = text.replace("[state]\n", f'[state]\ndir = "{self.state}"\n')

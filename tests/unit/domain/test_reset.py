@@ -101,8 +101,8 @@ def test_an_emptied_row_is_not_that_of_a_first_start() -> None:
 
 def test_what_was_read_since_a_backup_is_not_called_equal() -> None:
     now = replace(ROW, position=DwsPosition(60), epoch=9)
-    assert restored(now, ROW) == replace(ROW, epoch=9)
-    ran = restored(replace(ROW, position=DwsPosition(300), changes=90, epoch=9), ROW)
+    assert restored(now, ROW, None) == replace(ROW, epoch=9)
+    ran = restored(replace(ROW, position=DwsPosition(300), changes=90, epoch=9), ROW, DwsPosition(300))
     assert (ran.state, ran.noted_end, ran.changes, ran.position) == (
         LaneState.CATCHING_UP,
         place(300),

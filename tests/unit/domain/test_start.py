@@ -12,7 +12,7 @@ import pytest
 
 from core.domain.progress import LaneKey, LaneState, ProgressRow
 from core.domain.slot import Shard, SlotStatus
-from core.domain.start import SAFE, StartAction, StartDecision, compare, is_first, owes_copy
+from core.domain.start import READINGS, SAFE, StartAction, StartDecision, compare, is_first, owes_copy
 from core.errors import TroubleName
 from core.sources.dws.position import DwsPosition, SyncPoints, place
 
@@ -85,7 +85,7 @@ def expected(state: LaneState | None, points: str, latest: str, fingerprint: str
         said = f"dn_1: our position is 200/4, the slot holds {there}{cause}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, said)
     if points in AHEAD:
-        said = f"dn_1: the slot ({there}) is ahead of our position 200"
+        said = f"dn_1: the slot ({there}) is ahead of our position 200: {READINGS}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
     if points in BEHIND:
         said = f"dn_1: the slot ({there}) is behind what we registered (100/100)"
@@ -130,6 +130,7 @@ def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: st
     elif position is not None and points in AHEAD:
         assert found.trouble is TroubleName.SLOT_MOVED
         said = f"dn_1: the slot ({shown(points)}) is ahead of 200, where our start was to register it"
+        said += f": {READINGS}"
         assert found.sentence == said
     else:
         assert found == StartDecision(StartAction.CREATE)

@@ -12,6 +12,7 @@ import pytest
 from core import retry
 from core.domain.attempts import NO_HISTORY
 from core.domain.endpoint import Endpoint
+from core.domain.secret import Secret
 from core.drivers import logins, pg
 from core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
 from core.retry import Failure, RetryAfter, RetryRules, Stop
@@ -55,7 +56,7 @@ def test_a_login_that_a_dws_refuses_is_tried_twice_and_then_the_job_is_failed(
     raised = StatementError(text, code) if code else AtLoginError(text)
     error = classify(raised, "dws1")
     assert isinstance(error, AccessRefused) and error.hint
-    failure, rules = Failure.of(error), RetryRules()
+    failure, rules = Failure.of(error), RetryRules(awaits_secret=False)
     assert isinstance(retry.decide(failure, NO_HISTORY, rules, 0.0), RetryAfter)
     again = retry.after(NO_HISTORY, failure, rules)
     assert isinstance(retry.decide(failure, again, rules, 0.0), Stop)
@@ -148,8 +149,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 PLACE = Endpoint("dws1", "127.0.0.1", 8000, "db", "etl")
 
 
-def login(password: str) -> object:
-    return pg._login(PLACE, password, "slotkeeper/test/look")
+def login(password: str | Secret) -> object:
+    return pg.login_as(pg.Connection, PLACE, password, "slotkeeper/test/look", "")
 
 
 def test_one_process_asks_twice_with_a_password_that_is_refused_however_many_sessions_it_opens(server: Server) -> None:
@@ -226,3 +227,47 @@ def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: S
     known = logins.Refusals()
     with known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 0.01) as standing:
         assert standing == ""
+
+
+class Rotated:
+    """A secret whose reference says `plain`; implements `core.domain.secret.Secret`."""
+
+    def __init__(self, plain: str) -> None:
+        self.plain, self._accepted = plain, ""
+
+    def now(self) -> str:
+        return self.plain
+
+    def refused(self, plain: str) -> None:
+        """It is read each time."""
+
+    def taken(self, plain: str) -> None:
+        self._accepted = plain
+
+    def accepted(self) -> str:
+        return self._accepted
+
+    def hidden_in(self, text: str) -> str:
+        return text
+
+
+def test_a_password_that_is_ahead_of_its_server_is_not_held_against_it(server: Server) -> None:
+    secret = Rotated("right")
+    assert login(secret) == "session"
+    secret.plain = "new"
+    for _ in range(5):
+        assert login(secret) == "session", "the server still takes the older one"
+    server.password = "new"
+    assert login(secret) == "session"
+
+
+def test_of_a_rotated_password_the_server_is_asked_once_and_then_with_the_new_one(server: Server) -> None:
+    secret = Rotated("right")
+    login(secret)
+    server.password = "new"
+    for _ in range(5):
+        with pytest.raises(pg.DriverError):
+            login(secret)
+    secret.plain = "new"
+    assert login(secret) == "session"
+    assert server.asked == ["right"] * 3 + ["new"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +13,8 @@ from hypothesis import strategies as st
 from core.domain.job import WITH_PROCESS, JobEvent, JobState, transition
 from core.launch.launch import Launch, Limits
 from core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from core.state.sqlite import Store
+from tests.support.upgrade import COMMITS, JOB, state_folder
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,28 @@ def test_a_launch_comes_back_from_the_store_as_it_was() -> None:
     launch = Launch(("a", "b"), ("--take-over",), Limits(poll=0.1, crashes=3))
     assert Launch.parse(launch.text) == launch
     assert Launch.parse("") == Launch()
+
+
+def test_a_launch_keeps_no_interpreter_and_starts_with_the_one_that_starts_now() -> None:
+    assert sys.executable not in Launch().text and "python" not in Launch().text
+    assert Launch.parse(Launch().text).driver("j", "c", Path("/s"), "r")[:4] == [
+        sys.executable, "-P", "-m", "core.spark.job",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_a_run_that_an_earlier_version_recorded_with_its_interpreter_is_started_with_ours(
+    commit: str, tmp_path: Path
+) -> None:
+    with Store.open(state_folder(commit, tmp_path / "state").path) as store:
+        (run,) = store.runs(JOB)
+    assert "/opt/slotkeeper-that-was/bin/python" in run.launch
+    launch = Launch.parse(run.launch)
+    assert launch.driver(JOB, "c", tmp_path, "r")[0] == sys.executable
+    assert launch == Launch(limits=launch.limits) and launch.limits.crashes == 5
+
+
+def test_limits_that_another_version_recorded_are_left_out_where_they_are_unknown() -> None:
+    found = json.loads(Launch(extra=("--take-over",)).text)
+    found["limits"]["of_a_later_version"] = 7
+    assert Launch.parse(json.dumps(found)) == Launch(extra=("--take-over",))

@@ -6,11 +6,12 @@ types fit, `target.py` makes targets; a start refuses with the first objection, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from core.domain.objection import Objection
+from core.domain.objection import INHERITED, Objection
 from core.domain.slot import Column, TableIdentity, UserType, without_domains
 from core.domain.spec import SinkOptions
 from core.drivers import pg
@@ -45,13 +46,17 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class TargetKey:
-    """A unique index: `plain` is over all rows and columns only; `constraint` is empty where it is a bare index."""
+    """A unique index: `plain` is over all rows and columns only; `constraint` is empty where it is a bare index.
+
+    One that is not `valid` is not complete, as that of a partitioned table before each partition has its own.
+    """
 
     index: str
     constraint: str
     immediate: bool
     plain: bool
     columns: tuple[str, ...]
+    valid: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,8 @@ class TargetFacts:
 
     `folding` are columns under whose collation different texts are equal. `functions` holds (constraint, index or
     column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path. `casts`
-    are implicit ones, as (column, function).
+    are implicit ones, as (column, function). `inheritors` are tables that inherit from one that is not partitioned,
+    `sharers` are (target, job) of what jobs write to that is above this table or below it.
     """
 
     kind: str
@@ -75,11 +81,31 @@ class TargetFacts:
     folding: tuple[str, ...] = ()
     functions: tuple[tuple[str, str, str], ...] = ()
     casts: tuple[tuple[str, str], ...] = ()
+    inheritors: tuple[str, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    sharers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition on any level: its own facts, of its columns only those that are stricter than the target's.
+
+    What it has by its table is not among them: a copied trigger, a key, a part of an index.
+    """
+
+    name: str
+    parent: str
+    facts: TargetFacts
 
 
 def exists(session: SinkSession, name: str) -> bool:
     """Whether `schema.table`, which is taken as it is written, is there."""
     return bool(session.fetched("oid", _named(name), _SQL))
+
+
+def is_partitioned(session: SinkSession, name: str) -> bool:
+    """Whether the rows of `schema.table` lie in partitions."""
+    return session.fetched("kind", _named(name), _SQL) == [("p",)]
 
 
 def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
@@ -103,26 +129,69 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         found = _rows(cursor, session, "oid", _named(name))
         if not found:
             return None
-        place = {"oid": found[0][0]}
-        kind, persistence, row_security = _rows(cursor, session, "relation", place)[0]
+        oid = found[0][0]
+        tree = _rows(cursor, session, "tree", {"oid": oid})
+        inner = {at: (name, parent) for at, is_partition, name, parent in tree if is_partition}
+        place = {"oid": oid, "oids": [oid, *inner]}
+        every = _own_facts(cursor, session, place)
+        if oid not in every:
+            return None  # dropped since it was found
+        stricter: dict[int, dict[str, TargetColumn]] = defaultdict(dict)
+        for at, column, needed, computed in _rows(cursor, session, "stricter", place) if inner else ():
+            stricter[at][column] = TargetColumn("", needed, False, computed, computed)
         known = {one.name: _user_type(one.name, _rows(cursor, session, "type", {"type": one.name})) for one in wanted}
-        return TargetFacts(
+        return replace(
+            every[oid],
+            columns=_columns(cursor, session, place),
+            types={one: it for one, it in known.items() if it},
+            folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
+            casts=tuple(_rows(cursor, session, "implicit_casts", place)),
+            inheritors=tuple(row[2] for row in tree if not row[1]),
+            sharers=_sharers(cursor, session, oid),
+            partitions=tuple(
+                Partition(name, parent, replace(every[at], columns=stricter[at]))
+                for at, (name, parent) in inner.items()
+                if at in every
+            ),
+        )
+
+
+def _sharers(cursor: pg.Cursor, session: SinkSession, oid: int) -> tuple[tuple[str, str], ...]:
+    """The partitions of a DWS are no tables, so no target lies in another."""
+    place = {"oid": oid, "schema": session.schema.string}
+    if session.dialect.plain or not _rows(cursor, session, "lies_in_a_tree", place):
+        return ()
+    return tuple(_rows(cursor, session, "sharers", place))
+
+
+def _own_facts(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[int, TargetFacts]:
+    """What the target and each of its partitions has, by oid, in as many statements as for one table."""
+
+    def of(name: str) -> dict[int, list[tuple[Any, ...]]]:
+        found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        for at, *rest in _rows(cursor, session, name, place):
+            found[at].append(tuple(rest))
+        return found
+
+    keys, foreign, triggers, rules, functions = map(of, ("keys", "foreign_keys", "triggers", "rules", "functions"))
+    return {
+        at: TargetFacts(
             kind,
             persistence,
             row_security,
-            columns=_columns(cursor, session, place),
+            columns={},
             keys=tuple(
-                TargetKey(index, constraint or "", immediate, plain, tuple(names))
-                for index, constraint, immediate, plain, names in _rows(cursor, session, "keys", place)
+                TargetKey(index, constraint or "", immediate, plain, tuple(names), valid)
+                for index, constraint, immediate, plain, names, valid in keys[at]
             ),
-            foreign=tuple(_rows(cursor, session, "foreign_keys", place)),
-            triggers=tuple(row[0] for row in _rows(cursor, session, "triggers", place)),
-            rules=tuple(row[0] for row in _rows(cursor, session, "rules", place)),
-            types={one: it for one, it in known.items() if it},
-            folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
-            functions=tuple(_rows(cursor, session, "functions", place)),
-            casts=tuple(_rows(cursor, session, "implicit_casts", place)),
+            foreign=tuple(foreign[at]),
+            triggers=tuple(name for (name,) in triggers[at]),
+            rules=tuple(name for (name,) in rules[at]),
+            types={},
+            functions=tuple(functions[at]),
         )
+        for at, kind, persistence, row_security in _rows(cursor, session, "relations", place)
+    }
 
 
 def _columns(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[str, TargetColumn]:
@@ -154,8 +223,10 @@ def objections(
         return
     for column in identity.columns:
         yield from _column_objections(target, column, identity, facts)
-    yield from _other_objections(target, facts, options)
+    yield from _other_objections(target, facts.columns, options)
     yield from _key_objections(target, facts)
+    for part in facts.partitions:
+        yield from _partition_objections(target, part, facts, options)
     for name, function in facts.casts:
         if name in target.key:
             what = f"has key column {name!r} of a type with an implicit cast, which runs {function} as our login"
@@ -179,50 +250,94 @@ def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[O
             yield _objection(target, f"{what}: no row of it can be quarantined", 'set on_bad_row = "stop"')
 
 
-def _other_objections(target: TargetTable, facts: TargetFacts, options: SinkOptions) -> Iterator[Objection]:
+def _other_objections(
+    target: TargetTable, columns: Mapping[str, TargetColumn], options: SinkOptions, part: str = ""
+) -> Iterator[Objection]:
     """Columns that only the target has, against what the options make of them."""
-    for name, it in facts.columns.items():
+    for name, it in columns.items():
         if name in target.columns or not it.needed or it.computed:
             continue
-        alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
+        alter = f"ALTER TABLE {dotted(part or target.name)} ALTER COLUMN {quoted(name)}"
         if options.conflict_strategy == "replace":
             what = f'cannot have column {name!r} made NULL, as conflict_strategy = "replace" does'
-            yield _objection(target, what, f"{alter} DROP NOT NULL")
+            yield _objection(target, what, f"{alter} DROP NOT NULL", part)
         elif not it.filled and not options.updates_only:
             what = f"demands a value for column {name!r}, which is not mapped"
-            yield _objection(target, what, f"{alter} SET DEFAULT ... (or DROP NOT NULL)")
+            cure = f"{alter} DROP NOT NULL" if part else f"{alter} SET DEFAULT ... (or DROP NOT NULL)"
+            yield _objection(target, what, cure, part)
+
+
+def _partition_objections(
+    target: TargetTable, part: Partition, facts: TargetFacts, options: SinkOptions
+) -> Iterator[Objection]:
+    """What only one partition has; a row's defaults are those of the table that a statement names: the target's."""
+    filled = {
+        name: replace(it, filled=facts.columns[name].filled)
+        for name, it in part.facts.columns.items()
+        if name in facts.columns
+    }
+    yield from _other_objections(target, filled, options, part.name)
+    for name, it in part.facts.columns.items():
+        if name in target.columns and it.generated:
+            cure = f"ALTER TABLE {dotted(part.name)} ALTER COLUMN {quoted(name)} DROP EXPRESSION"
+            yield _objection(target, f"generates column {name!r} itself", cure, part.name)
+    yield from _colliding_keys(target, part.facts.keys, part.name)
 
 
 def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) -> Iterator[Objection]:
-    """What keeps this table from being any job's target, whatever the source is.
+    """What keeps this table from being any job's target, whatever the source is: itself, or a partition of it.
 
     The default of a `mapped` column never runs: each row has a value of it.
     """
-    spelled = dotted(name)
     if facts.kind in _KINDS:
         yield Objection(f"target {name} is {_KINDS[facts.kind]}", "name an ordinary table, or another that is absent")
         return
+    yield from _own_objections(f"target {name}", name, facts)
+    if facts.inheritors:
+        cure = f"ALTER TABLE {dotted(facts.inheritors[0])} NO INHERIT {dotted(name)}"
+        yield Objection(f"target {name} {INHERITED}", cure)
+    for other, job in facts.sharers:
+        what = f"target {name} and target {other} of job {job} have rows in common: one is a part of the other"
+        yield Objection(what, "one table takes one job: choose another target, or cancel that job")
+    silent, named = {f"default of {column}" for column in mapped}, set()
+    for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
+        named.add(function)
+        yield _looking_up(f"target {name}", owner, function, schema)
+    for part in facts.partitions:
+        subject = f"partition {part.name} of target {name}"
+        if part.facts.kind in _KINDS:
+            cure = f"ALTER TABLE {dotted(part.parent)} DETACH PARTITION {dotted(part.name)}"
+            yield Objection(f"{subject} is {_KINDS[part.facts.kind]}", f"{cure}, and attach an ordinary table")
+            continue
+        yield from _own_objections(subject, part.name, part.facts)
+        for owner, function, schema in (one for one in part.facts.functions if one[1] not in named):
+            named.add(function)
+            yield _looking_up(subject, owner, function, schema)
+
+
+def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Objection]:
+    """What one table has that the target's rows may not meet, whether it is the target or a partition of it."""
+    spelled = dotted(name)
     if facts.persistence != "p":
-        what = f"target {name} is not a logged table: a crash would empty it while its progress stays"
+        what = f"{subject} is not a logged table: a crash would empty it while its progress stays"
         yield Objection(what, f"ALTER TABLE {spelled} SET LOGGED")
     if facts.row_security:
-        what = f"target {name} has row security, which may hide rows from us"
+        what = f"{subject} has row security, which may hide rows from us"
         yield Objection(what, f"ALTER TABLE {spelled} DISABLE ROW LEVEL SECURITY, or a user with BYPASSRLS")
     for trigger in facts.triggers:
         cure = f"ALTER TABLE {spelled} DISABLE TRIGGER {quoted(trigger)}"
-        yield Objection(f"target {name} has a trigger ({trigger}): rows would not be what the source sent", cure)
+        yield Objection(f"{subject} has a trigger ({trigger}): rows would not be what the source sent", cure)
     for rule in facts.rules:
-        yield Objection(f"target {name} has a rule ({rule})", f"DROP RULE {quoted(rule)} ON {spelled}")
+        yield Objection(f"{subject} has a rule ({rule})", f"DROP RULE {quoted(rule)} ON {spelled}")
     for constraint, table, own in facts.foreign:
         cure = f"ALTER TABLE {table} DROP CONSTRAINT {quoted(constraint)}"
         what = "has a foreign key" if own else "is what a foreign key points at"
-        yield Objection(f"target {name} {what} ({constraint}): no order is kept between tables", cure)
-    silent = {f"default of {column}" for column in mapped}
-    for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
-        what = (
-            f"target {name} runs {function} ({owner}), which looks names up by its caller's search_path: ours is pinned"
-        )
-        yield Objection(what, f"ALTER FUNCTION {function} SET search_path = {schema}, and what else its body needs")
+        yield Objection(f"{subject} {what} ({constraint}): no order is kept between tables", cure)
+
+
+def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objection:
+    what = f"{subject} runs {function} ({owner}), which looks names up by its caller's search_path: ours is pinned"
+    return Objection(what, f"ALTER FUNCTION {function} SET search_path = {schema}, and what else its body needs")
 
 
 def type_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
@@ -330,24 +445,29 @@ def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objecti
         what = f"compares key column {name!r} by a nondeterministic collation: keys that differ would be one row"
         alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
         yield _objection(target, what, f'{alter} TYPE {facts.columns[name].type} COLLATE "C"')
-    wanted, good = set(target.key), False
-    for key in facts.keys:
-        if key.plain and set(key.columns) == wanted:
-            good = True
-            if not key.immediate:
-                cure = f"{_dropped(target, key)}; {_with_key(target)}"
-                yield _objection(target, f"has a deferrable key ({key.index})", cure)
-        else:
-            what = f"has another unique key ({', '.join(key.columns) or key.index})"
-            yield _objection(target, f"{what}: changes of two keys would collide on it", _dropped(target, key))
-    if not good:
+    for key in (one for one in facts.keys if _is_key(target, one) and not one.immediate):
+        cure = f"{_dropped(target.name, key)}; {_with_key(target)}"
+        yield _objection(target, f"has a deferrable key ({key.index})", cure)
+    yield from _colliding_keys(target, facts.keys)
+    if not any(_is_key(target, key) and key.valid for key in facts.keys):
         yield _objection(target, f"has no unique key on ({', '.join(target.key)})", _with_key(target))
 
 
-def _dropped(target: TargetTable, key: TargetKey) -> str:
+def _is_key(target: TargetTable, key: TargetKey) -> bool:
+    return key.plain and set(key.columns) == set(target.key)
+
+
+def _colliding_keys(target: TargetTable, keys: Sequence[TargetKey], part: str = "") -> Iterator[Objection]:
+    for key in (one for one in keys if not _is_key(target, one)):
+        what = f"has another unique key ({', '.join(key.columns) or key.index})"
+        cure = _dropped(part or target.name, key)
+        yield _objection(target, f"{what}: changes of two keys would collide on it", cure, part)
+
+
+def _dropped(table: str, key: TargetKey) -> str:
     if key.constraint:
-        return f"ALTER TABLE {dotted(target.name)} DROP CONSTRAINT {quoted(key.constraint)}"
-    schema, dot, _ = target.name.rpartition(".")
+        return f"ALTER TABLE {dotted(table)} DROP CONSTRAINT {quoted(key.constraint)}"
+    schema, dot, _ = table.rpartition(".")
     return f"DROP INDEX {quoted(schema) + dot if dot else ''}{quoted(key.index)}"
 
 
@@ -355,5 +475,5 @@ def _with_key(target: TargetTable) -> str:
     return f"ALTER TABLE {dotted(target.name)} ADD PRIMARY KEY ({', '.join(map(quoted, target.key))})"
 
 
-def _objection(target: TargetTable, what: str, cure: str) -> Objection:
-    return Objection(f"target {target.name} {what}", cure)
+def _objection(target: TargetTable, what: str, cure: str, part: str = "") -> Objection:
+    return Objection(f"{f'partition {part} of ' if part else ''}target {target.name} {what}", cure)

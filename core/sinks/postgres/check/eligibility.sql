@@ -1,19 +1,54 @@
--- What decides whether a table can be a target: catalogs only. `oid` is the table's. A DWS is of PostgreSQL 9.2's time:
--- where its catalogs lack something, a statement has a second form for it, of the same columns.
+-- What decides whether a table can be a target: catalogs only. `oid` is the table's, `oids` are those of it and of all its
+-- partitions. A DWS is of PostgreSQL 9.2's time: where its catalogs lack something, a statement has a second form for it, of
+-- the same columns.
 
 -- name: oid
 -- The table's oid; no row where there is none.
 SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
--- name: relation
--- Kind and persistence (pg_class's letters), and whether row security applies to us; no row where there is no table.
-SELECT c.relkind::text, c.relpersistence::text, row_security_active(c.oid)
-FROM pg_class c WHERE c.oid = %(oid)s::oid
+-- name: kind
+-- The kind of a table (pg_class's letter); no row where there is none.
+SELECT c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
--- name: relation_dws
+-- name: tree
+-- All tables under a table, nearest first: oid, whether it is a partition, its name and that of the table it belongs to.
+-- PostgreSQL, pg_inherits: inhdetachpending (of 14; through JSON an older catalog answers NULL) marks a partition that DETACH
+-- CONCURRENTLY has taken out already, so that no row is routed there or read from there any more.
+WITH RECURSIVE tree AS (
+    SELECT i.inhrelid AS oid, i.inhparent AS parent, 1 AS depth FROM pg_inherits i
+    WHERE i.inhparent = %(oid)s::oid AND (to_jsonb(i) ->> 'inhdetachpending') IS DISTINCT FROM 'true'
+    UNION ALL
+    SELECT i.inhrelid, i.inhparent, t.depth + 1 FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
+    WHERE (to_jsonb(i) ->> 'inhdetachpending') IS DISTINCT FROM 'true')
+SELECT c.oid::bigint, c.relispartition, n.nspname || '.' || c.relname, m.nspname || '.' || p.relname
+FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_class p ON p.oid = t.parent JOIN pg_namespace m ON m.oid = p.relnamespace ORDER BY t.depth, 3
+
+-- name: tree_dws
+-- The same; the partitions of a DWS are no tables of their own (DWS, PG_PARTITION), so that what is here inherits.
+SELECT c.oid::bigint, false, n.nspname || '.' || c.relname, ''
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE i.inhparent = %(oid)s::oid ORDER BY 3
+
+-- name: relations
+-- Table, kind and persistence (pg_class's letters), and whether row security applies to us.
+SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, row_security_active(c.oid)
+FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
+
+-- name: relations_dws
 -- The same; row security of a DWS is not told by a function.
-SELECT c.relkind::text, c.relpersistence::text, false FROM pg_class c WHERE c.oid = %(oid)s::oid
+SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, false FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
+
+-- name: stricter
+-- Where a partition is stricter than its table: partition, column, must not be NULL, computed by the server. PostgreSQL,
+-- ALTER TABLE ATTACH PARTITION: columns and types are the same, NOT NULL may be the partition's own; up to PostgreSQL 15 it may
+-- compute a column that its table does not (MergeAttributesIntoExisting in commands/tablecmds.c).
+SELECT a.attrelid::bigint, a.attname::text, a.attnotnull, a.attgenerated <> ''
+FROM pg_attribute a JOIN pg_attribute t ON t.attrelid = %(oid)s::oid AND t.attname = a.attname
+WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attnum > 0
+  AND (a.attnotnull AND NOT t.attnotnull OR a.attgenerated <> '' AND t.attgenerated = '') ORDER BY a.attnum
 
 -- name: columns
 -- Columns in order: name, type, must not be NULL, has a default or an identity, is always generated, computed by
@@ -54,11 +89,12 @@ LEFT JOIN pg_type y ON y.oid = t.typbasetype LEFT JOIN pg_namespace m ON m.oid =
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: keys
--- Unique and exclusion indexes: name, the constraint's name or none, immediate, over all rows and plain columns, and
--- its columns; expressions have no name. Plain is no column that the index calls equal in a way of its own: under another
+-- Unique and exclusion indexes: table, name, the constraint's name or none, immediate, over all rows and plain columns, its
+-- columns, and whether it is complete; expressions have no name. Of a partition those that its table has not: an index of
+-- the table has each partition's as a child (PostgreSQL, pg_inherits). Plain is no column that the index calls equal in a way of its own: under another
 -- collation than the column's in which different texts are equal, or by another = than that of the type's default class.
 -- PostgreSQL, INSERT: ON CONFLICT takes an index whatever its collations and operator classes are, where none is named.
-SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
+SELECT i.indrelid::bigint, x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
        AND NOT EXISTS (
            SELECT 1 FROM generate_series(0, i.indnkeyatts - 1) p
            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p]
@@ -70,15 +106,17 @@ SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i
                  AND c.opcintype = ALL (ARRAY[o.amoplefttype, o.amoprighttype, s.amoplefttype, s.amoprighttype])))),
        ARRAY(SELECT a.attname FROM unnest(i.indkey) WITH ORDINALITY n(number, place)
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = n.number
-             WHERE n.place <= i.indnkeyatts ORDER BY n.place)::text[]
+             WHERE n.place <= i.indnkeyatts ORDER BY n.place)::text[],
+       i.indisvalid
 FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
-WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 1
+WHERE i.indrelid = ANY (%(oids)s::oid[]) AND (i.indisunique OR i.indisexclusion)
+  AND (i.indrelid = %(oid)s::oid OR NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)) ORDER BY 2
 
 -- name: keys_dws
 -- The same, without WITH ORDINALITY. DWS, PG_INDEX: no indnkeyatts, so that the name is that of `absent`; where a kernel
 -- has it, the columns behind it are only included. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: the columns that are named here.
-SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
+SELECT i.indrelid::bigint, x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
        AND NOT EXISTS (
            SELECT 1 FROM generate_series(0, i.indnatts - 1) p
            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p]
@@ -91,13 +129,14 @@ SELECT x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i
        ARRAY(SELECT a.attname FROM generate_series(0, 31) n
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]
              WHERE n < i.indnatts AND n < (SELECT indnkeyatts FROM pg_index c WHERE c.indexrelid = i.indexrelid)
-             ORDER BY n)::text[]
+             ORDER BY n)::text[],
+       true
 FROM (SELECT indexrelid, indrelid, indkey, indclass, indcollation, indnatts, indimmediate, indpred, indexprs, indisunique,
              indisexclusion FROM pg_index) i
 CROSS JOIN (SELECT 32 AS indnkeyatts) absent
 JOIN pg_class x ON x.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
-WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 1
+WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 2
 
 -- name: operators
 -- The operators of unique indexes over columns alone: column, strategy (1 to 5), schema, name, and all columns of the
@@ -125,45 +164,56 @@ WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND n.nspname <> 'pg_catalog' A
 ORDER BY a.attnum, 2
 
 -- name: functions
--- What rows of ours make run: the constraint, index, column or default that has it, by name, and the function, where its body
--- looks names up as its caller does. C and internal functions look up none, a body in SQL that was parsed when it was made
+-- What rows of ours make run: the table, the constraint, index, column, default or partition key that has it, by name, and
+-- the function, where its body looks names up as its caller does. A default is that of the table which a statement names, so
+-- those of partitions are silent; a partition itself checks the keys of all tables above it (PostgreSQL, "Table Partitioning"). C and internal functions look up none, a body in SQL that was parsed when it was made
 -- (prosqlbody, of PostgreSQL 14: before it the name is that of `absent`) none of its own, and SET search_path fixes it.
 WITH RECURSIVE kinds AS (
     SELECT a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped
     UNION
     SELECT CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END
     FROM kinds k JOIN pg_type t ON t.oid = k.oid WHERE t.typtype = 'd' OR t.typcategory = 'A'),
-owners AS (
-    SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name FROM pg_constraint c
-    WHERE c.contype = 'c' AND (c.conrelid = %(oid)s::oid OR c.contypid IN (SELECT oid FROM kinds))
-    UNION ALL
-    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, CASE a.attgenerated WHEN '' THEN 'default of ' ELSE '' END || a.attname
-    FROM pg_attrdef d
-    JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = %(oid)s::oid
-    UNION ALL
-    SELECT 'pg_catalog.pg_class'::regclass, x.oid, x.relname::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
-    WHERE i.indrelid = %(oid)s::oid),
-used AS (
-    SELECT o.class::oid AS class, o.oid, o.name, NULL::oid AS function FROM owners o
+above AS (
+    SELECT unnest(%(oids)s::oid[]) AS oid
     UNION
-    SELECT 'pg_catalog.pg_proc'::regclass::oid, f.oid, u.name, f.oid
+    SELECT i.inhparent FROM above a JOIN pg_inherits i ON i.inhrelid = a.oid),
+owners AS (
+    SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name,
+           CASE c.contypid WHEN 0 THEN c.conrelid ELSE %(oid)s::oid END AS at FROM pg_constraint c
+    WHERE c.contype = 'c' AND (c.conrelid = ANY (%(oids)s::oid[]) OR c.contypid IN (SELECT oid FROM kinds))
+    UNION ALL
+    SELECT 'pg_catalog.pg_attrdef'::regclass, d.oid, CASE a.attgenerated WHEN '' THEN 'default of ' ELSE '' END || a.attname,
+           d.adrelid
+    FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    WHERE d.adrelid = ANY (%(oids)s::oid[]) AND (d.adrelid = %(oid)s::oid OR a.attgenerated <> '')
+    UNION ALL
+    SELECT 'pg_catalog.pg_class'::regclass, x.oid, x.relname::text, i.indrelid
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = ANY (%(oids)s::oid[])
+    UNION ALL
+    SELECT 'pg_catalog.pg_class'::regclass, p.partrelid, 'partition key',
+           CASE WHEN p.partrelid = ANY (%(oids)s::oid[]) THEN p.partrelid ELSE %(oid)s::oid END
+    FROM above a JOIN pg_partitioned_table p ON p.partrelid = a.oid),
+used AS (
+    SELECT o.class::oid AS class, o.oid, o.name, o.at, NULL::oid AS function FROM owners o
+    UNION
+    SELECT 'pg_catalog.pg_proc'::regclass::oid, f.oid, u.name, u.at, f.oid
     FROM used u CROSS JOIN (SELECT NULL::text AS prosqlbody) absent
     JOIN pg_depend d ON d.classid = u.class AND d.objid = u.oid
     LEFT JOIN pg_operator p ON d.refclassid = 'pg_catalog.pg_operator'::regclass AND p.oid = d.refobjid
     JOIN pg_proc f ON f.oid = CASE WHEN d.refclassid = 'pg_catalog.pg_proc'::regclass THEN d.refobjid ELSE p.oprcode END
     WHERE u.function IS NULL OR (SELECT prosqlbody IS NOT NULL FROM pg_proc q WHERE q.oid = u.function))
-SELECT DISTINCT u.name, u.function::regprocedure::text, quote_ident(n.nspname)
+SELECT DISTINCT u.at::bigint, u.name, u.function::regprocedure::text, quote_ident(n.nspname)
 FROM used u CROSS JOIN (SELECT NULL::text AS prosqlbody) absent
 JOIN pg_proc f ON f.oid = u.function JOIN pg_language l ON l.oid = f.prolang
 JOIN pg_namespace n ON n.oid = f.pronamespace
 WHERE l.lanname NOT IN ('c', 'internal') AND n.nspname <> 'pg_catalog'
   AND (SELECT prosqlbody IS NULL FROM pg_proc q WHERE q.oid = u.function)
   AND NOT EXISTS (SELECT 1 FROM unnest(f.proconfig) setting WHERE setting LIKE 'search\_path=%%')
-ORDER BY 1, 2
+ORDER BY 2, 3
 
 -- name: functions_dws
 -- The same of a DWS, whose functions have no bodies that were parsed before.
-SELECT DISTINCT o.name, f.oid::regprocedure::text, quote_ident(n.nspname)
+SELECT DISTINCT %(oid)s::bigint, o.name, f.oid::regprocedure::text, quote_ident(n.nspname)
 FROM (
     SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name FROM pg_constraint c
     WHERE c.contype = 'c' AND (c.conrelid = %(oid)s::oid OR c.contypid IN (
@@ -180,7 +230,7 @@ JOIN pg_proc f ON f.oid = CASE WHEN d.refclassid = 'pg_catalog.pg_proc'::regclas
 JOIN pg_language l ON l.oid = f.prolang JOIN pg_namespace n ON n.oid = f.pronamespace
 WHERE l.lanname NOT IN ('c', 'internal') AND n.nspname <> 'pg_catalog'
   AND NOT EXISTS (SELECT 1 FROM unnest(f.proconfig) setting WHERE setting LIKE 'search\_path=%%')
-ORDER BY 1, 2
+ORDER BY 2, 3
 
 -- name: folding
 -- Columns under whose collation different texts are equal.
@@ -193,20 +243,63 @@ SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attc
 WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND l.collname = 'case_insensitive'
 
 -- name: foreign_keys
--- Foreign keys of the table, and of other tables onto it: name, table that has it, whether it is the target itself.
-SELECT c.conname::text, c.conrelid::regclass::text, c.conrelid = %(oid)s::oid
+-- Foreign keys of the table and its partitions, and of other tables onto one: which of them, name, table that has it, whether
+-- that is one of them. Of a key that they have by their table only the table's (PostgreSQL, pg_constraint, conparentid).
+SELECT (CASE WHEN c.conrelid = ANY (%(oids)s::oid[]) THEN c.conrelid ELSE c.confrelid END)::bigint,
+       c.conname::text, c.conrelid::regclass::text, c.conrelid = ANY (%(oids)s::oid[])
 FROM pg_constraint c
-WHERE c.contype = 'f' AND %(oid)s::oid IN (c.conrelid, c.confrelid) ORDER BY 3 DESC, 1
+WHERE c.contype = 'f' AND (c.conrelid = ANY (%(oids)s::oid[]) OR c.confrelid = ANY (%(oids)s::oid[]))
+  AND NOT EXISTS (SELECT 1 FROM pg_constraint p WHERE p.oid = c.conparentid
+                  AND (p.conrelid = ANY (%(oids)s::oid[]) OR p.confrelid = ANY (%(oids)s::oid[])))
+ORDER BY 4 DESC, 2
+
+-- name: foreign_keys_dws
+-- The same; no key of a DWS is another's.
+SELECT %(oid)s::bigint, c.conname::text, c.conrelid::regclass::text, c.conrelid = %(oid)s::oid
+FROM pg_constraint c
+WHERE c.contype = 'f' AND %(oid)s::oid IN (c.conrelid, c.confrelid) ORDER BY 4 DESC, 2
 
 -- name: triggers
--- Triggers of users that fire for ordinary sessions.
-SELECT t.tgname::text FROM pg_trigger t
-WHERE t.tgrelid = %(oid)s::oid AND NOT t.tgisinternal AND t.tgenabled NOT IN ('D', 'R') ORDER BY 1
+-- Table and name of triggers of users that fire for ordinary sessions. A partition has its table's row triggers as copies,
+-- which depend on them (up to PostgreSQL 14 as internal ones: CreateTriggerFiringOn in commands/trigger.c): one counts where the
+-- original is not here, or is disabled alone. Copies of those that keep a foreign key have a constraint of another kind.
+WITH fires AS (
+    SELECT t.oid, t.tgrelid, t.tgname, t.tgisinternal, t.tgconstraint FROM pg_trigger t
+    WHERE t.tgrelid = ANY (%(oids)s::oid[]) AND t.tgenabled NOT IN ('D', 'R'))
+SELECT f.tgrelid::bigint, f.tgname::text FROM fires f
+LEFT JOIN pg_depend d ON d.classid = 'pg_catalog.pg_trigger'::regclass AND d.objid = f.oid
+  AND d.refclassid = 'pg_catalog.pg_trigger'::regclass
+WHERE CASE WHEN d.objid IS NULL THEN NOT f.tgisinternal
+           ELSE d.refobjid NOT IN (SELECT oid FROM fires) AND NOT EXISTS (
+               SELECT 1 FROM pg_constraint k WHERE k.oid = f.tgconstraint AND k.contype <> 't') END
+ORDER BY 2
+
+-- name: triggers_dws
+-- The same, without copies.
+SELECT t.tgrelid::bigint, t.tgname::text FROM pg_trigger t
+WHERE t.tgrelid = %(oid)s::oid AND NOT t.tgisinternal AND t.tgenabled NOT IN ('D', 'R') ORDER BY 2
 
 -- name: rules
--- Rewrite rules, which would change our statements into others.
-SELECT r.rulename::text FROM pg_rewrite r
-WHERE r.ev_class = %(oid)s::oid AND r.ev_enabled NOT IN ('D', 'R') AND r.rulename <> '_RETURN' ORDER BY 1
+-- Table and name of rewrite rules, which would change our statements into others.
+SELECT r.ev_class::bigint, r.rulename::text FROM pg_rewrite r
+WHERE r.ev_class = ANY (%(oids)s::oid[]) AND r.ev_enabled NOT IN ('D', 'R') AND r.rulename <> '_RETURN' ORDER BY 2
+
+-- name: lies_in_a_tree
+-- Whether a table is above or below another, and we may read who writes to those.
+SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND has_table_privilege(c.oid, 'SELECT')
+  AND EXISTS (SELECT 1 FROM pg_inherits i WHERE %(oid)s::oid IN (i.inhrelid, i.inhparent))
+
+-- name: sharers
+-- Jobs whose targets are above or below a table, so that they write to rows of it: target and job.
+WITH RECURSIVE above AS (
+    SELECT %(oid)s::oid AS oid UNION SELECT i.inhparent FROM above a JOIN pg_inherits i ON i.inhrelid = a.oid),
+below AS (
+    SELECT %(oid)s::oid AS oid UNION SELECT i.inhrelid FROM below b JOIN pg_inherits i ON i.inhparent = b.oid)
+SELECT DISTINCT n.nspname || '.' || c.relname, p.job
+FROM (SELECT oid FROM above UNION SELECT oid FROM below) t
+JOIN pg_class c ON c.oid = t.oid AND c.oid <> %(oid)s::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN {schema}.slotkeeper_progress p ON p.target = current_database() || '.' || n.nspname || '.' || c.relname ORDER BY 1, 2
 
 -- name: type
 -- A type by its spelling: kind, a domain's base type (through all levels) or a range's subtype, an enum's labels or a

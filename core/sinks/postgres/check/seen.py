@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.domain.image import image_of
-from core.domain.progress import LaneKey
+from core.domain.progress import LaneKey, LaneState
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
-from core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, newest, renewed
+from core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, changed, newest, renewed
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Refused, SlotkeeperError
@@ -153,25 +154,33 @@ def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
     )
 
 
-def make_column(session: SinkSession, cursor: pg.Cursor) -> None:
-    """Add the column of the record where it is absent."""
-    if not session.run(cursor, "has_column", {"schema": session.schema.string}, _SQL).fetchone():
-        session.run(cursor, "add_column", {}, _SQL)
+def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[TargetSeen | None, bool]:
+    """The newest record that the lanes of a slot's table keep, and whether a copy is due, which asks for none.
 
-
-def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> TargetSeen | None:
-    """The newest record that the lanes of a slot's table keep; None where there is none, or a copy is due."""
-    return newest(text for (text,) in session.run(cursor, "recorded", _key(lane), _SQL).fetchall())
+    Where no copy is under way, one that was undone is: its record then tells what streaming on would meet.
+    """
+    found = session.run(cursor, "recorded", _key(lane), _SQL).fetchall()
+    states = {LaneState(state) for _, state in found}
+    record = newest(text for text, _ in found)
+    if record is not None and LaneState.COPYING not in states:
+        record = replace(record, copying="")
+    return record, LaneState.CREATING in states
 
 
 def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
-    """Record the target as it is in the open transaction, which has changed it or its rows, or begins a copy."""
-    ((_, seen),) = read(session, cursor, [Asked(job, tuple(columns), None, LEAST_COUNTED)])
-    own = 0
+    """Record the target as it is in the open transaction, which has changed it or its rows, or begins a copy.
+
+    A copy that begins writes down what would be wrong if it were undone; its end forgets that.
+    """
+    key, earlier = job.lane_key(), None
+    if copying:
+        earlier, _ = recorded(session, cursor, key)
+    ((_, seen),) = read(session, cursor, [Asked(job, tuple(columns), earlier, LEAST_COUNTED)])
+    own, why = 0, changed(replace(earlier, copying=""), seen) if earlier is not None else ""
     if not session.dialect.spreads:
         cursor.execute("SELECT txid_current()")
         own = cursor.fetchall()[0][0]
-    write(session, cursor, job.lane_key(), renewed(seen, own, copying))
+    write(session, cursor, key, replace(renewed(seen, own, copying), why=why))
 
 
 def write(session: SinkSession, cursor: pg.Cursor, lane: LaneKey, seen: TargetSeen) -> None:

@@ -107,10 +107,9 @@ JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = 
 JOIN ({rows}) r ON r.place = w.place ORDER BY w.place
 
 -- name: recorded
--- What the lanes' rows keep of their target; a copy that is due has its record made with it.
-SELECT target_seen FROM {schema}.slotkeeper_progress
+-- What the lanes' rows keep of their target, and how far each lane has come.
+SELECT target_seen, state FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND target_seen IS NOT NULL
-  AND state <> 'creating'
 
 -- name: record
 -- The same for all lanes, in the transaction of what renews it.
@@ -121,12 +120,3 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 -- One that no start passes; of a job that another start has taken over nothing is written.
 UPDATE {schema}.slotkeeper_progress SET target_seen = %(seen)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
-
--- name: has_column
--- Whether the table was made before rows kept what they knew of their target.
-SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname = 'target_seen' AND NOT a.attisdropped
-
--- name: add_column
--- For such a table; the first start records what it finds.
-ALTER TABLE {schema}.slotkeeper_progress ADD COLUMN target_seen text

@@ -53,7 +53,9 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     forms = tuple(types.form_at(base_of.get(name, ""), form) for name, form in named)
     strict = all(there[name].needed for name in target.key if name in there)
     known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
-    return replace(known, dialect=session.dialect, signs=signs, forms=forms)
+    # a DWS's tables have no children (DWS, CREATE TABLE: no INHERITS), and its MERGE takes no ONLY
+    only = not session.dialect.plain and not eligibility.is_partitioned(session, target.name)
+    return replace(known, dialect=session.dialect, signs=signs, forms=forms, only=only)
 
 
 def exists(session: SinkSession, name: str) -> bool:
@@ -117,7 +119,7 @@ def check(session: SinkSession, target: TargetTable, identity: TableIdentity, op
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
     """Whether the target holds no row."""
     with session.transaction() as cursor:
-        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.identifier))
+        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.rows))
         found = cursor.fetchone()
     return bool(found and found[0])
 
@@ -131,7 +133,7 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
             cursor.execute("SAVEPOINT counting")
             try:
                 pg.limit_transaction(cursor, limit_ms)
-                cursor.execute(SQL("SELECT count(*) FROM (SELECT 1 FROM {}{}) c").format(target.identifier, limit))
+                cursor.execute(SQL("SELECT count(*) FROM (SELECT 1 FROM {}{}) c").format(target.rows, limit))
                 return int(cursor.fetchall()[0][0])
             except pg.DriverError as error:
                 if pg.failure(error)[0] != "57014":
@@ -169,7 +171,7 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
     nulled = nulled_columns(target, options)
     into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
     values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
-    cursor.execute(SQL("TRUNCATE {}").format(target.identifier))
+    cursor.execute(SQL("TRUNCATE {}").format(target.rows))
     _refuse_altered(cursor, target)
     cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, into, values, shadow(target)))
     cursor.execute(SQL("DROP TABLE {}").format(shadow(target)))

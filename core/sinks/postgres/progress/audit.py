@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from core.domain.audit import AuditLine
 from core.domain.audit_chain import CopiedHead
-from core.drivers import pg
 from core.drivers.session import Book
-from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.session import SinkSession
 
 _SQL: Book = ("core.sinks.postgres.progress", "audit.sql")
@@ -35,25 +34,14 @@ class SinkAudit:
             "line": json.dumps(values).replace("\\u0000", "\\ufffd"),  # PostgreSQL's json takes no NUL
         }
         with self._session.transaction() as cursor:
-            self._make(cursor)
+            own_tables.prepare(self._session, cursor, "audit")
             self._session.run(cursor, "append", row, _SQL)
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
         """The hashes of these audits' lines, the oldest first; none where nothing was ever copied. Makes nothing."""
         with self._session.transaction() as cursor:
-            if not self._has(cursor, "has_heads"):
+            there = {"schema": self._session.schema.string}
+            if not self._session.run(cursor, "has_heads", there, _SQL).fetchone():
                 return []
             rows = self._session.run(cursor, "heads", {"chains": list(chains)}, _SQL).fetchall()
         return [CopiedHead(str(head), at, str(about)) for head, at, about in rows]
-
-    def _make(self, cursor: pg.Cursor) -> None:
-        if self._has(cursor, "has_heads"):
-            return
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-        self._session.run(cursor, "create", {}, _SQL)
-        if not self._has(cursor, "has_heads"):
-            self._session.run(cursor, "add_heads", {}, _SQL)
-
-    def _has(self, cursor: pg.Cursor, question: str) -> bool:
-        found = self._session.run(cursor, question, {"schema": self._session.schema.string}, _SQL)
-        return found.fetchone() is not None

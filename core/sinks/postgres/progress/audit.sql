@@ -5,28 +5,6 @@
 SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_audit' AND a.attname = 'head' AND NOT a.attisdropped
 
--- name: create
--- One row per line; `line` is the whole of it.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_audit (
-    action_id text NOT NULL,
-    phase text NOT NULL,
-    at timestamptz NOT NULL,
-    action text NOT NULL,
-    what text NOT NULL,
-    who text NOT NULL,
-    reason text NOT NULL,
-    outcome text NOT NULL,
-    line json NOT NULL,
-    chain text NOT NULL DEFAULT '',
-    head text NOT NULL DEFAULT '',
-    written_at timestamptz NOT NULL DEFAULT now()
-)
-
--- name: add_heads
--- For a table of an earlier version; its lines have none.
-ALTER TABLE {schema}.slotkeeper_audit ADD COLUMN chain text NOT NULL DEFAULT '',
-    ADD COLUMN head text NOT NULL DEFAULT ''
-
 -- name: heads
 -- The hashes of some audits' lines, in the order in which they came.
 SELECT head, at, action || ' ' || phase || ' ' || action_id FROM {schema}.slotkeeper_audit

@@ -17,12 +17,6 @@ from core.sinks.postgres.session import SinkSession
 _SQL: Book = ("core.sinks.postgres.progress", "columns.sql")
 
 
-def make(session: SinkSession, cursor: pg.Cursor) -> None:
-    """Make `slotkeeper_columns` where it is absent."""
-    if not _exists(session, cursor):
-        session.run(cursor, session.of_dialect("create", _SQL), {}, _SQL)
-
-
 def note(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:

@@ -4,28 +4,6 @@
 -- Whether the table is there: CREATE TABLE IF NOT EXISTS asks for the right to create even then.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_columns'
 
--- name: create
--- One row for each fingerprint that a slot's progress rows had.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_columns (
-    source text NOT NULL,
-    source_table text NOT NULL,
-    slot text NOT NULL,
-    fingerprint text NOT NULL,
-    columns text NOT NULL,
-    PRIMARY KEY (source, source_table, slot, fingerprint)
-)
-
--- name: create_dws
--- The same on a DWS, as its other tables of ours.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_columns (
-    source text NOT NULL,
-    source_table text NOT NULL,
-    slot text NOT NULL,
-    fingerprint text NOT NULL,
-    columns text NOT NULL,
-    PRIMARY KEY (source, source_table, slot, fingerprint)
-) WITH (orientation = row) DISTRIBUTE BY HASH (source_table)
-
 -- name: read
 -- The columns of the table with this fingerprint.
 SELECT columns FROM {schema}.slotkeeper_columns

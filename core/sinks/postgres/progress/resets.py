@@ -14,14 +14,12 @@ from core.domain.watch import trouble
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Superseded, Trouble, TroubleName
-from core.sinks.postgres.check import seen
-from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
 from core.sinks.postgres.quarantine import quarantine_reset
 from core.sinks.postgres.session import SinkSession
 
 _SQL: Book = ("core.sinks.postgres.progress", "resets.sql")
-_TABLE_LOCK = "slotkeeper tables"
 
 
 class PostgresResets(PostgresProgress):
@@ -43,14 +41,11 @@ class PostgresResets(PostgresProgress):
         return bool(self.session.fetched("writable", {"table": name}, _SQL)[0][0])
 
     def make_table(self) -> None:
-        """Make `slotkeeper_resets` where it is absent."""
+        """Make or migrate `slotkeeper_resets`."""
         with self.session.transaction() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(_TABLE_LOCK),))
-            if not _exists(self.session, cursor):
-                self.session.run(cursor, "create", {}, _SQL)
-            elif not _tells_epochs(self.session, cursor):
-                self.session.run(cursor, "add_epoch", {}, _SQL)
-            seen.make_column(self.session, cursor)  # a reset may come before the first start of this version
+            # a reset may come before the first start of this version
+            own_tables.prepare(self.session, cursor, "progress")
+            own_tables.prepare(self.session, cursor, "resets")
 
     def insert_reset(self, entry: ResetEntry) -> None:
         """The reset with its backup."""

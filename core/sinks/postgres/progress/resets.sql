@@ -1,34 +1,9 @@
 -- The statements on slotkeeper_resets, and those of a reset on the progress rows.
 
--- name: create
--- One row per reset: its plan and its backup as JSON text, so that nothing reorders what is hashed.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_resets (
-    id text PRIMARY KEY,
-    job text NOT NULL,
-    source text NOT NULL,
-    source_table text NOT NULL,
-    slot text NOT NULL,
-    target text NOT NULL,
-    plan_id text NOT NULL,
-    step text NOT NULL,
-    who text NOT NULL,
-    reason text NOT NULL,
-    plan text NOT NULL,
-    backup text NOT NULL,
-    outcome text NOT NULL DEFAULT '',
-    begun_at timestamptz NOT NULL DEFAULT now(),
-    ended_at timestamptz,
-    epoch bigint
-)
-
 -- name: has_epoch
 -- Whether the table was made before resets told the epoch that they raised.
 SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_resets' AND a.attname = 'epoch' AND NOT a.attisdropped
-
--- name: add_epoch
--- For such a table; of its resets nobody can tell any more whether a start came behind them.
-ALTER TABLE {schema}.slotkeeper_resets ADD COLUMN epoch bigint
 
 -- name: note_epoch
 -- The epoch that a reset has raised: what comes behind it has another, whatever the clock says.
@@ -55,14 +30,14 @@ WHERE id = %(id)s
 -- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is
 -- emptied forgets how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the
 -- target. There it says instead what the reset wants for the next copy, which an undo forgets. What was decided at a sink beside is given up; the sink may have it, so it counts as repeated.
--- The target is taken as it is found from here on: who resets has decided about it.
+-- What is known of the target stays: only a copy renews it, and an undo finds it as it was.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
     registered = %(registered)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
     repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
     copying = CASE WHEN %(state)s = 'creating' THEN 'next ' || %(on_existing)s
                    WHEN state <> 'creating' THEN copying END,
-    chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END, target_seen = NULL
+    chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(was_position)s AND state = %(was_state)s
 

@@ -24,10 +24,10 @@ from core.drivers.session import Book
 from core.errors import Refused, Superseded, Trouble, TroubleName
 from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.check import seen
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress import columns, locks
-from core.sinks.postgres.progress.locks import lock_number
 from core.sinks.postgres.quarantine import entries
 from core.sinks.postgres.session import SinkSession
 from core.sqltext import dotted
@@ -68,24 +68,13 @@ class PostgresProgress:
         self._passed = False
 
     def create_tables(self) -> None:
-        """Make `slotkeeper_progress` and `slotkeeper_chunks` where they are absent, and a quarantine that is wanted.
+        """Make or migrate the tables of the progress rows, and a quarantine that is there or wanted.
 
         Refused by name where the server would not keep in them what is written.
         """
         refuse(PostgresViewer(self.session).objections(), "sink")
         with self.session.transaction() as cursor:
-            # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-            if not self.session.run(cursor, "exist", {"schema": self.session.schema.string}).fetchone():
-                self.session.run(cursor, self.session.of_dialect("create"), {})
-            if not self.session.run(cursor, "has_dns", {"schema": self.session.schema.string}).fetchone():
-                self.session.run(cursor, "add_dns", {})
-            if not self.session.run(cursor, "has_copying", {"schema": self.session.schema.string}).fetchone():
-                self.session.run(cursor, "add_copying", {})
-            if not self.session.run(cursor, "has_decided", {"schema": self.session.schema.string}).fetchone():
-                self.session.run(cursor, "add_decided", {})
-            seen.make_column(self.session, cursor)
-            columns.make(self.session, cursor)
+            own_tables.prepare(self.session, cursor, "progress")
             entries.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
@@ -238,7 +227,8 @@ class PostgresProgress:
     def target_record(self) -> TargetSeen | None:
         """What was recorded last of the target; None where nothing was, or a copy is due."""
         with self.session.transaction() as cursor:
-            return seen.recorded(self.session, cursor, self._lane)
+            record, due = seen.recorded(self.session, cursor, self._lane)
+        return None if due else record
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
         """Keep the source's columns behind a fingerprint, with which the target is in line now."""

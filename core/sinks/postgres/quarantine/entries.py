@@ -13,8 +13,8 @@ from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry,
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Refused
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.session import SinkSession
-from core.sqltext import statements
 
 SQL: Book = ("core.sinks.postgres.quarantine", "quarantine.sql")
 _FIELDS = [name for name in QuarantineEntry.__dataclass_fields__ if name != "values"]
@@ -72,10 +72,8 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
     Without it a later change would not end an entry, and a replay of that would put an old row over a new one.
     """
     there = exists(session, cursor)
-    if wanted and not there:
-        layout = pg.sql.SQL(session.dialect.own_rows) + session.dialect.spread([pg.sql.SQL("id")])
-        for part in statements(*SQL)["create"].split(";"):
-            cursor.execute(pg.sql.SQL(part).format(schema=session.schema, layout=layout))
+    if wanted or there:
+        own_tables.prepare(session, cursor, "quarantine")
     (quarantined,) = (run(session, cursor, "quarantined", place).fetchone() or (0,)) if there and not wanted else (0,)
     if quarantined:
         place_text = f"{place['source_table']} slot {place['slot']}"

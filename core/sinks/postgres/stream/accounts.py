@@ -15,7 +15,7 @@ from core.domain.progress import LaneKey
 from core.domain.query_report import QueryReport
 from core.drivers import pg
 from core.drivers.session import Book
-from core.sinks.postgres.progress.locks import lock_number
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.session import SinkSession
 
 _SQL: Book = ("core.sinks.postgres.stream", "accounts.sql")
@@ -37,10 +37,7 @@ class PostgresAccounts:
         """
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
-            if not self._exists(cursor):
-                # two queries may begin at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
-                cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-                self.session.run(cursor, self.session.of_dialect("create", _SQL), {}, _SQL)
+            own_tables.prepare(self.session, cursor, "queries")
             values = {**self._slot, "epoch": epoch}
             newest = self.session.run(cursor, "newest", self._slot, _SQL).fetchone()
             if newest != (epoch,):

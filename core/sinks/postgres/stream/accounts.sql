@@ -4,38 +4,6 @@
 -- Whether the table is there: CREATE TABLE IF NOT EXISTS asks for the right to create even then.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_queries'
 
--- name: create
--- One row for each slot that a query reads.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_queries (
-    source text NOT NULL,
-    source_table text NOT NULL,
-    slot text NOT NULL,
-    epoch bigint NOT NULL,
-    query text NOT NULL,
-    name text NOT NULL,
-    batch bigint,
-    checkpoint text NOT NULL,
-    newest text NOT NULL,
-    updated_at timestamptz NOT NULL,
-    PRIMARY KEY (source, source_table, slot)
-) WITH (fillfactor = 50)
-
--- name: create_dws
--- The same on a DWS, as its other tables of ours.
-CREATE TABLE IF NOT EXISTS {schema}.slotkeeper_queries (
-    source text NOT NULL,
-    source_table text NOT NULL,
-    slot text NOT NULL,
-    epoch bigint NOT NULL,
-    query text NOT NULL,
-    name text NOT NULL,
-    batch bigint,
-    checkpoint text NOT NULL,
-    newest text NOT NULL,
-    updated_at timestamptz NOT NULL,
-    PRIMARY KEY (source, source_table, slot)
-) WITH (orientation = row, fillfactor = 50) DISTRIBUTE BY HASH (source_table)
-
 -- name: newest
 -- The epoch of a slot's rows.
 SELECT max(epoch) FROM {schema}.slotkeeper_progress

@@ -24,6 +24,7 @@ from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Busy, Refused, SlotkeeperError, Unreachable
 from core.ports.stream import QueryBatch, QueryTarget, Staged
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.viewer import PostgresViewer
@@ -95,10 +96,9 @@ class PostgresQuerySink:
     def _make(self) -> None:
         table, schema = self._known, self.session.schema.string
         with self.session.transaction() as cursor:
-            # two queries may begin at once, and CREATE TABLE alone can collide in the catalog
+            own_tables.prepare(self.session, cursor, "streams")
+            # of two queries that begin at once one makes the staging table: CREATE TABLE can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-            if not self._run(cursor, "exists", schema=schema, name=_STREAMS).fetchone():
-                self._run(cursor, self.session.of_dialect("create", _SQL))
             names = self._run(cursor, "places", schema=schema, prefix=staging.prefix(table)).fetchall()
             if (staging.place(table),) not in names:
                 cursor.execute(staging.create(table, self.session.schema))

@@ -4,34 +4,6 @@
 -- Whether a table of ours is there.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = %(name)s
 
--- name: create
--- A row is updated once in each batch, in the transaction that writes the batch.
-CREATE TABLE {schema}.slotkeeper_streams (
-    target text NOT NULL,
-    query text NOT NULL,
-    batch bigint NOT NULL,
-    rows bigint NOT NULL,
-    host text NOT NULL,
-    os_user text NOT NULL,
-    pid integer NOT NULL,
-    updated_at timestamptz NOT NULL,
-    PRIMARY KEY (target)
-) WITH (fillfactor = 50)
-
--- name: create_dws
--- The same on a DWS, where every key holds the column by whose hash a row lies.
-CREATE TABLE {schema}.slotkeeper_streams (
-    target text NOT NULL,
-    query text NOT NULL,
-    batch bigint NOT NULL,
-    rows bigint NOT NULL,
-    host text NOT NULL,
-    os_user text NOT NULL,
-    pid integer NOT NULL,
-    updated_at timestamptz NOT NULL,
-    PRIMARY KEY (target)
-) WITH (orientation = row, fillfactor = 50) DISTRIBUTE BY HASH (target)
-
 -- name: last
 -- Who writes a target, and how far it is there.
 SELECT query, batch, host, os_user FROM {schema}.slotkeeper_streams WHERE target = %(target)s

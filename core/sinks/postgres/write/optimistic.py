@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 from core.domain.spec import SinkOptions
 from core.drivers import pg
-from core.errors import Unreachable
 from core.sinks.postgres.write.routing import Routed
 from core.sinks.postgres.write.statements import TargetTable, all_staged, fill_target, match, same_key, update_of
 
@@ -51,7 +50,7 @@ FROM {stage}
 """
 _ABSENT = """
 INSERT INTO {table} ({columns}) SELECT {staged} FROM {stage} s
- WHERE s.kind = 'U' AND NOT EXISTS (SELECT FROM {table} t WHERE {match})
+ WHERE s.kind = 'U' AND NOT EXISTS (SELECT FROM {rows} t WHERE {match})
 """
 _DELETED = """
 WITH slotkeeper_gone AS (
@@ -182,7 +181,7 @@ def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer
     changed = int(cursor.rowcount)
     if changed < updates:
         columns, staged = SQL(", ").join(map(Identifier, table.columns)), all_staged(table)
-        parts = {"table": table.identifier, "stage": stage, "match": match(table)}
+        parts = {"table": table.identifier, "rows": table.rows, "stage": stage, "match": match(table)}
         cursor.execute(SQL(_ABSENT).format(columns=columns, staged=staged, **parts))
         changed += cursor.rowcount
     return changed
@@ -192,15 +191,13 @@ def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
     """The COPY, which is check c."""
     if not routed.inserts:
         return
-    rows = pg.copy_in(cursor, fill_target(table), routed.bodies())
-    if rows != routed.inserts:
-        raise Unreachable(f"{routed.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
+    routed.compare(pg.copy_in(cursor, fill_target(table), routed.bodies()))
 
 
 def _deleted(cursor: pg.Cursor, table: TargetTable, writer: Composable) -> bool:
     """The DELETE, and check d."""
     stage = Identifier(table.staging)
-    cursor.execute(SQL(_DELETED).format(table=table.identifier, stage=stage, match=match(table), writer=writer))
+    cursor.execute(SQL(_DELETED).format(table=table.rows, stage=stage, match=match(table), writer=writer))
     return none_is_ours(cursor.fetchall()[0][0])
 
 

@@ -17,6 +17,8 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO, cast
 
+from core.errors import Unreachable
+
 LEAST = 2_000
 """Events from which on a step is tried: below, its statements cost more than they save."""
 SHARE = 4
@@ -78,6 +80,11 @@ class Routed:
         """
         blocks = _whole_lines(self.lines(), b"", SORTED)
         return _Blocks(chain.from_iterable(_bodies(block, self._places) for block in blocks))
+
+    def compare(self, rows: int) -> None:
+        """Raise Unreachable where the server took another number of inserts than were read: it accepts a cut text."""
+        if rows != self.inserts:
+            raise Unreachable(f"{self.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
 
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""

@@ -106,7 +106,7 @@ class PostgresSink:
             if not routed.repeated and rows >= routing.LEAST and routed.inserts * routing.SHARE >= rows:
                 return rows
             if routed.inserts:
-                self._fill(cursor, routed.lines())
+                routed.compare(self._fill(cursor, routed.lines()))
         self._forget()
         self._repeats = routed.repeated
         return rows
@@ -172,7 +172,7 @@ class PostgresSink:
                     return True
                 cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_try; RELEASE SAVEPOINT slotkeeper_try")
                 self._missed(key)
-            self._fill(cursor, routed.lines())
+            routed.compare(self._fill(cursor, routed.lines()))
             self._staged_top(cursor, 0)
         return None
 

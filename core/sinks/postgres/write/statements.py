@@ -42,7 +42,7 @@ class TargetTable:
     type of a domain, `dialect` the server's.
     `forms` say for each key column how its equal values become one text (`types.form_of`), `signs` how it is compared
     (`core.drivers.operators`); without them, as the server compares its own. `strict_key` says that no column of the
-    key may be NULL.
+    key may be NULL, `only` that the rows lie in the table itself and in no partition.
     """
 
     name: str
@@ -56,11 +56,21 @@ class TargetTable:
     signs: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
     strict_key: bool = False
+    only: bool = False
 
     @property
     def identifier(self) -> Composable:
         """`"schema"."table"`."""
         return Identifier(*self.name.split(".", 1))
+
+    @property
+    def rows(self) -> Composable:
+        """The same where statements read, change or end rows: never those of a table that inherits.
+
+        PostgreSQL, "Inheritance": SELECT, UPDATE and DELETE take ONLY, as TRUNCATE and MERGE do; an INSERT and a COPY
+        never go into such a table.
+        """
+        return SQL("ONLY {}").format(self.identifier) if self.only else self.identifier
 
     @property
     def staging(self) -> str:
@@ -198,7 +208,7 @@ def straight(table: TargetTable, options: SinkOptions) -> Composable:
     return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
         _last(table, options),
         SQL("DELETE FROM {table} t USING slotkeeper_last s WHERE s.kind IN ('d', 'B', 'x') AND {match}").format(
-            table=table.identifier, match=match(table)
+            table=table.rows, match=match(table)
         ),
         upsert(table, options, SQL("slotkeeper_last s"), SQL(" WHERE s.kind IN ('I', 'U')")),
     )
@@ -246,7 +256,7 @@ def net(table: TargetTable, options: SinkOptions) -> Composable:
 def delete(table: TargetTable, origin: Composable) -> Composable:
     """Delete the rows that the net effects end."""
     return SQL("DELETE FROM {table} t USING {origin} WHERE s.deletes AND {match}").format(
-        table=table.identifier, origin=origin, match=match(table)
+        table=table.rows, origin=origin, match=match(table)
     )
 
 
@@ -282,7 +292,7 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
         "MERGE INTO {table} t USING (SELECT * FROM {origin} WHERE s.writes) s ON ({match}){matched}"
         " WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
     ).format(
-        table=table.identifier,
+        table=table.rows,
         origin=origin,
         match=match(table),
         matched=SQL(" WHEN MATCHED THEN UPDATE SET {}").format(sets) if sets else SQL(""),
@@ -300,7 +310,7 @@ def update_of(table: TargetTable, options: SinkOptions, origin: Composable, whic
     """UPDATE of the rows that are there by those rows s of `origin` for which `which` holds."""
     sets = _sets(table, options, None, Identifier("t"))
     return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE {which} AND {match}").format(
-        table=table.identifier,
+        table=table.rows,
         sets=sets or SQL("{0} = t.{0}").format(Identifier(table.key[0])),
         origin=origin,
         which=which,

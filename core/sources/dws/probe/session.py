@@ -198,7 +198,10 @@ def run(
                     ctx.answers[name] = finding
                     answers[name] = Answer(QUESTIONS[name], finding, (safe(seen, 300),) if seen else ())
             except SlotkeeperError as error:
-                if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS) and error.code not in ("57014", "42501"):
+                if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS, ErrorKind.LOGIN) and error.code not in (
+                    "57014",
+                    "42501",
+                ):
                     raise
                 because = short(error)
         for name in names:

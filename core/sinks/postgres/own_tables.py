@@ -1,0 +1,114 @@
+"""Makes the sink's own tables and migrates them: numbered files, applied in order, their number recorded beside them.
+
+`migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` where a DWS takes another. A file that has
+landed is never changed; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a
+job of the version before goes on with what it makes: a column that is added is nullable or has a default. Tables that
+were made before numbers were recorded are recognised by their columns: `migrations/progress/earlier.sql`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.domain.progress import LaneKey
+from core.domain.text import safe
+from core.drivers import pg
+from core.drivers.session import Book
+from core.errors import Refused
+from core.sinks.postgres.progress import locks
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+_SQL: Book = ("core.sinks.postgres", "own_tables.sql")
+_VERSIONS = "slotkeeper_versions"
+TABLES = {
+    "progress": ("slotkeeper_progress", "slotkeeper_chunks", "slotkeeper_columns"),
+    "quarantine": ("slotkeeper_quarantine",),
+    "resets": ("slotkeeper_resets",),
+    "audit": ("slotkeeper_audit",),
+    "queries": ("slotkeeper_queries",),
+    "streams": ("slotkeeper_streams",),
+}
+"""The tables of each group: they are made and migrated together. The first one's columns tell an older form."""
+
+
+def migrations(group: str) -> list[Book]:
+    """The files of a group, version 1 first."""
+    folder = Path(__file__).with_name("migrations") / group
+    return [("core.sinks.postgres", f"migrations/{group}/{file.name}") for file in sorted(folder.glob("[0-9]*.sql"))]
+
+
+def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
+    """Make or migrate the tables of a group in the open transaction; Refused where a newer version made them."""
+    if _found(session, cursor, group)[0] == len(migrations(group)):
+        return
+    # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
+    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (locks.lock_number("slotkeeper tables"),))
+    found, there = _found(session, cursor, group)
+    if not found and there:
+        _recognise(session, cursor, group, there)
+        found = 1
+    for book in migrations(group)[found:]:
+        _apply(session, cursor, book, "apply")
+    _record(session, cursor, group)
+
+
+def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, set[str]]:
+    """The recorded number, 0 where there is none or a table is missing; and which of the group's tables are there."""
+    asked = {"schema": session.schema.string, "tables": [*TABLES[group], _VERSIONS]}
+    there = {name for (name,) in session.run(cursor, "there", asked, _SQL).fetchall()}
+    recorded = _VERSIONS in there and session.run(cursor, "version", {"group": group}, _SQL).fetchone()
+    version, known = int(recorded[0]) if recorded else 0, len(migrations(group))
+    if version > known:
+        raise Refused(
+            f"the {group} tables in schema {session.schema.string} are of a newer slotkeeper"
+            f" (version {version}, this one knows {known})",
+            "start the job with that newer slotkeeper, or name another progress_schema",
+            where="sink",
+        )
+    there.discard(_VERSIONS)
+    return (version if there.issuperset(TABLES[group]) else 0), there
+
+
+def _recognise(session: SinkSession, cursor: pg.Cursor, group: str, there: set[str]) -> None:
+    """Bring tables that no number is recorded for to version 1, and make those of them that are missing."""
+    table = TABLES[group][0]
+    folder = Path(__file__).with_name("migrations") / group
+    earlier: Book = ("core.sinks.postgres", f"migrations/{group}/earlier.sql")
+    if len(there) < len(TABLES[group]):
+        _apply(session, cursor, migrations(group)[0], "apply")
+    for column in statements(*earlier) if table in there and (folder / "earlier.sql").exists() else ():
+        asked = {"schema": session.schema.string, "table": table, "column": column}
+        if session.run(cursor, "has_column", asked, _SQL).fetchone():
+            continue
+        if column == "fingerprint":
+            _refuse_running(session, cursor)
+        _apply(session, cursor, earlier, column)
+
+
+def _refuse_running(session: SinkSession, cursor: pg.Cursor) -> None:
+    """Raise Refused while a job runs here whose version writes columns that are about to be renamed."""
+    for job, source, table, slot in session.run(cursor, "places", {}, _SQL).fetchall():
+        if locks.owners(session, cursor, locks.lease_lock(LaneKey(source, table, slot, "")), 0):
+            raise Refused(
+                f"job {safe(job, 80)} runs with an older slotkeeper on the progress tables in schema"
+                f" {session.schema.string}, which have to be migrated first",
+                f"`slotkeeper jobs stop {safe(job, 80)}` where it runs, then start this job again",
+                where="sink",
+            )
+
+
+def _apply(session: SinkSession, cursor: pg.Cursor, book: Book, name: str) -> None:
+    session.run(cursor, session.of_dialect(name, book), {}, book)
+
+
+def _record(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
+    """Record the newest number. A login that may make no table leaves version 1 to be recognised again."""
+    schema, version = session.schema.string, len(migrations(group))
+    if not session.run(cursor, "there", {"schema": schema, "tables": [_VERSIONS]}, _SQL).fetchone():
+        may_create = session.run(cursor, "may_create", {"schema": schema}, _SQL).fetchone()
+        if version == 1 and may_create == (False,):
+            return
+        session.run(cursor, session.of_dialect("create", _SQL), {}, _SQL)
+    session.run(cursor, "forget", {"group": group}, _SQL)
+    session.run(cursor, "record", {"group": group, "version": version}, _SQL)

@@ -1,0 +1,55 @@
+"""Twenty rotations of both passwords under load, by file, variable and command: no job FAILED, ten seconds each."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.embedded.warehouse import Warehouse
+from tests.support.mirror import MakeMirror
+from tests.support.rotation import WAYS, Rotation
+
+pytestmark = pytest.mark.chaos
+ROTATIONS = 20
+LIMIT = 10.0
+TABLE = "ods.orders"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_twenty_rotations_under_load_end_no_job(
+    warehouse: Warehouse,
+    make_mirror: MakeMirror,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    way: str,
+) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
+    mirror = make_mirror(warehouse, TABLE, "mart.t")
+    rotation = Rotation(mirror, way, tmp_path, monkeypatch, random.Random(seed)).prepare()
+    mirror.start().wait_running()
+    for number in range(ROTATIONS):
+        done = threading.Event()
+
+        def write(begin: int = number * 1_000_000, over: threading.Event = done) -> None:
+            for first in range(begin, begin + 1_000_000, 20):
+                if over.wait(0.02):
+                    return
+                mirror.source(f"INSERT INTO {TABLE} SELECT {first} + n, 'load' FROM generate_series(1, 20) n")
+
+        load = threading.Thread(target=write, daemon=True)
+        load.start()
+        rotation.rotate(behind=rotation.chance.choice([0.0, 0.0, 1.0]))
+        done.set()
+        load.join()
+        rotation.followed(f"INSERT INTO {TABLE} VALUES ({-number - 1}, 'after')")
+    mirror.stop()
+    assert mirror.difference() == (0, 0)
+    found = sorted(rotation.seconds)
+    print(
+        f"way {way}: {ROTATIONS} rotations, equal after median {found[len(found) // 2]:.1f} s, most {found[-1]:.1f} s"
+    )
+    assert found[-1] <= LIMIT

@@ -1,0 +1,236 @@
+"""A sink whose own tables another version made: a look leaves them, a start migrates them and goes on from its rows.
+
+Tables and rows are those of running jobs of two earlier commits (`tests/fixtures/upgrade`), in a real PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from core.config.secrets import resolve
+from core.domain.endpoint import Endpoint
+from core.domain.job import JobEvent
+from core.domain.progress import LaneKey, LaneState, ProgressRow
+from core.drivers.session import Book
+from core.embedded.postgres import Server
+from core.errors import Refused
+from core.ports.progress import Runner
+from core.sinks.postgres import own_tables
+from core.sinks.postgres.progress import locks
+from core.sinks.postgres.progress.store import PostgresProgress
+from core.sinks.postgres.session import SinkSession
+from core.sources.dws.position import POSITIONS, SyncPoints
+from tests.support.mirror import MakeMirror
+from tests.support.standin import MakeWarehouse, drop_database, new_database
+from tests.support.upgrade import COMMITS, JOB, sink_statements
+
+KEY = LaneKey("dws1", "ods.orders", JOB, "dn_1")
+ME = Runner("orders_rt", "run-2", "here", "etl", 1)
+SHAPE = (
+    "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+    " WHERE table_name LIKE 'slotkeeper%' ORDER BY 1, 2"
+)
+PLACE = {"source": KEY.source, "source_table": KEY.source_table, "slot": KEY.slot}
+
+
+@dataclass
+class Sink:
+    """A database with the own tables of a commit, or none, and sessions to it."""
+
+    server: Server
+    database: str
+
+    def run(self, *statements: str) -> list[tuple[object, ...]]:
+        with closing(self.server.connect(self.database)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def session(self) -> SinkSession:
+        endpoint: Endpoint = self.server.endpoint(self.database)
+        return SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/test/0")
+
+    def start(self) -> list[tuple[str, str, LaneState, str]]:
+        """What the first transaction of a start makes; the lanes as they are read then."""
+        with closing(self.session()) as session:
+            store = PostgresProgress(session, POSITIONS, KEY, ME)
+            store.create_tables()
+            rows = store.rows()
+        return [(row.key.shard, row.position.text if row.position else "", row.state, row.fingerprint) for row in rows]
+
+
+@pytest.fixture
+def sink(pg_server: Server) -> Iterator[Sink]:
+    new_database(pg_server, "upgraded")
+    yield Sink(pg_server, "upgraded")
+    drop_database(pg_server, "upgraded")
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_a_start_migrates_an_earlier_commits_tables_and_reads_its_positions(commit: str, sink: Sink) -> None:
+    sink.run(*sink_statements(commit))
+    fingerprint = "fingerprint" if commit == COMMITS[1] else "incarnation"
+    written = sink.run(f"SELECT shard, position, state, {fingerprint} FROM slotkeeper_progress ORDER BY shard")
+
+    found = sink.start()
+
+    assert [(shard, place, state.value, text) for shard, place, state, text in found] == written
+    assert sink.run("SELECT tables, version FROM slotkeeper_versions") == [("progress", 1)]
+    with closing(sink.session()) as session:
+        (row, _) = PostgresProgress(session, POSITIONS, KEY, ME).rows()
+    assert isinstance(row.registered, SyncPoints) and row.registered.settled and row.registered.xmin > 0
+    migrated = sink.run(SHAPE)
+    sink.run("DROP TABLE slotkeeper_progress, slotkeeper_chunks, slotkeeper_columns, slotkeeper_versions")
+    sink.start()
+    assert migrated == sink.run(SHAPE), "a migrated table has the columns of a new one"
+
+
+def test_a_look_at_an_older_sink_changes_nothing_and_says_what_migrates_it(sink: Sink) -> None:
+    sink.run(*sink_statements("41bb8e69"))
+    before = sink.run(SHAPE)
+    with closing(sink.session()) as session, pytest.raises(Refused, match='column "fingerprint"') as refused:
+        PostgresProgress(session, POSITIONS, KEY, ME).rows()
+    assert "`slotkeeper jobs start JOB` migrates them" in refused.value.hint
+    assert sink.run(SHAPE) == before
+
+
+def test_a_look_at_the_tables_that_no_number_is_recorded_for_reads_them(sink: Sink) -> None:
+    sink.run(*sink_statements("7f5457e0"))
+    with closing(sink.session()) as session:
+        assert len(PostgresProgress(session, POSITIONS, KEY, ME).rows()) == 2
+    assert not sink.run("SELECT 1 FROM pg_tables WHERE tablename = 'slotkeeper_versions'")
+
+
+def test_what_was_held_in_an_older_quarantine_is_held_after_the_start(sink: Sink) -> None:
+    sink.run(*sink_statements("41bb8e69"))
+    with closing(sink.session()) as session, session.transaction() as cursor:
+        own_tables.prepare(session, cursor, "quarantine")
+    sink.run("DROP TABLE slotkeeper_versions", "ALTER TABLE slotkeeper_quarantine RENAME quarantined_at TO held_at")
+    sink.run(
+        "INSERT INTO slotkeeper_quarantine SELECT 1, 'dws1', 'ods.orders', 'orders_rt', 'dn_1', 'mart.orders', 7, 0,"
+        " 'I', '{1}', '{id}', '{1}', false, '22001', '', '', '', 1, 'orders_rt', 'r', 1, now(), 'held', NULL,"
+        " '', '', ''"
+    )
+    with closing(sink.session()) as session:
+        store = PostgresProgress(session, POSITIONS, KEY, ME, quarantines=True)
+        store.create_tables()
+        assert store.quarantined() == 1
+
+
+def test_the_tables_are_not_migrated_under_a_job_that_an_older_version_runs(sink: Sink) -> None:
+    sink.run(*sink_statements("41bb8e69"))
+    before = sink.run(SHAPE)
+    with closing(sink.server.connect(sink.database)) as older, older.cursor() as cursor:
+        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # as that version takes it
+        with pytest.raises(Refused, match="job orders_rt runs with an older slotkeeper"):
+            sink.start()
+        assert sink.run(SHAPE) == before
+    assert len(sink.start()) == 2
+
+
+def test_a_newer_versions_tables_are_refused_in_one_line_and_untouched(sink: Sink) -> None:
+    sink.start()
+    sink.run("UPDATE slotkeeper_versions SET version = 99")
+    before = sink.run(SHAPE)
+    with pytest.raises(Refused, match=r"newer slotkeeper \(version 99, this one knows 1\)") as refused:
+        sink.start()
+    assert "\n" not in refused.value.message
+    assert sink.run(SHAPE) == before
+
+
+@pytest.mark.parametrize("commit", [*COMMITS, ""])
+def test_a_migration_is_one_file_that_is_applied_once_to_old_and_new_tables(
+    commit: str, sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / f"migrated_{commit}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "002_seen.sql").write_text(
+        "-- name: apply\n-- A test's.\nALTER TABLE {schema}.slotkeeper_progress ADD COLUMN seen text DEFAULT 'no'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    known: list[Book] = [*own_tables.migrations("progress"), (package.name, "002_seen.sql")]
+    if commit:
+        sink.run(*sink_statements(commit))
+    monkeypatch.setattr(own_tables, "migrations", lambda group: known)
+    for _ in range(2):
+        sink.start()
+    assert sink.run("SELECT tables, version FROM slotkeeper_versions") == [("progress", 2)]
+    assert set(sink.run("SELECT seen FROM slotkeeper_progress")) <= {("no",)}
+
+
+def test_a_login_that_may_make_no_table_starts_on_complete_tables_as_before(sink: Sink) -> None:
+    sink.run(*sink_statements("7f5457e0"), "CREATE ROLE bound LOGIN SUPERUSER", "ALTER ROLE bound NOSUPERUSER")
+    try:
+        sink.run(
+            "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO bound",
+        )
+        with closing(sink.session()) as session, session.transaction() as cursor:
+            cursor.execute("SET ROLE bound")
+            own_tables.prepare(session, cursor, "progress")
+            assert session.run(cursor, "rows", PLACE).fetchall()
+        assert not sink.run("SELECT 1 FROM pg_tables WHERE tablename = 'slotkeeper_versions'")
+    finally:
+        sink.run("DROP OWNED BY bound", "DROP ROLE bound")
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_after_the_upgrade_a_job_goes_on_from_the_positions_that_the_older_version_wrote(
+    commit: str, make_warehouse: MakeWarehouse, make_mirror: MakeMirror
+) -> None:
+    warehouse = make_warehouse(2)
+    warehouse.create_table("ods.t", "id bigint, note text", ("id",))
+    mirror = make_mirror(warehouse, "ods.t")
+    mirror.source("INSERT INTO ods.t SELECT n, 'copied' FROM generate_series(1, 50) n")
+    mirror.start().wait_running()
+    mirror.source("INSERT INTO ods.t SELECT n, 'streamed' FROM generate_series(51, 80) n")
+    mirror.wait_equal()
+    mirror.stop()
+    before = mirror.rows()
+    mirror.source("UPDATE ods.t SET note = 'while it was stopped' WHERE id > 40", "DELETE FROM ods.t WHERE id < 5")
+    old = "slotkeeper_progress, slotkeeper_chunks, slotkeeper_columns, slotkeeper_versions"
+    mirror.at_sink(f"DROP TABLE {old}", *sink_statements(commit), *(_as_of(commit, row) for row in before))
+
+    mirror.start().wait_running()
+    mirror.wait_equal()
+    mirror.stop()
+
+    assert JobEvent.COPY_BEGAN not in mirror.heard.events
+    changed = sum(mirror.changes().values()) - sum(row.changes for row in before)
+    assert changed == 40 * 2 + 4, "what came while it was stopped, an update as two events, and nothing twice"
+
+
+def _as_of(commit: str, row: ProgressRow) -> str:
+    """The statement that puts a lane's row as the older version wrote it in the place of one of its fixture."""
+    assert isinstance(row.registered, SyncPoints) and row.position is not None
+    points = (row.registered.live, row.registered.durable, row.registered.xmin)
+    values = {
+        "source": row.key.source,
+        "source_table": row.key.source_table,
+        "slot": row.key.slot,
+        "node_id": row.node_id,
+        "target": row.target,
+        "position": row.position.text,
+        "epoch": row.epoch,
+        "changes": row.changes,
+        "noted_start": row.noted_start.text if row.noted_start else None,
+        "noted_end": row.noted_end.text if row.noted_end else None,
+        "channel": row.channel,
+    }
+    if commit == "41bb8e69":
+        names = ("registered_live", "registered_durable", "registered_xmin")
+        values |= {"incarnation": row.fingerprint, **dict(zip(names, points, strict=True))}
+    else:
+        values |= {"fingerprint": row.fingerprint, "registered": row.registered.text}
+    given = ", ".join(f"{name} = {_literal(value)}" for name, value in values.items())
+    return f"UPDATE slotkeeper_progress SET {given} WHERE shard = '{row.key.shard}'"
+
+
+def _literal(value: object) -> str:
+    return "NULL" if value is None else f"'{value}'"

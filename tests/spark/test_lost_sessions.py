@@ -1,0 +1,105 @@
+"""Spark sessions that are lost while their Java process is there: the driver restarts and says why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from core.clock import SystemClock
+from core.domain.job import JobState
+from core.domain.spec import SparkOptions
+from core.judgement.judge import judge
+from core.launch.seen import gather
+from core.spark import session_watch
+from core.spark.runner import SparkRunner, open_runner
+from tests.spark.test_clusters import RATE, SECRET, product_on, standalone
+from tests.support.mirrored import Mirrored
+from tests.support.spark_cluster import SparkCluster, bare_python
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
+CROWD = 40
+
+
+def restarts_and_says(job: Mirrored, said: str) -> None:
+    """Its driver is lost and another runs, an alert has the words, and every change is applied."""
+    before = job.view().driver
+    began = time.monotonic()
+    until(lambda: "driver crashed" in job.events(), 120, f"the session to be lost; {job.log()[-1000:]}")
+    print(f"noticed after {time.monotonic() - began:.0f} s", flush=True)
+    until(lambda: job.view().driver_alive and job.view().driver != before, 60, "another driver")
+    job.wait_state(JobState.RUNNING)
+    print(f"back after {time.monotonic() - began:.0f} s", flush=True)
+    faults = judge(gather(job.product.store, None, SystemClock().utc()))
+    assert [said in fault.cause for fault in faults if fault.rule == "driver_crashed"] == [True], faults
+    job.product.quiet()
+    job.wait_equal()
+    assert job.stop() < 20
+    assert job.left() == []
+
+
+def test_a_job_gets_over_the_restart_of_its_clusters_master(tmp_path: Path, spark_cache: Path, seed: int) -> None:
+    cluster = SparkCluster(tmp_path / "c", SECRET, encrypted=True)
+    try:
+        spark = standalone(cluster, tmp_path / "secret", bare_python(tmp_path / "bare"))
+        with product_on(tmp_path, seed, **spark) as product:
+            job = product.job("master").start()
+            product.write(RATE)
+            job.wait_state(JobState.RUNNING)
+            cluster.restart_master()
+            restarts_and_says(job, "the Spark cluster has had no executor for 60 s")
+    finally:
+        cluster.close()
+
+
+def test_a_job_gets_over_a_jvm_that_is_there_and_does_nothing(tmp_path: Path, seed: int) -> None:
+    with product_on(tmp_path, seed) as product:
+        job = product.job("stopped").start()
+        product.write(RATE)
+        job.wait_state(JobState.RUNNING)
+        job.jvm().suspend()
+        restarts_and_says(job, "Spark's Java process has not answered for 60 s")
+
+
+@contextmanager
+def a_crowd() -> Iterator[None]:
+    """Processes that take all that they get of every core."""
+    crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CROWD)]
+    try:
+        yield
+    finally:
+        for one in crowd:
+            one.kill()
+            one.wait()
+
+
+def test_a_jvm_among_forty_busy_processes_is_slow_and_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_watch, "EVERY", 0.5)
+    took: list[float] = []
+
+    def timed(runner: SparkRunner) -> None:
+        asked = runner._context.executors
+
+        def executors() -> int:
+            began = time.monotonic()
+            answer = asked()
+            took.append(time.monotonic() - began)
+            return answer
+
+        runner._watch._executors = executors
+
+    runner = open_runner(SparkOptions(master="local[2]"), "slow", tmp_path)
+    try:
+        timed(runner)
+        with a_crowd():
+            until(lambda: len(took) > 30, 120, "thirty answers")
+            assert runner.lost == ""
+        print(f"slowest answer of {len(took)}: {max(took):.2f} s", flush=True)
+    finally:
+        runner.close()

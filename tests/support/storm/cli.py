@@ -1,0 +1,45 @@
+"""`slotkeeper` as a chaos run types it: the product's command, whose jobs run where the run says.
+
+`SLOTKEEPER_CHAOS_RUNNER` is `spark`, or `local` for tasks in threads. A run that kills drivers for half an hour would
+reach the limit of a crash loop, so that limit is raised; everything else is the product's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+from core.launch import control
+from core.launch.launch import Launch, Limits
+from tests.support.local_driver import LOCAL
+
+RUNNER = "SLOTKEEPER_CHAOS_RUNNER"
+MANY_CRASHES = 1_000_000
+
+
+def launch(runner: str) -> Launch:
+    """How a run's drivers are started."""
+    limits = Limits(crashes=MANY_CRASHES)
+    return Launch(limits=limits) if runner == "spark" else replace(LOCAL, limits=limits)
+
+
+class _Chosen:
+    """Stands for `Launch` where a command chooses one."""
+
+    parse = Launch.parse
+
+    def __new__(cls) -> Launch:  # type: ignore[misc]
+        return launch(os.environ[RUNNER])
+
+
+def main() -> int:
+    """Run one command line."""
+    vars(control)["Launch"] = _Chosen
+    from console.__main__ import main as product
+
+    return int(product() or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

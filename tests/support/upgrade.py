@@ -1,0 +1,48 @@
+"""What earlier versions wrote: the fixtures of `tests/fixtures/upgrade`, as files and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from core.state.folder import StateFolder
+from core.state.sqlite import FILE_NAME
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "upgrade"
+COMMITS = ("41bb8e69", "7f5457e0")
+JOB = "orders_rt"
+
+
+def state_folder(commit: str, path: Path) -> StateFolder:
+    """A state folder with the file that a version of that commit wrote while its job was running."""
+    folder = StateFolder.open(path)
+    file = folder.path / FILE_NAME
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript((FIXTURES / commit / "state.sql").read_text())
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    file.chmod(0o600)
+    return folder
+
+
+def sink_statements(commit: str) -> list[str]:
+    """DDL and rows of the sink's own tables, as a version of that commit made them."""
+    return (FIXTURES / commit / "sink.sql").read_text().split(";\n")[:-1]
+
+
+def asked(file: Path, statement: str) -> list[tuple[object, ...]]:
+    """The rows of a statement on a SQLite file."""
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def version(file: Path) -> int:
+    """The schema version that a state file has."""
+    return int(str(asked(file, "PRAGMA user_version")[0][0]))
+
+
+def content(file: Path) -> str:
+    """A hash of everything in a SQLite file."""
+    with closing(sqlite3.connect(file)) as connection:
+        return hashlib.sha256("\n".join([str(version(file)), *connection.iterdump()]).encode()).hexdigest()

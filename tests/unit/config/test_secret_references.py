@@ -1,0 +1,105 @@
+"""A reference is asked at each login: its answer serves a few seconds, and is dropped at the first refusal."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.config import secrets
+from core.config.secrets import HOLD_LEAST, HOLD_MOST, TTL, Reference
+from core.domain.endpoint import SecretRef
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(secrets, "_clock", made)
+    monkeypatch.setattr(secrets, "_printed", {})
+    return made
+
+
+class Command:
+    def __init__(self, folder: Path) -> None:
+        self._file, self._log, script = folder / "secret", folder / "runs", folder / "print.sh"
+        script.write_text(f"#!/bin/sh\necho run >> {self._log}\ncat {self._file}\n")
+        script.chmod(0o700)
+        self.reference = Reference(SecretRef("command", str(script)))
+
+    def prints(self, plain: str) -> None:
+        self._file.write_text(plain)
+
+    @property
+    def runs(self) -> int:
+        return len(self._log.read_text().splitlines()) if self._log.exists() else 0
+
+
+@pytest.fixture
+def command(tmp_path: Path, clock: Clock) -> Command:
+    made = Command(tmp_path)
+    made.prints("first-0ne")
+    return made
+
+
+def test_logins_that_come_at_once_share_one_run_of_a_command(command: Command) -> None:
+    gate, found = threading.Barrier(12), list[str]()
+
+    def log_in() -> None:
+        gate.wait(30)
+        found.append(command.reference.now())
+
+    logins = [threading.Thread(target=log_in) for _ in range(12)]
+    for one in logins:
+        one.start()
+    for one in logins:
+        one.join(30)
+    assert (found, command.runs) == (["first-0ne"] * 12, 1)
+
+
+def test_an_answer_serves_for_a_few_seconds(command: Command, clock: Clock) -> None:
+    command.reference.now()
+    command.prints("second-0ne")
+    clock.now = TTL - 0.1
+    assert command.reference.now() == "first-0ne"
+    clock.now = TTL
+    assert command.reference.now() == "second-0ne"
+
+
+def test_the_first_refusal_drops_the_answer_at_once(command: Command) -> None:
+    command.reference.now()
+    command.prints("second-0ne")
+    command.reference.refused("first-0ne")
+    assert command.reference.now() == "second-0ne"
+    command.reference.refused("first-0ne")
+    assert (command.reference.now(), command.runs) == ("second-0ne", 2)
+
+
+def test_a_refused_password_that_is_printed_again_makes_the_command_run_more_and_more_seldom(
+    command: Command, clock: Clock
+) -> None:
+    moments = []
+    for tenth in range(3000):
+        clock.now = tenth / 10
+        before = command.runs if tenth % 5 == 0 else 0
+        if tenth % 5 == 0:
+            command.reference.refused(command.reference.now())
+            moments += [clock.now] if command.runs > before else []
+    gaps = [later - one for one, later in itertools.pairwise(moments[1:])]
+    assert gaps == sorted(gaps) and gaps[0] <= 2 * HOLD_LEAST and gaps[-1] == HOLD_MOST
+
+
+def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    for plain in ("first-0ne", "second-0ne"):
+        file.write_text(plain)
+        assert Reference(SecretRef("file", str(file))).now() == plain
