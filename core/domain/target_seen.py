@@ -29,6 +29,10 @@ LEAST_COUNTED, MOST_COUNTED = 1_000, 200_000
 """A check counts rows up to a limit that grows with what the job applies between two checks."""
 
 
+_OF_A_CHECK = ("older", "parted", "counted")
+"""What is said of a reading beside an earlier one."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetSeen:
     """One reading of a target, in one snapshot of its server.
@@ -39,6 +43,7 @@ class TargetSeen:
     `snapshot` and `own` say which transactions this reading saw: those before it, and the one that it was made in.
     `why` is set where a check did not pass: so it stays until a copy ends. `copying` is the way of a copy that
     has begun: what its chunks write is counted nowhere, so nothing is said of rows; `why` then holds for its undo.
+    `members` are the oids of the whole tree; `parted`: one that the record names left it with rows, or was dropped.
     `older`: a row that the record asked about saw is still here; `counted`: the server's statistics know of rows.
     """
 
@@ -53,20 +58,23 @@ class TargetSeen:
     own: int = 0
     why: str = ""
     copying: str = ""
+    members: tuple[int, ...] = ()
     older: bool = False
+    parted: bool = False
     counted: bool = False
 
     @property
     def text(self) -> str:
         """As the progress row keeps it: without what is said of an earlier reading."""
-        kept = {name: value for name, value in asdict(self).items() if name not in ("older", "counted")}
+        kept = {name: value for name, value in asdict(self).items() if name not in _OF_A_CHECK}
         return json.dumps(kept, separators=(",", ":"))
 
 
 def read(text: str | None) -> TargetSeen | None:
     """A kept record; None where there is none, or one that a later version wrote."""
     try:
-        return TargetSeen(**json.loads(text)) if text else None
+        found = TargetSeen(**json.loads(text)) if text else None
+        return replace(found, members=tuple(found.members)) if found else None
     except (ValueError, TypeError):
         return None
 
@@ -109,6 +117,8 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
         return "is another table of that name: it was dropped, renamed or restored, and made again"
     if recorded.places != seen.places:
         return "has mirrored columns that were dropped and added again, or renamed: their values are lost"
+    if seen.parted:
+        return "lost a partition that held rows, or that was dropped: take only an empty one away, and drop it later"
     applied = seen.changes - recorded.changes
     if recorded.copying:
         emptied = recorded.copying != "shadow" and recorded.files != seen.files and not seen.counted
@@ -134,4 +144,4 @@ def trouble(target: str, why: str, hint: str = "") -> Trouble:
 
 def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
     """A reading as the record for the next one; `own` is the transaction in which it is written."""
-    return replace(seen, own=own, copying=copying, older=False, counted=False)
+    return replace(seen, own=own, copying=copying, older=False, parted=False, counted=False)

@@ -246,5 +246,8 @@ class ResetStore(Store, Protocol):
     def note_epoch(self, reset: str, epoch: int) -> None:
         """The epoch that the reset has raised."""
 
+    def target_changed(self) -> str:
+        """What is written down of the target as the end of a sentence, "" where nothing is."""
+
     def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
         """The plans of resets that have ended, the newest first, and the epoch that each raised, where it is told."""

@@ -176,7 +176,7 @@ def test_a_login_that_owns_no_table_is_told_what_the_owner_runs_and_goes_on_behi
     try:
         sink.run(
             "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON slotkeeper_progress, slotkeeper_chunks, slotkeeper_columns TO bound",
+            *(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {one} TO bound" for one in own_tables.TABLES["progress"]),
         )
         with closing(sink.session()) as session:
             with pytest.raises(Refused) as refused, session.transaction() as cursor:

@@ -123,7 +123,11 @@ class TargetWatch:
                 continue
             named = self._named(reader, one, record, seen)
             if named is not None and record is not None:
-                reader.mark(one.job, self._epoch, replace(record, why=named.message))
+                reader.mark(
+                    one.job,
+                    self._epoch,
+                    replace(record, why=named.message.removeprefix(f"target {one.job.channel.target} ")),
+                )
             found[table] = named or renewed(seen)
         return found
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.domain.image import image_of
@@ -109,9 +109,23 @@ def read(
         home=Literal(session.schema.string),
     )
     cursor.execute(text)
-    return [
-        (asked[row[0]].job.channel.source_table, _seen(row[1:], asked[row[0]].columns)) for row in cursor.fetchall()
-    ]
+    found = []
+    for row in cursor.fetchall():
+        one, now = asked[row[0]], _seen(row[1:], asked[row[0]].columns)
+        same = one.since is not None and one.since.oid == now.oid and not blind
+        gone = set(one.since.members) - set(now.members) if one.since is not None and same else set()
+        parted = bool(gone) and _parted(session, cursor, gone)
+        found.append((one.job.channel.source_table, replace(now, parted=parted)))
+    return found
+
+
+def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
+    """Whether rows may have gone with members of a tree: one was dropped, or holds rows."""
+    still = session.run(cursor, "still", {"members": list(gone)}, _SQL).fetchall()
+    if len(still) < len(gone):
+        return True
+    tables = [Identifier(*name) for name in still]
+    return any(session.run(cursor, "holds", {}, _SQL, table=table).fetchall()[0][0] for table in tables)
 
 
 def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.Composable:
@@ -136,7 +150,7 @@ def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.C
 
 def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
     home, oid, files, *rest = row
-    hashes, (names, numbers, counted, rows, older, changes, snapshot) = rest[: len(PARTS)], rest[len(PARTS) :]
+    hashes, (names, numbers, members, counted, rows, older, changes, snapshot) = rest[: len(PARTS)], rest[len(PARTS) :]
     places = dict(zip(names, numbers, strict=True))  # type: ignore[call-overload]
     spelled = "\x1f".join(f"{places.get(name, 0)} {name}" for name in sorted(mirrored))
     shape = {part: str(it or "")[:12] for part, it in zip(PARTS, hashes, strict=True)}
@@ -149,6 +163,7 @@ def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
         rows,  # type: ignore[arg-type]
         changes,  # type: ignore[arg-type]
         str(snapshot),
+        members=tuple(sorted(members)),  # type: ignore[call-overload]
         older=bool(older),
         counted=bool(counted),
     )
@@ -165,6 +180,15 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
     if record is not None and LaneState.COPYING not in states:
         record = replace(record, copying="")
     return record, LaneState.CREATING in states
+
+
+def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
+    """Why no start passes the target of a slot's table; "" where none said so."""
+    kept = {"schema": session.schema.string}
+    if not session.run(cursor, "kept", kept, _SQL).fetchone():
+        return ""  # a reset may come before the first start of this version
+    record = newest(text for text, _ in session.run(cursor, "recorded", place, _SQL).fetchall())
+    return record.why if record else ""
 
 
 def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:

@@ -14,7 +14,7 @@ tree AS (
     UNION
     SELECT t.place, i.inhrelid, i.inhparent FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid),
 shape AS (
-    SELECT t.place, count(*) AS size,
+    SELECT t.place, array_agg(DISTINCT c.oid::bigint) AS members,
         md5(string_agg(concat_ws(':', c.oid, c.relfilenode), ',' ORDER BY c.oid)) AS files,
         bool_or(c.reltuples > 0) AS counted,
         md5(string_agg((SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attcollation,
@@ -45,7 +45,7 @@ SELECT w.place, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.o
              ORDER BY a.attnum),
        ARRAY(SELECT a.attnum::int FROM pg_attribute a WHERE a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
              ORDER BY a.attnum),
-       s.counted, r.rows, r.older, r.changes, txid_current_snapshot()::text
+       s.members, s.counted, r.rows, r.older, r.changes, txid_current_snapshot()::text
 FROM wanted w JOIN shape s ON s.place = w.place JOIN ({rows}) r ON r.place = w.place ORDER BY w.place
 
 -- name: rows
@@ -100,7 +100,7 @@ SELECT w.place, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.o
              ORDER BY a.attnum),
        ARRAY(SELECT a.attnum::int FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
              ORDER BY a.attnum),
-       true, r.rows, r.older, r.changes, ''::text
+       ARRAY[c.oid::bigint], true, r.rows, r.older, r.changes, ''::text
 FROM (SELECT ({places}::int[])[g] AS place, ({schemas}::text[])[g] AS schema, ({names}::text[])[g] AS name
       FROM generate_series(1, array_length({places}::int[], 1)) g) w
 JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
@@ -110,6 +110,20 @@ JOIN ({rows}) r ON r.place = w.place ORDER BY w.place
 -- What the lanes' rows keep of their target, and how far each lane has come.
 SELECT target_seen, state FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND target_seen IS NOT NULL
+
+-- name: still
+-- Those of some tables that are still there.
+SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY (%(members)s::bigint[]::oid[]) AND c.relkind IN ('r', 'p')
+
+-- name: holds
+-- Whether a table that has left the tree holds a row.
+SELECT EXISTS (SELECT 1 FROM {table})
+
+-- name: kept
+-- Whether the progress rows keep a record at all.
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname = 'target_seen' AND NOT a.attisdropped
 
 -- name: record
 -- The same for all lanes, in the transaction of what renews it.
