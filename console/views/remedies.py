@@ -100,6 +100,11 @@ _TROUBLES = {
         "the slot is ahead of the sink's rows, as after a restore of the sink",
         Option("find out whether the sink was restored"),
     ),
+    TroubleName.TARGET_CHANGED: _trouble(
+        TroubleName.TARGET_CHANGED,
+        "somebody emptied, exchanged or altered the target: it may lack rows, also where that is undone",
+        Option("find out who changed the target, and undo that where it can be undone"),
+    ),
     TroubleName.SCHEMA_CHANGED: _trouble(
         TroubleName.SCHEMA_CHANGED,
         "the source table was altered or made again",

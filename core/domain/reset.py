@@ -444,6 +444,19 @@ def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: st
     return Check("same table", False, f"{compared}: not all are as they were; only --to snapshot is left")
 
 
+def changed_check(goal: Goal, target: str, why: str) -> Check:
+    """Nothing that was written down as TARGET CHANGED is read over; an undo leads back to what said it."""
+    name = "same target"
+    if not why:
+        return Check(name, True, "no change of it is written down")
+    said = f"target {target} {why}"
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check(name, True, f"{said}; a snapshot cures it")
+    if goal.kind is TargetKind.BACKUP:
+        return Check(name, True, f"{said}; the next start says so again")
+    return Check(name, False, f"{said}; only --to snapshot is left")
+
+
 def time_check(left: float | None) -> Check:
     """The slot does not lapse before the job can start again."""
     if left is None:

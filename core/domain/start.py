@@ -36,6 +36,10 @@ SAFE = {
         "by hand: find out whether the sink was restored from a backup, and bring the newer one back where that can be;"
         " or copy anew"
     ),
+    TroubleName.TARGET_CHANGED: (
+        "by hand: find out who changed the target, and undo that where it can be undone: `slotkeeper verify JOB` names"
+        " the rows that it lacks; then copy anew"
+    ),
     TroubleName.SCHEMA_CHANGED: "by hand: bring the target's columns in line; then copy anew",
     TroubleName.TOPOLOGY_CHANGED: "the DNs are taken as they are where you copy anew",
     TroubleName.POSITIONS_DIFFER: (

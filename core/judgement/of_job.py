@@ -30,6 +30,7 @@ _PARTIES = {
     TroubleName.PROGRESS_LOST: Party.SINK,
     TroubleName.SOURCE_OLDER: Party.SOURCE,
     TroubleName.SINK_OLDER: Party.SINK,
+    TroubleName.TARGET_CHANGED: Party.SINK,
     TroubleName.SCHEMA_CHANGED: Party.TABLE,
     TroubleName.TOPOLOGY_CHANGED: Party.SOURCE,
     TroubleName.POSITIONS_DIFFER: Party.SOURCE,

@@ -18,6 +18,7 @@ from core.domain.turn import Turn
 from core.errors import Refused
 from core.ports.progress import Rows, Store
 from core.ports.source import Chunk, Retention, SlotAdmin, Source
+from core.ports.target import TargetReader
 
 
 class TaskRunner(Protocol):
@@ -152,6 +153,9 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
 
     def target(self) -> Target:
         """The target, over the start's sink session."""
+
+    def targets(self) -> TargetReader | None:
+        """Reads the job's targets while it streams; None of a sink that cannot tell (docs/delivery.md)."""
 
     def starter(self) -> Retention:
         """A registering session of a start without a copy."""

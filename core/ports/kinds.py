@@ -34,6 +34,7 @@ from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.stream import QueryAccounts, QuerySink, QueryTarget
 from core.ports.table import TableSession
+from core.ports.target import TargetReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,9 @@ class SinkSession(Protocol):
 
     def target(self, job: JobSpec) -> Target:
         """The target of a job's channel, as a start sees it."""
+
+    def targets(self) -> TargetReader | None:
+        """Reads what targets there are now; None of a kind that cannot tell."""
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the targets that jobs write there."""

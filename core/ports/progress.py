@@ -17,6 +17,7 @@ from core.domain.progress import Decided, LaneKey, ProgressRow
 from core.domain.quarantine import LeftOut
 from core.domain.reset import ResetEntry, Swap
 from core.domain.slot import Column
+from core.domain.target_seen import TargetSeen
 from core.domain.turn import Turn
 from core.ports.source import Chunk
 
@@ -53,11 +54,11 @@ class Repeats:
 class Lock:
     """A progress row held FOR UPDATE with its epoch checked, while the source is told; `others` are held beside it.
 
-    `record` writes what was registered into it.
+    `record` writes what was registered into it, and the record of the check that it rests on; "" leaves that.
     """
 
     row: ProgressRow
-    record: Callable[[Kept], None]
+    record: Callable[[Kept, str], None]
     others: tuple[ProgressRow, ...] = ()
 
 
@@ -185,6 +186,9 @@ class Store(Rows, Protocol):
     def forget_creating(self, epoch: int) -> None: ...
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
+    def target_record(self) -> TargetSeen | None:
+        """What was recorded last of the target; None where nothing was, or a copy is due."""
+
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
         """Keep the source's columns behind a fingerprint, with which the target is in line now."""
 
@@ -241,6 +245,9 @@ class ResetStore(Store, Protocol):
     def history(self, limit: int = 100) -> list[ResetEntry]: ...
     def note_epoch(self, reset: str, epoch: int) -> None:
         """The epoch that the reset has raised."""
+
+    def target_changed(self) -> str:
+        """What is written down of the target as the end of a sentence, "" where nothing is."""
 
     def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
         """The plans of resets that have ended, the newest first, and the epoch that each raised, where it is told."""

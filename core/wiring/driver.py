@@ -19,6 +19,7 @@ from core.ports.driver import Target
 from core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from core.ports.progress import Store
 from core.ports.source import Retention, SlotAdmin, Source
+from core.ports.target import TargetReader
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 from core.wiring.worker import (
@@ -252,6 +253,12 @@ class WiredSessions:
         if self._target is None:
             self._target = self._opened.at_target().target(self._job)
         return self._target
+
+    def targets(self) -> TargetReader | None:
+        """Reads the job's targets while it streams; None of a sink beside its store."""
+        if self._job.in_two_parts:
+            return None
+        return self._keep("targets", "targets", lambda: self._opened.rows("targets").targets())
 
     def apart(self, job: JobSpec) -> WiredSessions:
         """Sessions of their own for some of the job's tables; whoever asks closes them."""

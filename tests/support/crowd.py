@@ -262,7 +262,7 @@ class One:
 
     @contextmanager
     def registration(self, key: LaneKey, epoch: int, others: tuple[LaneKey, ...] = ()) -> Iterator[Lock]:
-        yield Lock(self.read_row(key), lambda values: None)
+        yield Lock(self.read_row(key), lambda kept, seen: None)
 
     def stage(self, reader: BinaryIO) -> int:
         return len(reader.read().splitlines())

@@ -232,6 +232,9 @@ class World:
     def history(self, limit: int = 100) -> list[ResetEntry]:
         return list(reversed(self.entries))[:limit]
 
+    def target_changed(self) -> str:
+        return ""
+
     def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
         found = [one for one in self.history(limit) if one.step in (DONE, ROLLED_BACK)]
         return [(one.plan, self.epochs.get(one.id)) for one in found]
@@ -249,7 +252,7 @@ class World:
 
     @contextmanager
     def registration(self, key: LaneKey, epoch: int) -> Iterator[Lock]:
-        yield Lock(self.lanes[key.shard], lambda kept: None)
+        yield Lock(self.lanes[key.shard], lambda kept, seen: None)
 
 
 class MemoryFiles:

@@ -60,3 +60,7 @@ class TargetlessSessions(WiredSessions):
     def target(self) -> NoTarget:
         """None there is."""
         return NoTarget()
+
+    def targets(self) -> None:
+        """None is watched."""
+        return

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from core.domain.fault import Party
 from core.embedded.incidents.record import (
-    EXECUTE,
-    PLAN,
+    COPY_ANEW,
     START,
-    STOP,
     TARGET,
     VERIFY,
     AtSink,
     Command,
     Incident,
     Refusal,
-    Signal,
     World,
     by_status,
     start_refused,
@@ -72,18 +69,12 @@ POISON_ROW = Incident(
 SINK_TRUNCATED = Incident(
     "sink-truncated",
     17,
-    "The target lacks rows, and the job is RUNNING",
+    "TARGET CHANGED: somebody emptied, exchanged or altered the target",
     "somebody empties the target",
     _truncate,
-    Signal(
-        Command(VERIFY.text, (4,)),
-        ("missing",),
-        ("target_differs",),
-        (Party.TABLE,),
-        why="a job reads neither what its target has nor old rows of its source: a comparison tells, then status too",
-    ),
-    Refusal(Command(PLAN.text, (3,)), ("its process lives here", "job orders_rt is RUNNING")),
-    (STOP, PLAN, EXECUTE, START, VERIFY),
+    by_status(2, ("TARGET CHANGED",), "job_failed", Party.SINK),
+    start_refused("TARGET CHANGED"),
+    COPY_ANEW,
 )
 QUARANTINE_FULL = Incident(
     "quarantine-full",

@@ -28,6 +28,7 @@ from core.engine.worker.step import Probe, nothing
 from core.errors import SlotkeeperError
 from core.ports.driver import DriverSessions, TaskRunner
 from core.ports.progress import ChunkCounts
+from core.ports.target import Targets
 
 
 class Narrator(Protocol):
@@ -219,6 +220,7 @@ class StreamPlan:
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
     requests: Requests = field(default_factory=Requests)
+    targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
     """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
     end_task: Callable[[str], None] = ignored

@@ -20,7 +20,7 @@ from core.domain.watch import judge, purged, trouble
 from core.engine.driver import lane_io
 from core.engine.driver.context import StreamPlan
 from core.engine.driver.poll_schedule import PollSchedule
-from core.engine.driver.registration import Settled
+from core.engine.driver.registration import Proven, Settled
 from core.engine.driver.serial_executor import SerialExecutor
 from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Trouble, TroubleName, classed
@@ -80,6 +80,15 @@ class LaneOwner(Protocol):
         """DNs have come, gone or been renamed."""
 
 
+class Checks(Protocol):
+    """What the checks of targets allow; `waiting` are lanes that the next one registers anyway."""
+
+    waiting: set[str]
+
+    def provable(self, lane: Lane) -> Proven | None:
+        """Up to where a lane may be registered now; None where nothing is checked."""
+
+
 class IdleLanes:
     """The polls of a job's idle lanes, and the turns in which they are settled."""
 
@@ -91,8 +100,10 @@ class IdleLanes:
         executor: SerialExecutor,
         clock: Clock,
         probe: Probe,
+        checks: Checks,
     ) -> None:
         self._loop = loop
+        self._checks = checks
         self._plan = plan
         self._sessions = sessions
         self._executor = executor
@@ -230,11 +241,15 @@ class IdleLanes:
 
     def _settle_due(self, lane: Lane, now: float) -> bool:
         age = now - lane.kept_at
+        if lane.name in self._checks.waiting and age < self._keeps_every:
+            return False
         # a lane that is catching up is waited for
         often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
-        return age >= max(self._plan.keepalive, self.many_lanes) or (
-            age >= often and (self._moves(lane) or lane.unregistered)
-        )
+        return age >= self._keeps_every or (age >= often and (self._moves(lane) or lane.unregistered))
+
+    @property
+    def _keeps_every(self) -> float:
+        return max(self._plan.keepalive, self.many_lanes)
 
     def _moves(self, lane: Lane) -> bool:
         return lane.has_later and not self._loop.paused
@@ -256,11 +271,20 @@ class IdleLanes:
                 self._start_settling(lane, self._moves(lane))
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
-        others = self._loop.sharing(lane)
+        others, proven = self._loop.sharing(lane), self._checks.provable(lane)
+        keeps = self._clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
             lambda: lane_io.settle(
-                *self._loop.registrar(lane), lane, self._plan.epoch, move, self._clock, self._probe, others
+                *self._loop.registrar(lane),
+                lane,
+                self._plan.epoch,
+                move,
+                self._clock,
+                self._probe,
+                others,
+                proven,
+                keeps,
             ),
         )
 

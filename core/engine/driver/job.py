@@ -13,6 +13,7 @@ from enum import Enum
 
 from core import retry
 from core.domain.attempts import NO_HISTORY
+from core.domain.image import image_of
 from core.domain.job import JobEvent, WantedState
 from core.domain.kept import Kept
 from core.domain.lane import Lane, names_by_table
@@ -37,6 +38,7 @@ from core.engine.driver.start import Begun, begin
 from core.engine.driver.task_ends import TaskSessions
 from core.engine.driver.topology import refuse
 from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
+from core.ports.target import Targets, Watched
 from core.retry import Failure, RetryRules
 
 _OF_ALL = (
@@ -190,6 +192,7 @@ class Streaming:
         self._record_ttls = record_ttls(*(one.part for one in begun))
         self._leases = Leases(ctx, self._epoch)
         self._since = 0.0
+        self._watched: dict[str, Watched] = {}
         self._lanes: dict[str, Lane] = {}
         self._first: FirstAnswers | None = None
         """What a job that FAILED before has to show first; None once it has."""
@@ -203,6 +206,9 @@ class Streaming:
 
     def _read_status(self, begun: Begun) -> None:
         job, now = self._ctx.whole or self._ctx.job, self._ctx.clock.monotonic()
+        own, record = begun.part.job, begun.part.sessions.store().target_record()
+        mirrored = tuple(column.name for column in image_of(own.channel, begun.identity).columns)
+        self._watched[own.channel.source_table] = Watched(own, begun.identity, mirrored, record)
         statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").read_status(None)}
         for row in begun.rows:
             status = statuses.get(row.key.shard)
@@ -266,6 +272,7 @@ class Streaming:
             group=ctx.group,
             record_ttls=self._record_ttls,
             requests=ctx.requests,
+            targets=Targets(ctx.sessions.targets(), self._watched),
             task_prefix=given_up.prefix,
             end_task=given_up.end,
         )

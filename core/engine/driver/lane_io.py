@@ -15,7 +15,7 @@ from core.domain.position import Position
 from core.domain.progress import LaneKey
 from core.domain.slot import Shard, SlotStatus
 from core.domain.watch import ahead_of_row, judge, no_point, trouble
-from core.engine.driver.registration import Settled, register_at
+from core.engine.driver.registration import Proven, Settled, register_at
 from core.engine.worker.step import Probe
 from core.errors import SlotkeeperError, Trouble, TroubleName
 from core.ports.progress import Rows
@@ -90,15 +90,22 @@ def settle(
     clock: Clock,
     probe: Probe,
     others: tuple[LaneKey, ...] = (),
+    proven: Proven | None = None,
+    keeps: bool = True,
 ) -> Settled:
-    """The empty step of an idle lane where `move` allows it, then the registration of where it stands."""
+    """The empty step of an idle lane where `move` allows it, then the registration of what is proven.
+
+    Nothing is registered where that is what was registered before, unless it `keeps` the slot alive.
+    """
     position = lane.position
     if move:
         found = _empty_step(admin, rows, lane, epoch)
         if found is None:
             return Settled(position, waiting=True)
         position = found
-    return register_at(admin, rows, lane, epoch, position, clock, probe, others)
+    if proven is not None and not keeps and lane.registered.at(proven.place) == lane.registered:
+        return Settled(position)
+    return register_at(admin, rows, lane, epoch, position, clock, probe, others, proven)
 
 
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:

@@ -28,8 +28,9 @@ from core.engine.driver.context import StreamPlan, placed
 from core.engine.driver.early import brought_forward, freed
 from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from core.engine.driver.poll_schedule import LINES
-from core.engine.driver.registration import Settled, register_at
+from core.engine.driver.registration import Settled
 from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
+from core.engine.driver.target_watch import TargetWatch
 from core.engine.driver.topology import changed
 from core.engine.driver.upkeep import Upkeep
 from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
@@ -96,7 +97,8 @@ class Loop:
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
         self._failure: SlotkeeperError | None = None
         self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
-        self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe)
+        self._targets = TargetWatch(self, plan, self._executor, clock, probe)
+        self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe, self._targets)
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
@@ -160,8 +162,7 @@ class Loop:
     def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
         """Deal with a table no more; it is handed in once no task has a lane of it, or after a few seconds.
 
-        What a task commits later its fence makes harmless to our own, but a target whose lock is given back may have
-        another job, and a person who was told that the table has stopped.
+        A task's late commit is fenced from our own, but a target whose lock is given back may have another job.
         """
         gone = {name: self.lanes.pop(name) for name in self._names.pop(table)}
         self._idle.forget(table)
@@ -200,6 +201,7 @@ class Loop:
             self._assign(now)
         self._idle.poll(now)
         self._idle.settle(now)
+        self._targets.check(now)
         self._upkeep.check_nodes(now)
         self._upkeep.ask_life(now)
         self._upkeep.read_rows(now)
@@ -234,13 +236,15 @@ class Loop:
         return all(lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values())
 
     def _drain(self) -> None:
-        """Deal nothing more; give tasks and registrations a few seconds, then cancel and leave them behind."""
-        end = self._clock.monotonic() + STOP_WITHIN
+        """Deal nothing more; give tasks, a last check and registrations a few seconds, then leave them behind."""
+        end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
-        cancelled = False
         while self._clock.monotonic() < end and (
-            self._tasks or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+            self._tasks
+            or self._targets.owes
+            or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
         ):
+            self._targets.check(self._clock.monotonic(), at_once=not self._tasks)
             self._handle_events(0.1)
             if not cancelled and self._clock.monotonic() > halfway:
                 cancelled = True
@@ -447,13 +451,11 @@ class Loop:
         later = (
             many_lanes and now - lane.kept_at < self._idle.many_lanes
         )  # while others wait for a turn, it registers as idle ones do
-        if lane.unregistered and not later:
-            epoch, place, others = self.plan.epoch, lane.position, self.sharing(lane)
-            self.start_registration(
-                lane, lambda: register_at(*self.registrar(lane), lane, epoch, place, self._clock, self._probe, others)
-            )
-        else:
-            self.lanes[lane.name] = replace(lane, activity=Activity.IDLE, poll_by=now)
+        self._targets.note(lane)
+        if not later and self._targets.register(lane):
+            return
+        ready = due(lane, now) if lane.has_more and not later else replace(lane, activity=Activity.IDLE, poll_by=now)
+        self.lanes[lane.name] = replace(ready, has_more=False)
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
         """The lanes of a source table."""
@@ -561,6 +563,7 @@ class Loop:
         if settled.error is not None:
             self._registration_failed(lane, settled)
             return
+        self._targets.note(lane)
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
@@ -575,7 +578,8 @@ class Loop:
         assert settled.error is not None
         sent = settled.sent and not isinstance(settled.error, Trouble | Superseded)
         if sent:
-            lane = replace(lane, expected=lane.expected.widened(lane.registered.at(settled.position)))
+            place = settled.asked or settled.position
+            lane = replace(lane, expected=lane.expected.widened(lane.registered.at(place)))
         self.lanes[lane.name] = lane
         self.lane_failed(lane, settled.error)
         if sent and not settled.certain and self._failure is None and lane.name in self.lanes:

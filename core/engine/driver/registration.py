@@ -27,7 +27,8 @@ from core.ports.source import Confirmation, SlotAdmin
 class Registration:
     """What is to be registered for a lane; `before` was registered last, `expected` is what a status may show now.
 
-    `others` are the lanes of other channels for which the server keeps the same position.
+    `others` are the lanes of other channels for which the server keeps the same position. `committed` is what is known
+    to be committed, where that is more; `seen` is the record of the check of the target that `position` rests on.
     """
 
     key: LaneKey
@@ -37,6 +38,16 @@ class Registration:
     position: Position
     before: Kept
     others: tuple[LaneKey, ...] = ()
+    committed: Position | None = None
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Up to where a lane may be registered: what stood when the last passed check began, and that check's record."""
+
+    place: Position
+    seen: str = ""
 
 
 LOCKED_SECONDS = 10.0
@@ -71,8 +82,9 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
             back = ahead_of_row(first, row.position) if row.position is not None else None
             if back:
                 raise back
-        if wanted.position > position:  # what we know to be committed is not there any more
-            had = wanted.position.text
+        committed = wanted.committed or wanted.position
+        if committed > position:  # what we know to be committed is not there any more
+            had = committed.text
             sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, we had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
         place = wanted.position
@@ -80,7 +92,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
             place = confirmable(place, (row.position for row in lock.others), first.kept.furthest)
         asked = Confirmation(place, wanted.before, wanted.expected.fingerprint, limit.check, probe)
         registered = admin.confirm(first, asked)
-        lock.record(registered)
+        lock.record(registered, wanted.seen)
     return registered
 
 
@@ -115,8 +127,8 @@ def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
 class Settled:
     """What settling a lane gave: its position, what is registered now, or that rows came in between.
 
-    `error` came after the position was moved, so both count; `sent`: something of it may have landed; `certain` is
-    False where a call may still be on its way.
+    `error` came after the position was moved, so both count; `sent`: something of it may have landed, of `asked`;
+    `certain` is False where a call may still be on its way.
     """
 
     position: Position
@@ -125,6 +137,7 @@ class Settled:
     error: SlotkeeperError | None = None
     sent: bool = False
     certain: bool = True
+    asked: Position | None = None
 
 
 def register_at(
@@ -136,11 +149,14 @@ def register_at(
     clock: Clock,
     probe: Probe,
     others: tuple[LaneKey, ...] = (),
+    proven: Proven | None = None,
 ) -> Settled:
-    """Register a lane's position, as far as `others` allow it; an error comes back as a value."""
-    wanted = Registration(lane.key, lane.shard, epoch, lane.expected, position, lane.registered, others)
+    """Register a lane's position, as far as `others` and what is `proven` allow it; an error comes back as a value."""
+    place, seen = (proven.place, proven.seen) if proven else (position, "")
+    expected, before = lane.expected, lane.registered
+    wanted = Registration(lane.key, lane.shard, epoch, expected, place, before, others, position, seen)
     try:
         return Settled(position, register(admin, rows, wanted, clock, probe))
     except Exception as error:  # whatever it was: it is not known what landed
         named = isinstance(error, Trouble | Superseded)
-        return Settled(position, error=classed(error), sent=True, certain=named or admin.end_rivals())
+        return Settled(position, error=classed(error), sent=True, certain=named or admin.end_rivals(), asked=place)

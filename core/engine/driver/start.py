@@ -432,7 +432,7 @@ def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: Slo
             place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
         kept = status.kept.at(place)
         admin.register_first(status.shard, kept, ctx.probe)
-        lock.record(kept)
+        lock.record(kept, "")
     return kept
 
 

@@ -239,4 +239,4 @@ def _at_points(ctx: JobContext, starter: Retention, points: dict[str, Position])
 def _register(ctx: JobContext, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
     with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
         starter.register_first(one.status.shard, one.kept, ctx.probe)
-        lock.record(one.kept)
+        lock.record(one.kept, "")

@@ -54,6 +54,10 @@ class HologresConnection:
         """What `doctor` says."""
         return doctor.findings(self._session, asked, utc)
 
+    def targets(self) -> None:
+        """It does not tell what a table is beyond its name (docs/delivery.md)."""
+        return
+
     def ping(self) -> None:
         """Return once the server has answered something."""
         self._session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)

@@ -27,6 +27,7 @@ from core.ports.stream import QueryTarget
 from core.sinks.postgres import doctor, session, traits
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
+from core.sinks.postgres.check.seen import PostgresTargets
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.audit import SinkAudit
 from core.sinks.postgres.progress.decisions import PostgresDecisions
@@ -131,6 +132,10 @@ class PostgresConnection:
     def target(self, job: JobSpec) -> PostgresTarget:
         """The target of a job's channel, as a start sees it."""
         return PostgresTarget(job, self.session)
+
+    def targets(self) -> PostgresTargets:
+        """Reads what targets there are now."""
+        return PostgresTargets(self.session)
 
     def quarantine(self) -> PostgresQuarantine:
         """The rows that targets of this sink refused."""

@@ -16,11 +16,11 @@ INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
      channel, fingerprint, registered, registered_at,
      job, run, host, os_user, pid, updated_at, dns, copying, chunks,
-     decided, decided_token, decided_rows, repeats)
+     decided, decided_token, decided_rows, repeats, target_seen)
 SELECT source, source_table, slot, %(new)s, node_id, target, position, epoch, changes, state, noted_start, noted_end,
        channel, fingerprint, registered, registered_at,
        job, run, host, os_user, pid, updated_at, dns, copying, chunks,
-       decided, decided_token, decided_rows, repeats
+       decided, decided_token, decided_rows, repeats, target_seen
 FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s
@@ -107,9 +107,9 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 FOR UPDATE
 
 -- name: registered
--- What was registered, written under the lock.
+-- What was registered, written under the lock, with the record of the target's check that it rests on.
 UPDATE {schema}.slotkeeper_progress
-SET registered = %(registered)s, registered_at = now()
+SET registered = %(registered)s, registered_at = now(), target_seen = coalesce(nullif(%(seen)s, ''), target_seen)
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: set_state

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from core.domain import target_seen
 from core.domain.image import image_of
 from core.domain.objection import refuse
 from core.domain.position import Position
@@ -20,7 +21,8 @@ from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.ports.progress import Store
 from core.ports.source import Chunk
-from core.sinks.postgres.check import eligibility
+from core.ports.target import Asked
+from core.sinks.postgres.check import eligibility, seen
 from core.sinks.postgres.check import reshape as reshaping
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.viewer import PostgresViewer
@@ -66,7 +68,26 @@ class PostgresTarget:
             made = targets.create(self._session, channel.target, image)
         targets.check(self._session, target, image, self._job.sink_options)
         self._target = targets.seen(self._session, target)
+        self._refuse_changed()
         return made
+
+    def _refuse_changed(self) -> None:
+        """TARGET CHANGED where it is not what was recorded of it; else what it is now is the record."""
+        key, target = self._job.lane_key(), self._known()
+        with self._session.transaction() as cursor:
+            record, due = seen.recorded(self._session, cursor, key)
+        if due:  # its copy decides about the target
+            return
+        asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
+        ((_, now),) = seen.PostgresTargets(self._session).read([asked]).items()
+        if isinstance(now, SlotkeeperError):
+            raise now
+        why = target_seen.changed(record, now)
+        if why:
+            raise target_seen.trouble(target.name, why)
+        if record is None or not record.copying:
+            with self._session.transaction() as cursor:
+                seen.write(self._session, cursor, key, target_seen.renewed(now))
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
@@ -111,20 +132,33 @@ class PostgresTarget:
             targets.drop_shadow(cursor, self._known())
             if copying == "shadow":
                 targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
+            seen.renew(self._session, cursor, self._job, self._known().columns, copying=copying)
 
         assert isinstance(store, PostgresProgress)
         store.begin_copy(turn, chunks, copying, prepare)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Exchange a shadow, then turn the lanes, in one transaction; refuse where a chunk is not done."""
+        assert isinstance(store, PostgresProgress)
+        session = store.session
 
         def finish(cursor: pg.Cursor) -> None:
             if copying == "shadow":
                 lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
                 targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
+            else:
+                self._refuse_changed_copy(session, cursor)
+            seen.renew(session, cursor, self._job, self._known().columns)
 
-        assert isinstance(store, PostgresProgress)
         store.end_copy(turn, noted, finish)
+
+    def _refuse_changed_copy(self, session: SinkSession, cursor: pg.Cursor) -> None:
+        """TARGET CHANGED where it is not the table any more that the copy began with."""
+        (record, _), target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
+        ((_, now),) = seen.read(session, cursor, [Asked(self._job, target.columns, record, 1)])
+        why = target_seen.changed(record, now)
+        if why:
+            raise target_seen.trouble(target.name, why)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
         """How it is brought in line with a source whose columns changed, which were `old`; alters nothing."""

@@ -27,6 +27,7 @@ from core.domain.reset import (
     Move,
     ResetPlan,
     TargetKind,
+    changed_check,
     emptied,
     moved_rows,
     nodes_check,
@@ -386,6 +387,7 @@ def _checks(
         nodes_check(goal, saved, seen.shards),
         slot_check(goal, seen.lanes, ctx.retention.words.there),
         retained_check(goal, moves, _kept_by_time(ctx, goal)),
+        changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
         _time_check(ctx, goal, seen),
     ]

@@ -76,7 +76,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: somebody else moved the slot while it was reset")
             ctx.retention.restore(move.seen.shard, points, first, move.seen.lost, ctx.probe)
         if row.registered is not None:
-            lock.record(row.registered)
+            lock.record(row.registered, "")
 
 
 def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:

@@ -15,6 +15,7 @@ from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Superseded, Trouble, TroubleName
 from core.sinks.postgres import own_tables
+from core.sinks.postgres.check import seen
 from core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
 from core.sinks.postgres.quarantine import quarantine_reset
 from core.sinks.postgres.session import SinkSession
@@ -43,6 +44,8 @@ class PostgresResets(PostgresProgress):
     def make_table(self) -> None:
         """Make or migrate `slotkeeper_resets`."""
         with self.session.transaction() as cursor:
+            # a reset may come before the first start of this version
+            own_tables.prepare(self.session, cursor, "progress")
             own_tables.prepare(self.session, cursor, "resets")
 
     def insert_reset(self, entry: ResetEntry) -> None:
@@ -131,6 +134,11 @@ class PostgresResets(PostgresProgress):
                 return []
             which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
             return [(plan, epoch) for plan, epoch in self.session.run(cursor, "ended", which, _SQL).fetchall()]
+
+    def target_changed(self) -> str:
+        """What is written down of the target as the end of a sentence, "" where nothing is, or nothing is kept yet."""
+        with self.session.transaction() as cursor:
+            return seen.written_down(self.session, cursor, self._all)
 
     def _entries(self, name: str, parameters: dict[str, Any]) -> list[ResetEntry]:
         with self.session.transaction() as cursor:

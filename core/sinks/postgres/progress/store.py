@@ -16,6 +16,7 @@ from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from core.domain.slot import Column
+from core.domain.target_seen import TargetSeen
 from core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
 from core.domain.watch import trouble
 from core.drivers import pg
@@ -24,6 +25,7 @@ from core.errors import Refused, Superseded, Trouble, TroubleName
 from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
 from core.sinks.postgres import own_tables
+from core.sinks.postgres.check import seen
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress import columns, locks
 from core.sinks.postgres.quarantine import entries
@@ -222,6 +224,12 @@ class PostgresProgress:
                 entries.rename(self.session, cursor, names)
             self._insert(cursor, come, dns)
 
+    def target_record(self) -> TargetSeen | None:
+        """What was recorded last of the target; None where nothing was, or a copy is due."""
+        with self.session.transaction() as cursor:
+            record, due = seen.recorded(self.session, cursor, self._lane)
+        return None if due else record
+
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
         """Keep the source's columns behind a fingerprint, with which the target is in line now."""
         with self.session.transaction() as cursor:
@@ -378,7 +386,7 @@ class PostgresProgress:
             keys = sorted((key, *others), key=lambda one: (one.source_table, one.shard))
             rows = {one: self._locked(cursor, one, epoch) for one in keys}
             beside = tuple(rows[one] for one in others)
-            yield Lock(rows[key], lambda values: self._record(cursor, key, values), beside)
+            yield Lock(rows[key], lambda kept, seen: self._record(cursor, key, kept, seen), beside)
 
     def _locked(self, cursor: pg.Cursor, key: LaneKey, epoch: int) -> ProgressRow:
         found = self.session.run(cursor, "lock", key_of(key)).fetchone()
@@ -414,9 +422,10 @@ class PostgresProgress:
         for row in rows:
             self.session.run(cursor, "insert", {**parameters_of(row), **asdict(self._runner), "dns": dns})
 
-    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Kept) -> None:
+    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Kept, seen_then: str) -> None:
         with self.session.translated():
-            self.session.run(cursor, "registered", {**key_of(key), "registered": registered.text})
+            values = {**key_of(key), "registered": registered.text, "seen": seen_then}
+            self.session.run(cursor, "registered", values)
 
     def _row(self, found: tuple[Any, ...]) -> ProgressRow:
         return row_of(self._lane, found, self._positions)

@@ -1,0 +1,147 @@
+"""What one check read of a target table, and what a later check proves or disproves about it. Pure.
+
+A check passes where the table is the one of the check before, and holds rows of that time. A position is confirmed at
+the source only behind such a check (ADR 63). `core.sinks.postgres.check.seen` reads, `core.engine.driver.target_watch`
+asks once a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+
+from core.domain.start import SAFE
+from core.errors import Trouble, TroubleName
+
+PARTS = {
+    "columns": "columns, their types or defaults",
+    "triggers": "triggers or foreign keys",
+    "rules": "rules",
+    "security": "row security or policies",
+    "constraints": "constraints",
+    "indexes": "unique indexes",
+    "children": "partitions or child tables",
+    "storage": "kind or persistence",
+}
+"""What a shape is made of, in the words of a message."""
+LEAST_COUNTED, MOST_COUNTED = 1_000, 200_000
+"""A check counts rows up to a limit that grows with what the job applies between two checks."""
+
+
+_OF_A_CHECK = ("older", "parted", "counted")
+"""What is said of a reading beside an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSeen:
+    """One reading of a target, in one snapshot of its server.
+
+    `home` is the table that keeps the record, `oid` 0 where there is no target. `files` are the storage files of the
+    whole tree, "" where the server does not tell; `shape` has a hash for each of `PARTS`, `places` one of the mirrored
+    columns' numbers. `rows` were counted, up to a limit; `changes` are the events that the lanes had applied.
+    `snapshot` and `own` say which transactions this reading saw: those before it, and the one that it was made in.
+    `why` is set where a check did not pass: so it stays until a copy ends. `copying` is the way of a copy that
+    has begun: what its chunks write is counted nowhere, so nothing is said of rows; `why` then holds for its undo.
+    `members` are the oids of the whole tree; `parted`: one that the record names left it with rows, or was dropped.
+    `older`: a row that the record asked about saw is still here; `counted`: the server's statistics know of rows.
+    """
+
+    home: int
+    oid: int
+    files: str
+    shape: dict[str, str] = field(hash=False)
+    places: str
+    rows: int
+    changes: int
+    snapshot: str
+    own: int = 0
+    why: str = ""
+    copying: str = ""
+    members: tuple[int, ...] = ()
+    older: bool = False
+    parted: bool = False
+    counted: bool = False
+
+    @property
+    def text(self) -> str:
+        """As the progress row keeps it: without what is said of an earlier reading."""
+        kept = {name: value for name, value in asdict(self).items() if name not in _OF_A_CHECK}
+        return json.dumps(kept, separators=(",", ":"))
+
+
+def read(text: str | None) -> TargetSeen | None:
+    """A kept record; None where there is none, or one that a later version wrote."""
+    try:
+        found = TargetSeen(**json.loads(text)) if text else None
+        return replace(found, members=tuple(found.members)) if found else None
+    except (ValueError, TypeError):
+        return None
+
+
+def newest(records: Iterable[str | None]) -> TargetSeen | None:
+    """The latest of the records that a table's lanes keep."""
+    found = [one for one in map(read, records) if one is not None]
+    return max(found, key=lambda one: (one.changes, one.snapshot.partition(":")[0].rjust(20)), default=None)
+
+
+def counts_to(applied: int) -> int:
+    """How many rows a check counts, where at most `applied` events came between two checks.
+
+    >>> counts_to(10), counts_to(5_000), counts_to(10**9)
+    (1000, 20000, 200000)
+    """
+    return max(LEAST_COUNTED, min(MOST_COUNTED, 4 * applied))
+
+
+def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
+    """Which parts of the shape differ, in words; "" where none does: a start's check then says whether it matters."""
+    return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
+
+
+def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
+    """Why the target is not the one of the record, as the end of a sentence; "" where it is, as far as can be proved.
+
+    Every row that the record saw and that is gone must be explained by an event of the job, which touches one row at
+    most. A new storage file is no proof: VACUUM FULL and CLUSTER keep rows and their xmin, TRUNCATE keeps none. Where
+    the job itself may have written every row since, the statistics decide: TRUNCATE empties them (-1), VACUUM FULL
+    counts (PostgreSQL, pg_class.reltuples).
+    """
+    if not seen.oid:
+        return "does not exist any more"
+    if recorded is None or recorded.home != seen.home:
+        return ""  # an upgrade, or a store that was restored with its target: nothing is recorded of this life of it
+    if recorded.why and not recorded.copying:
+        return recorded.why
+    if recorded.oid != seen.oid:
+        return "is another table of that name: it was dropped, renamed or restored, and made again"
+    if recorded.places != seen.places:
+        return "has mirrored columns that were dropped and added again, or renamed: their values are lost"
+    if seen.parted:
+        return "lost a partition that held rows, or that was dropped: take only an empty one away, and drop it later"
+    applied = seen.changes - recorded.changes
+    if recorded.copying:
+        emptied = recorded.copying != "shadow" and recorded.files != seen.files and not seen.counted
+        return "was emptied (TRUNCATE) while it was copied" if emptied else ""
+    if seen.older or applied < 0:  # rows of progress that went back: SINK OLDER is named by who finds them
+        return ""
+    again = recorded.files != seen.files
+    if recorded.rows > applied:
+        if again:
+            return "was emptied or written again (TRUNCATE, a restore, a rewrite): none of its earlier rows is left"
+        return f"lost its rows: it held {recorded.rows} or more, the job changed {applied} since, and none is left"
+    if again and applied and not seen.counted:
+        return "was likely emptied (TRUNCATE): its storage is new, and no earlier row is left in it"
+    return ""
+
+
+def trouble(target: str, why: str, hint: str = "") -> Trouble:
+    """TARGET CHANGED for a target, with what is safe to do; `hint` comes first."""
+    safe = SAFE[TroubleName.TARGET_CHANGED]
+    hint = f"{hint}; or {safe}" if hint else safe
+    return Trouble(f"target {target} {why}", hint, where="sink", name=TroubleName.TARGET_CHANGED)
+
+
+def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
+    """A reading as the record for the next one; `own` is the transaction in which it is written."""
+    return replace(seen, own=own, copying=copying, older=False, parted=False, counted=False)

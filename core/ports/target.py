@@ -1,0 +1,59 @@
+"""What is asked of the targets of a running job: what each is now, and whether a start would still take it (ADR 63)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.domain.target_seen import TargetSeen
+from core.errors import Refused, SlotkeeperError
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One target: its job, narrowed to the channel, the mirrored columns of the target, and what is recorded of it.
+
+    Rows are counted up to `most`.
+    """
+
+    job: JobSpec
+    columns: tuple[str, ...]
+    since: TargetSeen | None
+    most: int
+
+
+class TargetReader(Protocol):
+    """Reads the targets of a sink over a session of its own."""
+
+    def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
+        """What each target is now, by source table, in one statement; an error for one that cannot be read now."""
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        """Why a start would refuse the target of a job's channel now; None where it would not."""
+
+    def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
+        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A target: its job, narrowed to the channel, the source's table, and the mirrored columns of the target."""
+
+    job: JobSpec
+    identity: TableIdentity
+    columns: tuple[str, ...]
+    record: TargetSeen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What a loop is told of its targets: by source table, and who reads them; without a reader nothing waits."""
+
+    reader: TargetReader | None = None
+    tables: Mapping[str, Watched] = field(default_factory=dict)

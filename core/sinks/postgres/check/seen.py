@@ -1,0 +1,216 @@
+"""Reads what a check of targets compares: all targets of a sink in one statement, over one session.
+
+`seen.sql` holds the statement; `core.domain.target_seen` says what a reading proves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from core.domain.image import image_of
+from core.domain.progress import LaneKey, LaneState
+from core.domain.slot import TableIdentity
+from core.domain.spec import JobSpec
+from core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, changed, newest, renewed
+from core.drivers import pg
+from core.drivers.session import Book
+from core.errors import Refused, SlotkeeperError
+from core.ports.target import Asked
+from core.sinks.postgres.check import target as targets
+from core.sinks.postgres.session import SinkSession
+from core.sqltext import statements
+
+_SQL: Book = ("core.sinks.postgres.check", "seen.sql")
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+LIMIT_MS, LOCK_MS = 10_000, 500
+"""Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well."""
+_GONE = ("42P01", "3F000")
+"""SQLSTATE of a table and of a schema that are not there."""
+_UNSEEN = ("42501", "55P03", "57014")
+"""SQLSTATE of a right that is missing, of a lock that was not had in time, and of a statement that took too long."""
+_ABSENT = dict.fromkeys(PARTS, "")
+
+
+class PostgresTargets:
+    """Implements `core.ports.target.TargetReader`; not shared between threads."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self._session = session
+
+    def read(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
+        """What each target is now, by source table, in one statement; where that fails, one by one, and why not."""
+        try:
+            with self._session.transaction() as cursor:
+                _limit(cursor)
+                return dict(read(self._session, cursor, asked))
+        except SlotkeeperError as error:
+            if len(asked) > 1 and self._session.generation and not error.silent:
+                return {table: it for one in asked for table, it in self.read([one]).items()}
+            found: dict[str, TargetSeen | SlotkeeperError] = {one.job.channel.source_table: error for one in asked}
+            if error.code in _GONE:
+                found = dict.fromkeys(found, TargetSeen(0, 0, "", _ABSENT, "", 0, 0, ""))
+            elif error.code in _UNSEEN:
+                found |= self._exchanged(asked)
+            return found
+
+    def _exchanged(self, asked: Sequence[Asked]) -> dict[str, TargetSeen]:
+        """Those that are another table than the recorded one: catalogs tell it also where rows cannot be read."""
+        with self._session.transaction() as cursor:
+            _limit(cursor)
+            found = read(self._session, cursor, asked, blind=True)
+        known = {one.job.channel.source_table: one.since.oid for one in asked if one.since is not None}
+        return {table: seen for table, seen in found if known.get(table, seen.oid) != seen.oid}
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        """Why a start would refuse the target now; None where it would not."""
+        channel = job.channel
+        target = targets.target_of(channel, identity)
+        try:
+            targets.check(self._session, target, image_of(channel, identity), job.sink_options)
+        except Refused as refused:
+            return refused
+        return None
+
+    def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
+        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
+        with self._session.transaction() as cursor:
+            values = {**_key(job.lane_key()), "seen": record.text, "epoch": epoch}
+            self._session.run(cursor, "mark", values, _SQL)
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+        self._session.sever()
+
+
+def _limit(cursor: pg.Cursor) -> None:
+    pg.limit_transaction(cursor, LIMIT_MS)
+    limit = "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'"  # a DWS may not have it
+    cursor.execute(limit, (str(LOCK_MS),))
+
+
+def read(
+    session: SinkSession, cursor: pg.Cursor, asked: Sequence[Asked], blind: bool = False
+) -> list[tuple[str, TargetSeen]]:
+    """(source table, reading) of each target, in the open transaction; an absent one is an error of the server.
+
+    `blind`: catalogs alone, and nothing of rows.
+    """
+    if not asked:
+        return []
+    named = [one.job.channel.target.split(".", 1) for one in asked]
+    parts = SQL(" UNION ALL ").join(_rows(session, place, one, blind) for place, one in enumerate(asked))
+    text = SQL(statements(*_SQL)[session.of_dialect("seen", _SQL)]).format(
+        rows=parts,
+        places=Literal(list(range(len(asked)))),
+        schemas=Literal([name[0] for name in named]),
+        names=Literal([name[-1] for name in named]),
+        home=Literal(session.schema.string),
+    )
+    cursor.execute(text)
+    found = []
+    for row in cursor.fetchall():
+        one, now = asked[row[0]], _seen(row[1:], asked[row[0]].columns)
+        same = one.since is not None and one.since.oid == now.oid and not blind
+        gone = set(one.since.members) - set(now.members) if one.since is not None and same else set()
+        parted = bool(gone) and _parted(session, cursor, gone)
+        found.append((one.job.channel.source_table, replace(now, parted=parted)))
+    return found
+
+
+def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
+    """Whether rows may have gone with members of a tree: one was dropped, or holds rows."""
+    still = session.run(cursor, "still", {"members": list(gone)}, _SQL).fetchall()
+    if len(still) < len(gone):
+        return True
+    tables = [Identifier(*name) for name in still]
+    return any(session.run(cursor, "holds", {}, _SQL, table=table).fetchall()[0][0] for table in tables)
+
+
+def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.Composable:
+    if blind:
+        return SQL(statements(*_SQL)["rows_unread"]).format(place=Literal(place))
+    target, since = Identifier(*one.job.channel.target.split(".", 1)), one.since
+    key = one.job.lane_key()
+    return SQL(statements(*_SQL)[session.of_dialect("rows", _SQL)]).format(
+        place=Literal(place),
+        target=target,
+        oid=SQL("{}::regclass").format(Literal(target.as_string(session.ready()))),
+        most=Literal(one.most),
+        snapshot=Literal(since.snapshot if since else ""),
+        own=Literal(since.own if since else 0),
+        next=SQL("(SELECT txid_snapshot_xmax(txid_current_snapshot()))"),
+        schema=session.schema,
+        source=Literal(key.source),
+        source_table=Literal(key.source_table),
+        slot=Literal(key.slot),
+    )
+
+
+def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
+    home, oid, files, *rest = row
+    hashes, (names, numbers, members, counted, rows, older, changes, snapshot) = rest[: len(PARTS)], rest[len(PARTS) :]
+    places = dict(zip(names, numbers, strict=True))  # type: ignore[call-overload]
+    spelled = "\x1f".join(f"{places.get(name, 0)} {name}" for name in sorted(mirrored))
+    shape = {part: str(it or "")[:12] for part, it in zip(PARTS, hashes, strict=True)}
+    return TargetSeen(
+        home,  # type: ignore[arg-type]
+        oid,  # type: ignore[arg-type]
+        str(files)[:12],
+        shape,
+        hashlib.sha256(spelled.encode()).hexdigest()[:12],
+        rows,  # type: ignore[arg-type]
+        changes,  # type: ignore[arg-type]
+        str(snapshot),
+        members=tuple(sorted(members)),  # type: ignore[call-overload]
+        older=bool(older),
+        counted=bool(counted),
+    )
+
+
+def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[TargetSeen | None, bool]:
+    """The newest record that the lanes of a slot's table keep, and whether a copy is due, which asks for none.
+
+    Where no copy is under way, one that was undone is: its record then tells what streaming on would meet.
+    """
+    found = session.run(cursor, "recorded", _key(lane), _SQL).fetchall()
+    states = {LaneState(state) for _, state in found}
+    record = newest(text for text, _ in found)
+    if record is not None and LaneState.COPYING not in states:
+        record = replace(record, copying="")
+    return record, LaneState.CREATING in states
+
+
+def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
+    """Why no start passes the target of a slot's table; "" where none said so."""
+    kept = {"schema": session.schema.string}
+    if not session.run(cursor, "kept", kept, _SQL).fetchone():
+        return ""  # a reset may come before the first start of this version
+    record = newest(text for text, _ in session.run(cursor, "recorded", place, _SQL).fetchall())
+    return record.why if record else ""
+
+
+def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
+    """Record the target as it is in the open transaction, which has changed it or its rows, or begins a copy.
+
+    A copy that begins writes down what would be wrong if it were undone; its end forgets that.
+    """
+    key, earlier = job.lane_key(), None
+    if copying:
+        earlier, _ = recorded(session, cursor, key)
+    ((_, seen),) = read(session, cursor, [Asked(job, tuple(columns), earlier, LEAST_COUNTED)])
+    own, why = 0, changed(replace(earlier, copying=""), seen) if earlier is not None else ""
+    if not session.dialect.spreads:
+        cursor.execute("SELECT txid_current()")
+        own = cursor.fetchall()[0][0]
+    write(session, cursor, key, replace(renewed(seen, own, copying), why=why))
+
+
+def write(session: SinkSession, cursor: pg.Cursor, lane: LaneKey, seen: TargetSeen) -> None:
+    """Write the record into all rows of the slot's table."""
+    session.run(cursor, "record", {**_key(lane), "seen": seen.text}, _SQL)
+
+
+def _key(lane: LaneKey) -> dict[str, str]:
+    return {"source": lane.source, "source_table": lane.source_table, "slot": lane.slot}
