@@ -34,7 +34,7 @@ from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.stream import QueryAccounts, QuerySink, QueryTarget
 from core.ports.table import TableSession
-from core.ports.target import TargetLook, TargetReader, TargetRecords
+from core.ports.target import TargetReader, TargetRecords, TargetSight
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class BatchSession(SinkSession, Protocol):
     def target(self, job: JobSpec, store: Store | None = None) -> Target:
         """The target of a job's channel, compared with what is recorded of it at its store, where that is given."""
 
-    def targets(self) -> TargetLook | None:
+    def targets(self) -> TargetSight | None:
         """Looks at targets; None of a kind that cannot tell what a table is beyond its name."""
 
     def ping(self) -> None:

@@ -56,13 +56,13 @@ class TargetRecords(Protocol):
         """Cut the session off, from any thread, without waiting."""
 
 
-class TargetLook(Protocol):
+class TargetSight(Protocol):
     """What a sink beside its store tells of targets; `late` seconds may pass until it shows what it has taken."""
 
     @property
     def late(self) -> float: ...
 
-    def look(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
+    def sight(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
         """What each target is now, by source table, without what a store counts; an error where it is not told."""
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:

@@ -17,21 +17,21 @@ from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.target_seen import LEAST_COUNTED, TargetSeen, begun, changed, renewed, trouble
 from core.errors import Refused, SlotkeeperError
-from core.ports.target import Applied, Asked, TargetLook, TargetRecords
+from core.ports.target import Applied, Asked, TargetRecords, TargetSight
 
 
 class SeenBeside:
     """Implements `core.ports.target.TargetReader`; not shared between threads."""
 
-    def __init__(self, look: TargetLook, records: TargetRecords) -> None:
-        self._look, self._records = look, records
+    def __init__(self, sight: TargetSight, records: TargetRecords) -> None:
+        self._sight, self._records = sight, records
         self._counted: dict[str, deque[tuple[float, int]]] = {}
 
     def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
         """What each target is now, by source table; an error for one that cannot be read now."""
         jobs = [one.job for one in asked]
         before = self._records.applied(jobs)
-        found = self._look.look(asked)
+        found = self._sight.sight(asked)
         empty = any(isinstance(seen, TargetSeen) and not seen.rows for seen in found.values())
         after = self._records.applied(jobs) if empty else before
         records = {one.job.channel.source_table: one.since for one in asked}
@@ -51,7 +51,7 @@ class SeenBeside:
 
     def _shown(self, table: str, changes: int, since: TargetSeen | None) -> int:
         """Of what is counted, what the target has been showing for certain."""
-        now, late = time.monotonic(), self._look.late
+        now, late = time.monotonic(), self._sight.late
         counted = self._counted.setdefault(table, deque())
         counted.append((now, changes))
         while len(counted) > 1 and counted[1][0] <= now - late:
@@ -63,7 +63,7 @@ class SeenBeside:
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
         """Why a start would refuse the target now; None where it would not."""
-        return self._look.refusal(job, identity)
+        return self._sight.refusal(job, identity)
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
         """Write a record that no start passes into the rows of a job's channel, under its epoch."""
@@ -71,7 +71,7 @@ class SeenBeside:
 
     def sever(self) -> None:
         """Cut both sessions off, from any thread, without waiting."""
-        self._look.sever()
+        self._sight.sever()
         self._records.sever()
 
     def refuse_changed(self, job: JobSpec, columns: Sequence[str]) -> None:

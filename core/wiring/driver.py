@@ -260,10 +260,10 @@ class WiredSessions:
         store = self._opened.rows("targets")
         if not self._job.in_two_parts:
             return self._keep("targets", "targets", store.targets)
-        look = self._opened.beside("targets").targets()
-        if look is None:
+        sight = self._opened.beside("targets").targets()
+        if sight is None:
             return None
-        return self._keep("targets", "targets", lambda: SeenBeside(look, store.target_records()))
+        return self._keep("targets", "targets", lambda: SeenBeside(sight, store.target_records()))
 
     def apart(self, job: JobSpec) -> WiredSessions:
         """Sessions of their own for some of the job's tables; whoever asks closes them."""

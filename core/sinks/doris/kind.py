@@ -22,7 +22,7 @@ from core.ports.progress import Store
 from core.ports.table import TableSession
 from core.sinks.doris import doctor, making, shape, traits
 from core.sinks.doris.http import DorisHttp
-from core.sinks.doris.seen import DorisLook
+from core.sinks.doris.seen import DorisSight
 from core.sinks.doris.sink import DorisSink
 from core.sinks.doris.tables import DorisTables
 from core.sinks.doris.target import SHADOW, DorisTarget
@@ -52,9 +52,9 @@ class DorisConnection:
         """What `doctor` says."""
         return doctor.findings(self._queries, asked, utc)
 
-    def targets(self) -> DorisLook:
+    def targets(self) -> DorisSight:
         """Looks at its targets."""
-        return DorisLook(self._queries)
+        return DorisSight(self._queries)
 
     def ping(self) -> None:
         """Return once the FE has answered something."""

@@ -26,15 +26,15 @@ LATE_SECONDS = 60.0
 """For so long a committed load may not be seen yet (Doris, "Stream Load": Publish Timeout)."""
 
 
-class DorisLook:
-    """Implements `core.ports.target.TargetLook`."""
+class DorisSight:
+    """Implements `core.ports.target.TargetSight`."""
 
     late = LATE_SECONDS
 
     def __init__(self, queries: MysqlQueries) -> None:
         self._queries = queries
 
-    def look(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
+    def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
         """What each target is now."""
         found: dict[str, TargetSeen | SlotkeeperError] = {}
         for one in asked:
@@ -57,13 +57,13 @@ class DorisLook:
             oid = min(ids)
         if since is not None and since.oid and (not ids or not since.snapshot or ids & _known(since)):
             oid = since.oid  # one of the recorded partitions is here, or nothing tells
-        told = {
+        parts = {
             "columns": [(one.name, one.type, one.nullable) for one in table.columns],
             "indexes": table.key,
             "storage": (table.model, table.signed, table.sequence, table.mapped),
         }
         kept = ",".join(map(str, sorted(ids))) or (since.snapshot if since is not None else "")
-        hashes = {part: _hash(told[part]) if part in told else "" for part in PARTS}
+        hashes = {part: _hash(parts[part]) if part in parts else "" for part in PARTS}
         return TargetSeen(0, oid, "", hashes, "", rows, 0, kept)
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
@@ -92,5 +92,5 @@ def _known(since: TargetSeen) -> frozenset[int]:
     return frozenset(map(int, since.snapshot.split(",")))
 
 
-def _hash(told: object) -> str:
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+def _hash(parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

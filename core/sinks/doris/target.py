@@ -23,7 +23,7 @@ from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.progress import Store
 from core.ports.source import Chunk
 from core.sinks.doris import making, shape
-from core.sinks.doris.seen import DorisLook
+from core.sinks.doris.seen import DorisSight
 from core.sinks.doris.shape import DorisTable, quoted
 from core.sinks.seen_beside import SeenBeside
 
@@ -68,7 +68,7 @@ class DorisTarget:
         return made
 
     def _seen(self, store: Store) -> SeenBeside:
-        return SeenBeside(DorisLook(self._queries), store.target_records())
+        return SeenBeside(DorisSight(self._queries), store.target_records())
 
     def _there(self, name: str) -> bool:
         database, _, table = name.partition(".")

@@ -25,7 +25,7 @@ from core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from core.ports.progress import Store
 from core.sinks.hologres import doctor, shape, traits
 from core.sinks.hologres.faults import classify
-from core.sinks.hologres.seen import HologresLook
+from core.sinks.hologres.seen import HologresSight
 from core.sinks.hologres.sink import LIMIT_MS, HologresSink
 from core.sinks.hologres.target import HologresTarget
 
@@ -56,9 +56,9 @@ class HologresConnection:
         """What `doctor` says."""
         return doctor.findings(self._session, asked, utc)
 
-    def targets(self) -> HologresLook:
+    def targets(self) -> HologresSight:
         """Looks at its targets."""
-        return HologresLook(self._session)
+        return HologresSight(self._session)
 
     def ping(self) -> None:
         """Return once the server has answered something."""

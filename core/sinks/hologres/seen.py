@@ -25,15 +25,15 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS = 10_000
 
 
-class HologresLook:
-    """Implements `core.ports.target.TargetLook`."""
+class HologresSight:
+    """Implements `core.ports.target.TargetSight`."""
 
     late = 0.0
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def look(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
+    def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
         """What each target is now."""
         found: dict[str, TargetSeen | SlotkeeperError] = {}
         for one in asked:
@@ -52,8 +52,8 @@ class HologresLook:
         limited = SQL("SELECT count(*) FROM (SELECT 1 FROM {} LIMIT {}) l")
         counted = limited.format(Identifier(*target.split(".", 1)), Literal(one.most))
         rows = int(self._session.composed_rows(counted, None, LIMIT_MS)[0][0])
-        told = {"columns": table.columns, "indexes": (table.key, table.others), "storage": table.kind}
-        hashes = {part: _hash(told[part]) if part in told else "" for part in PARTS}
+        parts = {"columns": table.columns, "indexes": (table.key, table.others), "storage": table.kind}
+        hashes = {part: _hash(parts[part]) if part in parts else "" for part in PARTS}
         places = _hash(sorted((it.name, it.number) for it in table.columns if it.name in one.columns))
         return TargetSeen(0, table.oid, "", hashes, places, rows, 0, "")
 
@@ -71,5 +71,5 @@ class HologresLook:
         self._session.sever()
 
 
-def _hash(told: object) -> str:
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+def _hash(parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

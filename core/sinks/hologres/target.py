@@ -22,7 +22,7 @@ from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.progress import Store
 from core.ports.source import Chunk
 from core.sinks.hologres import shape
-from core.sinks.hologres.seen import HologresLook
+from core.sinks.hologres.seen import HologresSight
 from core.sinks.hologres.shape import HologresTable
 from core.sinks.seen_beside import SeenBeside
 from core.sqltext import dotted
@@ -62,7 +62,7 @@ class HologresTarget:
         return False
 
     def _seen(self, store: Store) -> SeenBeside:
-        return SeenBeside(HologresLook(self._session), store.target_records())
+        return SeenBeside(HologresSight(self._session), store.target_records())
 
     def _checked(self, identity: TableIdentity) -> HologresTable:
         table, image = shape.read(self._session, self._name), image_of(self._job.channel, identity)
