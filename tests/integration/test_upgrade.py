@@ -35,6 +35,7 @@ SHAPE = (
     "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
     " WHERE table_name LIKE 'slotkeeper%' ORDER BY 1, 2"
 )
+NEWEST = len(own_tables.migrations("progress"))
 PLACE = {"source": KEY.source, "source_table": KEY.source_table, "slot": KEY.slot}
 
 
@@ -80,7 +81,7 @@ def test_a_start_migrates_an_earlier_commits_tables_and_reads_its_positions(comm
     found = sink.start()
 
     assert [(shard, place, state.value, text) for shard, place, state, text in found] == written
-    assert sink.run("SELECT tables, version FROM slotkeeper_versions") == [("progress", 1)]
+    assert sink.run("SELECT tables, version FROM slotkeeper_versions") == [("progress", NEWEST)]
     with closing(sink.session()) as session:
         (row, _) = PostgresProgress(session, POSITIONS, KEY, ME).rows()
     assert isinstance(row.registered, SyncPoints) and row.registered.settled and row.registered.xmin > 0
@@ -137,7 +138,7 @@ def test_a_newer_versions_tables_are_refused_in_one_line_and_untouched(sink: Sin
     sink.start()
     sink.run("UPDATE slotkeeper_versions SET version = 99")
     before = sink.run(SHAPE)
-    with pytest.raises(Refused, match=r"newer slotkeeper \(version 99, this one knows 1\)") as refused:
+    with pytest.raises(Refused, match=rf"newer slotkeeper \(version 99, this one knows {NEWEST}\)") as refused:
         sink.start()
     assert "\n" not in refused.value.message
     assert sink.run(SHAPE) == before
@@ -150,32 +151,47 @@ def test_a_migration_is_one_file_that_is_applied_once_to_old_and_new_tables(
     package = tmp_path / f"migrated_{commit}"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "002_seen.sql").write_text(
+    (package / "999_seen.sql").write_text(
         "-- name: apply\n-- A test's.\nALTER TABLE {schema}.slotkeeper_progress ADD COLUMN seen text DEFAULT 'no'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    known: list[Book] = [*own_tables.migrations("progress"), (package.name, "002_seen.sql")]
+    known: list[Book] = [*own_tables.migrations("progress"), (package.name, "999_seen.sql")]
     if commit:
         sink.run(*sink_statements(commit))
     monkeypatch.setattr(own_tables, "migrations", lambda group: known)
     for _ in range(2):
         sink.start()
-    assert sink.run("SELECT tables, version FROM slotkeeper_versions") == [("progress", 2)]
+    assert sink.run("SELECT tables, version FROM slotkeeper_versions") == [("progress", NEWEST + 1)]
     assert set(sink.run("SELECT seen FROM slotkeeper_progress")) <= {("no",)}
 
 
-def test_a_login_that_may_make_no_table_starts_on_complete_tables_as_before(sink: Sink) -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_login_that_owns_no_table_is_told_what_the_owner_runs_and_goes_on_behind_it(
+    recorded: bool, sink: Sink
+) -> None:
     sink.run(*sink_statements("7f5457e0"), "CREATE ROLE bound LOGIN SUPERUSER", "ALTER ROLE bound NOSUPERUSER")
+    if recorded:
+        sink.start()
+        sink.run("ALTER TABLE slotkeeper_progress DROP target_seen", "UPDATE slotkeeper_versions SET version = 1")
     try:
         sink.run(
             "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO bound",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON slotkeeper_progress, slotkeeper_chunks, slotkeeper_columns TO bound",
         )
-        with closing(sink.session()) as session, session.transaction() as cursor:
-            cursor.execute("SET ROLE bound")
-            own_tables.prepare(session, cursor, "progress")
-            assert session.run(cursor, "rows", PLACE).fetchall()
-        assert not sink.run("SELECT 1 FROM pg_tables WHERE tablename = 'slotkeeper_versions'")
+        with closing(sink.session()) as session:
+            with pytest.raises(Refused) as refused, session.transaction() as cursor:
+                cursor.execute("SET ROLE bound")
+                own_tables.prepare(session, cursor, "progress")
+            lacks = "table public.slotkeeper_progress lacks the column target_seen, and bound does not own it"
+            assert refused.value.message == lacks
+            as_owner, statement, again = refused.value.hint.split("`")
+            assert (as_owner, again) == ("as its owner postgres: ", "; then start again")
+            sink.run(statement)
+            for _ in range(2):
+                with session.transaction() as cursor:
+                    cursor.execute("SET ROLE bound")
+                    own_tables.prepare(session, cursor, "progress")
+                    assert session.run(cursor, "rows", PLACE).fetchall()
     finally:
         sink.run("DROP OWNED BY bound", "DROP ROLE bound")
 

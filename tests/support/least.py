@@ -40,7 +40,9 @@ class Least:
 
     def printed(self) -> list[tuple[str, str]]:
         """(source or sink, statement) of the script."""
-        return [(place.split()[0], one) for place, script in doctor.grants(self.loaded) for one in script]
+        return [
+            (place.split()[0], one) for place, script in doctor.grants(self.loaded) for one in script if one[:2] != "--"
+        ]
 
     def run(self, side: str, statement: str) -> None:
         """Run a statement at one end, as its administrator."""

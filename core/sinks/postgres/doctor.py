@@ -178,6 +178,7 @@ def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) ->
     filled = {_schema(job) for job in jobs if job.channel.create_target or job.on_existing == "replace"}
     made = {_schema(job) for job in jobs if job.channel.create_target}
     found = [
+        f"-- {endpoint.user} owns the tables that it makes in {own}; an upgrade that alters those of another needs the owner",
         f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(endpoint.database)} TO {user};",
         *(f"CREATE SCHEMA IF NOT EXISTS {one};" for one in sorted(made - {own})),
         f"GRANT USAGE, CREATE ON SCHEMA {own} TO {user};",

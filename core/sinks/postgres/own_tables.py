@@ -8,6 +8,7 @@ were made before numbers were recorded are recognised by their columns: `migrati
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from core.domain.progress import LaneKey
@@ -17,10 +18,12 @@ from core.drivers.session import Book
 from core.errors import Refused
 from core.sinks.postgres.progress import locks
 from core.sinks.postgres.session import SinkSession
-from core.sqltext import statements
+from core.sqltext import quoted, statements
 
 _SQL: Book = ("core.sinks.postgres", "own_tables.sql")
 _VERSIONS = "slotkeeper_versions"
+_ADDS = re.compile(r"ALTER TABLE \{schema\}\.(\w+)\s+ADD COLUMN IF NOT EXISTS (\w+)")
+"""What a migration adds: of columns that are there it has nothing to do."""
 TABLES = {
     "progress": ("slotkeeper_progress", "slotkeeper_chunks", "slotkeeper_columns"),
     "quarantine": ("slotkeeper_quarantine",),
@@ -49,7 +52,8 @@ def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
         _recognise(session, cursor, group, there)
         found = 1
     for book in migrations(group)[found:]:
-        _apply(session, cursor, book, "apply")
+        if _wanted(session, cursor, book):
+            _apply(session, cursor, book, "apply")
     _record(session, cursor, group)
 
 
@@ -78,12 +82,34 @@ def _recognise(session: SinkSession, cursor: pg.Cursor, group: str, there: set[s
     if len(there) < len(TABLES[group]):
         _apply(session, cursor, migrations(group)[0], "apply")
     for column in statements(*earlier) if table in there and (folder / "earlier.sql").exists() else ():
-        asked = {"schema": session.schema.string, "table": table, "column": column}
-        if session.run(cursor, "has_column", asked, _SQL).fetchone():
+        if _has_column(session, cursor, table, column):
             continue
         if column == "fingerprint":
             _refuse_running(session, cursor)
         _apply(session, cursor, earlier, column)
+
+
+def _has_column(session: SinkSession, cursor: pg.Cursor, table: str, column: str) -> bool:
+    asked = {"schema": session.schema.string, "table": table, "column": column}
+    return session.run(cursor, "has_column", asked, _SQL).fetchone() is not None
+
+
+def _wanted(session: SinkSession, cursor: pg.Cursor, book: Book) -> bool:
+    """Whether a file is applied; of a table of another owner its columns must be there, only that one may add them."""
+    text = statements(*book)[session.of_dialect("apply", book)]
+    for table, column in _ADDS.findall(text):
+        asked = {"schema": session.schema.string, "table": table}
+        (owned, owner, login) = session.run(cursor, "owner", asked, _SQL).fetchall()[0]
+        if owned:
+            return True
+        if not _has_column(session, cursor, table, column):
+            statement = " ".join(text.format(schema=quoted(session.schema.string)).split())
+            raise Refused(
+                f"table {session.schema.string}.{table} lacks the column {column}, and {login} does not own it",
+                f"as its owner {owner}: `{statement}`; then start again",
+                where="sink",
+            )
+    return not _ADDS.search(text)
 
 
 def _refuse_running(session: SinkSession, cursor: pg.Cursor) -> None:
@@ -103,12 +129,13 @@ def _apply(session: SinkSession, cursor: pg.Cursor, book: Book, name: str) -> No
 
 
 def _record(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Record the newest number. A login that may make no table leaves version 1 to be recognised again."""
+    """Record the newest number. A login that may not leaves what is there to be recognised again."""
     schema, version = session.schema.string, len(migrations(group))
     if not session.run(cursor, "there", {"schema": schema, "tables": [_VERSIONS]}, _SQL).fetchone():
-        may_create = session.run(cursor, "may_create", {"schema": schema}, _SQL).fetchone()
-        if version == 1 and may_create == (False,):
+        if session.run(cursor, "may_create", {"schema": schema}, _SQL).fetchone() == (False,):
             return
         session.run(cursor, session.of_dialect("create", _SQL), {}, _SQL)
+    elif session.run(cursor, "may_record", {}, _SQL).fetchone() == (False,):
+        return
     session.run(cursor, "forget", {"group": group}, _SQL)
     session.run(cursor, "record", {"group": group, "version": version}, _SQL)
