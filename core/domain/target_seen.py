@@ -135,6 +135,12 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     return ""
 
 
+def begun(earlier: TargetSeen | None, seen: TargetSeen, way: str) -> TargetSeen:
+    """The record of a target that a copy begins with: it keeps what would be wrong if the copy were undone."""
+    why = changed(replace(earlier, copying=""), seen) if earlier is not None else ""
+    return replace(renewed(seen, copying=way), why=why)
+
+
 def trouble(target: str, why: str, hint: str = "") -> Trouble:
     """TARGET CHANGED for a target, with what is safe to do; `hint` comes first."""
     safe = SAFE[TroubleName.TARGET_CHANGED]

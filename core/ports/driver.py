@@ -155,7 +155,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         """The target, over the start's sink session."""
 
     def targets(self) -> TargetReader | None:
-        """Reads the job's targets while it streams; None of a sink that cannot tell (docs/delivery.md)."""
+        """Reads the job's targets while it streams; None of a sink that cannot tell."""
 
     def starter(self) -> Retention:
         """A registering session of a start without a copy."""

@@ -34,7 +34,7 @@ from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
 from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
 from core.ports.stream import QueryAccounts, QuerySink, QueryTarget
 from core.ports.table import TableSession
-from core.ports.target import TargetReader
+from core.ports.target import TargetReader, TargetRecords, TargetSight
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +189,6 @@ class SinkSession(Protocol):
     def target(self, job: JobSpec) -> Target:
         """The target of a job's channel, as a start sees it."""
 
-    def targets(self) -> TargetReader | None:
-        """Reads what targets there are now; None of a kind that cannot tell."""
-
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the targets that jobs write there."""
 
@@ -214,12 +211,24 @@ class BatchSession(SinkSession, Protocol):
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
         """A worker's ranges and chunks into the target of a job's channel."""
 
+    def target(self, job: JobSpec, store: Store | None = None) -> Target:
+        """The target of a job's channel, compared with what is recorded of it at its store, where that is given."""
+
+    def targets(self) -> TargetSight | None:
+        """Looks at targets; None of a kind that cannot tell what a table is beyond its name."""
+
     def ping(self) -> None:
         """Return once the server has answered something; raises an error of ours."""
 
 
 class StoreSession(SinkSession, Protocol):
     """One session at a sink that is a store: it keeps progress rows, its own jobs' or those of sinks beside it."""
+
+    def targets(self) -> TargetReader:
+        """Reads its own targets."""
+
+    def target_records(self) -> TargetRecords:
+        """The records of targets that a sink beside it has."""
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
         """A worker's steps and chunks into the target of a job's channel."""

@@ -20,6 +20,7 @@ from core.domain.slot import Column
 from core.domain.target_seen import TargetSeen
 from core.domain.turn import Turn
 from core.ports.source import Chunk
+from core.ports.target import TargetRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,9 @@ class Store(Rows, Protocol):
     def forget_creating(self, epoch: int) -> None: ...
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
+    def target_records(self) -> TargetRecords:
+        """The records of targets that a sink beside this store has, over the same session."""
+
     def target_record(self) -> TargetSeen | None:
         """What was recorded last of the target; None where nothing was, or a copy is due."""
 

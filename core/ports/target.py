@@ -25,6 +25,53 @@ class Asked:
     most: int
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a store counts of a table's lanes: applied events, and those that are decided and not settled.
+
+    `home` is the table that keeps it.
+    """
+
+    home: int
+    changes: int
+    decided: int
+
+
+class TargetRecords(Protocol):
+    """The records of targets at a store, for sinks beside it."""
+
+    def applied(self, jobs: Sequence[JobSpec]) -> Mapping[str, Applied]:
+        """What is counted for the channel of each job, by source table, in one statement."""
+
+    def recorded(self, job: JobSpec) -> tuple[TargetSeen | None, bool]:
+        """The newest record of a job's channel, and whether a copy is due, which asks for none."""
+
+    def record(self, job: JobSpec, seen: TargetSeen) -> None:
+        """Write the record into all rows of a job's channel."""
+
+    def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
+        """Write one that no start passes, under the epoch."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+
+class TargetSight(Protocol):
+    """What a sink beside its store tells of targets; `late` seconds may pass until it shows what it has taken."""
+
+    @property
+    def late(self) -> float: ...
+
+    def sight(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
+        """What each target is now, by source table, without what a store counts; an error where it is not told."""
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        """Why a start would refuse the target of a job's channel now; None where it would not."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+
 class TargetReader(Protocol):
     """Reads the targets of a sink over a session of its own."""
 

@@ -21,6 +21,7 @@ from core.ports.progress import Store
 from core.ports.source import Retention, SlotAdmin, Source
 from core.ports.target import TargetReader
 from core.sinks import registry as sinks
+from core.sinks.seen_beside import SeenBeside
 from core.sources import registry as sources
 from core.wiring.worker import (
     channel_part,
@@ -50,7 +51,7 @@ class _Opened:
         self.runner = who(job, run)
         self.epoch = "start"
         self.lease: StoreSession | None = None
-        self._beside: BatchSession | None = None
+        self._besides: dict[str, BatchSession] = {}
         self.lock = threading.RLock()
         self._sources: dict[str, SourceSession] = {}
         self._stores: dict[str, StoreSession] = {}
@@ -74,23 +75,22 @@ class _Opened:
             self.lease = store_session(self.job, "lease")
         return self.lease
 
-    def at_target(self) -> SinkSession:
-        """The start's own session at the target: the same one, or the sink's where that is no store."""
-        if not self.job.in_two_parts:
-            return self.leased()
-        if self._beside is None:
-            self._beside = session_beside(self.job, "start")
-        return self._beside
+    def beside(self, name: str) -> BatchSession:
+        """The session `name` at a sink that is no store; the start's own is `start`."""
+        if name not in self._besides:
+            self._besides[name] = session_beside(self.job, name)
+        return self._besides[name]
 
     def end_start(self) -> None:
         """End the start's own."""
-        _end(*(one for one in (self.lease, self._beside) if one is not None))
-        self.lease = self._beside = None
+        _end(*(one for one in (self.lease, self._besides.pop("start", None)) if one is not None))
+        self.lease = None
 
     def close(self) -> None:
         """End all but the lease's."""
         with self.lock:
-            closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._stores.values()]
+            watching = [self._besides.pop(name) for name in list(self._besides) if name != "start"]
+            closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._stores.values(), *watching]
             self._sources.clear()
             self._stores.clear()
         _end(*closing)
@@ -251,14 +251,19 @@ class WiredSessions:
     def target(self) -> Target:
         """The target, over the start's sink session."""
         if self._target is None:
-            self._target = self._opened.at_target().target(self._job)
+            beside = self._opened.beside("start") if self._job.in_two_parts else None
+            self._target = beside.target(self._job, self.store()) if beside else self._opened.leased().target(self._job)
         return self._target
 
     def targets(self) -> TargetReader | None:
-        """Reads the job's targets while it streams; None of a sink beside its store."""
-        if self._job.in_two_parts:
+        """Reads the job's targets while it streams; None of a sink that cannot tell what they are."""
+        store = self._opened.rows("targets")
+        if not self._job.in_two_parts:
+            return self._keep("targets", "targets", store.targets)
+        sight = self._opened.beside("targets").targets()
+        if sight is None:
             return None
-        return self._keep("targets", "targets", lambda: self._opened.rows("targets").targets())
+        return self._keep("targets", "targets", lambda: SeenBeside(sight, store.target_records()))
 
     def apart(self, job: JobSpec) -> WiredSessions:
         """Sessions of their own for some of the job's tables; whoever asks closes them."""

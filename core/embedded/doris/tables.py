@@ -100,7 +100,11 @@ class Tables:
         self._lock = threading.RLock()
         self._tables: dict[tuple[str, str], Table] = {}
         self._databases: set[str] = set()
-        self._number = 0
+        self._partitions: dict[tuple[str, str], int] = {}
+        self._versions: dict[tuple[str, str], int] = {}
+        self._number, self._id = 0, 10_000
+        self.tells_partitions = True
+        """Whether this login may ask for partitions ("SHOW PARTITIONS": it needs the SHOW permission)."""
         self._db.execute("CREATE SCHEMA slotkeeper_loads")
 
     def create_database(self, name: str) -> None:
@@ -128,6 +132,36 @@ class Tables:
                 kept.append(f"PRIMARY KEY ({', '.join(map(quoted, table.key))})")
             self._db.execute(f"CREATE TABLE {_at(table)} ({', '.join(kept)})")
             self._tables[table.database, table.name] = table
+            self._new_partition(table.database, table.name)
+
+    def _new_partition(self, database: str, name: str) -> None:
+        """A table that is not partitioned has one, of its own name; its id is never used again."""
+        self._id += 7
+        self._partitions[database, name], self._versions[database, name] = self._id, 1
+
+    def partition(self, database: str, name: str) -> tuple[int, int]:
+        """Its id and visible version."""
+        return self._partitions[database, name], self._versions[database, name]
+
+    def truncate(self, database: str, name: str) -> None:
+        """The table stays, its partition is a new one (apache/doris #66255)."""
+        with self._lock:
+            self._db.execute(f"DELETE FROM {_at(self._tables[database, name])}")
+            self._new_partition(database, name)
+
+    def delete_all(self, database: str, name: str) -> None:
+        """A DELETE is one more version of the partition that is there."""
+        with self._lock:
+            self._db.execute(f"DELETE FROM {_at(self._tables[database, name])}")
+            self._versions[database, name] += 1
+
+    def drop_column(self, database: str, name: str, column: str) -> None:
+        """A light schema change: the partition stays."""
+        with self._lock:
+            table = self._tables[database, name]
+            self._db.execute(f"ALTER TABLE {_at(table)} DROP COLUMN {quoted(column)}")
+            left = tuple(one for one in table.columns if one.name != column)
+            self._tables[database, name] = replace(table, columns=left)
 
     def drop(self, database: str, name: str) -> None:
         with self._lock:
@@ -142,6 +176,8 @@ class Tables:
             self._db.execute(f"ALTER TABLE {_at(moved)} RENAME TO {quoted(name)}")
             del self._tables[database, other]
             self._tables[database, name] = replace(moved, name=name)
+            for kept in (self._partitions, self._versions):
+                kept[database, name] = kept.pop((database, other))
 
     def find(self, database: str, name: str) -> Table | None:
         return self._tables.get((database, name))
@@ -193,6 +229,7 @@ class Tables:
             try:
                 self._applied(table, staged, names)
                 self._db.execute("COMMIT")
+                self._versions[table.database, table.name] += 1
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise

@@ -26,6 +26,7 @@ VERSION = "slotkeeper stand-in, no Apache Doris"
 _NAME = r"`?([^`.\s]+)`?\.`?([^`\s]+)`?"
 _DESCRIBE = re.compile(rf"(?:DESC|DESCRIBE)\s+{_NAME}$", re.I)
 _CREATE = re.compile(rf"SHOW\s+CREATE\s+TABLE\s+{_NAME}$", re.I)
+_PARTITIONS = re.compile(rf"SHOW\s+PARTITIONS\s+FROM\s+{_NAME}$", re.I)
 _HIDDEN = re.compile(r"SET\s+(?:SESSION\s+)?show_hidden_columns\s*=\s*(\w+)$", re.I)
 _THERE = re.compile(
     r"SELECT 1 FROM information_schema\.tables WHERE table_schema = '([^']*)' AND table_name = '([^']*)'$", re.I
@@ -73,6 +74,13 @@ class _Asked(Session):  # type: ignore[misc]  # the same
             return _described(self._table(found[1], found[2]), self._hidden)
         if found := _CREATE.match(sql):
             return [(found[2], create_text(self._table(found[1], found[2])))], ["Table", "Create Table"]
+        if found := _PARTITIONS.match(sql):
+            table = self._table(found[1], found[2])
+            if not self._tables.tells_partitions:
+                what = f"errCode = 2, detailMessage = Access denied; you need the SHOW privilege on {table.name}"
+                raise MysqlError(what, ErrorCode.ACCESS_DENIED_ERROR)
+            number, version = self._tables.partition(table.database, table.name)
+            return [(number, table.name, version)], ["PartitionId", "PartitionName", "VisibleVersion"]
         if found := _CONFIG.match(sql):
             known = [(key, value, "long", "true", "false", "") for key, value in self._settings.items()]
             names = ["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]

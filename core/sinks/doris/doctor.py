@@ -16,6 +16,7 @@ from core.drivers.mysql_queries import MysqlQueries
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.kinds import SinkAsked
 from core.sinks.doris import shape
+from core.sinks.doris.seen import partitions
 from core.sinks.doris.shape import quoted
 
 LIVES = ("label_keep_max_second", "streaming_label_keep_max_second")
@@ -76,6 +77,9 @@ def _target_findings(place: str, job: JobSpec, queries: MysqlQueries, asked: Sin
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if not found:
         yield Finding(place, Level.OK, "is a unique table with a delete sign, and takes the source's columns")
+    if not partitions(queries, job.channel.target):
+        text = "partitions are not told (SHOW PARTITIONS): a TRUNCATE or an exchange is known by missing rows alone"
+        yield Finding(place, Level.WARN, f"{text}; grant the right, and `slotkeeper verify`")
     names = [one.name for one in image.columns]
     if rounded := shape.of_types(table, names, shape.INEXACT):
         text = f"{', '.join(rounded)}: FLOAT and DOUBLE are compared as numbers"

@@ -18,9 +18,11 @@ from core.domain.spec import JobSpec
 from core.drivers.mysql_queries import MysqlQueries
 from core.errors import Defect, Refused
 from core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from core.ports.progress import Store
 from core.ports.table import TableSession
 from core.sinks.doris import doctor, making, shape, traits
 from core.sinks.doris.http import DorisHttp
+from core.sinks.doris.seen import DorisSight
 from core.sinks.doris.sink import DorisSink
 from core.sinks.doris.tables import DorisTables
 from core.sinks.doris.target import SHADOW, DorisTarget
@@ -42,17 +44,17 @@ class DorisConnection:
             raise Refused(found[0].what, found[0].cure, where="sink")
         return DorisSink(self._http, job.name, name, shape.layout(table, image))
 
-    def target(self, job: JobSpec) -> DorisTarget:
-        """The target of a job's channel."""
-        return DorisTarget(job, self._queries)
+    def target(self, job: JobSpec, store: Store | None = None) -> DorisTarget:
+        """The target of a job's channel, compared with what `store` has recorded of it."""
+        return DorisTarget(job, self._queries, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says."""
         return doctor.findings(self._queries, asked, utc)
 
-    def targets(self) -> None:
-        """It does not tell what a table is beyond its name (docs/delivery.md)."""
-        return
+    def targets(self) -> DorisSight:
+        """Looks at its targets."""
+        return DorisSight(self._queries)
 
     def ping(self) -> None:
         """Return once the FE has answered something."""

@@ -23,7 +23,9 @@ from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.progress import Store
 from core.ports.source import Chunk
 from core.sinks.doris import making, shape
+from core.sinks.doris.seen import DorisSight
 from core.sinks.doris.shape import DorisTable, quoted
+from core.sinks.seen_beside import SeenBeside
 
 SHADOW = "shadow"
 """The way of a copy that goes into a table beside the target."""
@@ -32,9 +34,11 @@ SHADOW = "shadow"
 class DorisTarget:
     """The target table over a session; implements `core.ports.driver.Target`."""
 
-    def __init__(self, job: JobSpec, queries: MysqlQueries) -> None:
+    def __init__(self, job: JobSpec, queries: MysqlQueries, store: Store | None = None) -> None:
         self._job = job
         self._queries = queries
+        self._store = store
+        self._columns: tuple[str, ...] = ()
 
     @property
     def _name(self) -> str:
@@ -59,7 +63,12 @@ class DorisTarget:
             refuse(list(making.unmakeable(self._name, image)), "sink")
             self._queries.rows(making.statement(self._name, image))
         self._checked(identity)
+        if self._store is not None:
+            self._seen(self._store).refuse_changed(self._job, self._columns)
         return made
+
+    def _seen(self, store: Store) -> SeenBeside:
+        return SeenBeside(DorisSight(self._queries), store.target_records())
 
     def _there(self, name: str) -> bool:
         database, _, table = name.partition(".")
@@ -72,6 +81,7 @@ class DorisTarget:
 
     def _checked(self, identity: TableIdentity) -> DorisTable:
         table, image = shape.read(self._queries, self._name), image_of(self._job.channel, identity)
+        self._columns = tuple(column.name for column in image.columns)
         refuse(list(shape.objections(table, image)), "sink")
         return table
 
@@ -132,6 +142,7 @@ class DorisTarget:
             self._queries.rows(f"DROP TABLE IF EXISTS {quoted(shadow)} FORCE")
         if copying == SHADOW:
             self._queries.rows(f"CREATE TABLE {quoted(shadow)} LIKE {quoted(self._name)}")
+        self._seen(store).begin_copy(self._job, self._columns, copying)
         store.begin_copy(turn, chunks, copying)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
@@ -143,6 +154,9 @@ class DorisTarget:
             self._queries.rows(
                 f"ALTER TABLE {quoted(self._name)} REPLACE WITH TABLE {shadow} PROPERTIES ('swap' = 'false')"
             )
+        else:
+            self._seen(store).refuse_changed_copy(self._job, self._columns)
+        self._seen(store).end_copy(self._job, self._columns)
         store.end_copy(turn, noted)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:

@@ -22,8 +22,10 @@ from core.drivers.pg_table.reader import PgTables
 from core.drivers.session import PING_LIMIT_MS, Dialect, Session
 from core.errors import Defect
 from core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from core.ports.progress import Store
 from core.sinks.hologres import doctor, shape, traits
 from core.sinks.hologres.faults import classify
+from core.sinks.hologres.seen import HologresSight
 from core.sinks.hologres.sink import LIMIT_MS, HologresSink
 from core.sinks.hologres.target import HologresTarget
 
@@ -46,17 +48,17 @@ class HologresConnection:
         whole = len(target.columns) + len(target.nulled) == len(table.columns)
         return HologresSink(self._session, target, options, required, whole)
 
-    def target(self, job: JobSpec) -> HologresTarget:
-        """The target of a job's channel."""
-        return HologresTarget(job, self._session)
+    def target(self, job: JobSpec, store: Store | None = None) -> HologresTarget:
+        """The target of a job's channel, compared with what `store` has recorded of it."""
+        return HologresTarget(job, self._session, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says."""
         return doctor.findings(self._session, asked, utc)
 
-    def targets(self) -> None:
-        """It does not tell what a table is beyond its name (docs/delivery.md)."""
-        return
+    def targets(self) -> HologresSight:
+        """Looks at its targets."""
+        return HologresSight(self._session)
 
     def ping(self) -> None:
         """Return once the server has answered something."""

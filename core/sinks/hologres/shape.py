@@ -32,12 +32,13 @@ MODES = ("auto", "upsert")
 
 @dataclass(frozen=True, slots=True)
 class HologresColumn:
-    """A column of the target; `filled`: the server has a value where none is given."""
+    """A column of the target; `filled`: the server has a value where none is given; `number` is the catalog's."""
 
     name: str
     type: str
     required: bool
     filled: bool
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

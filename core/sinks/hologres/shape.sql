@@ -6,11 +6,11 @@ SELECT c.oid::bigint, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.o
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: columns
--- Columns in order: name, type, may not be NULL, has a default; a type outside pg_catalog has its schema.
+-- Columns in order: name, type, may not be NULL, has a default, number; a type outside pg_catalog has its schema.
 SELECT a.attname::text,
        CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
             THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
-       a.attnotnull, a.atthasdef
+       a.attnotnull, a.atthasdef, a.attnum::int
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 

@@ -22,7 +22,9 @@ from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.progress import Store
 from core.ports.source import Chunk
 from core.sinks.hologres import shape
+from core.sinks.hologres.seen import HologresSight
 from core.sinks.hologres.shape import HologresTable
+from core.sinks.seen_beside import SeenBeside
 from core.sqltext import dotted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
@@ -33,9 +35,11 @@ COUNT_MS = 5_000
 class HologresTarget:
     """The target table over a session; implements `core.ports.driver.Target`."""
 
-    def __init__(self, job: JobSpec, session: Session) -> None:
+    def __init__(self, job: JobSpec, session: Session, store: Store | None = None) -> None:
         self._job = job
         self._session = session
+        self._store = store
+        self._columns: tuple[str, ...] = ()
 
     @property
     def _name(self) -> str:
@@ -53,10 +57,16 @@ class HologresTarget:
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
         """The same; nothing is made."""
         self._checked(identity)
+        if self._store is not None:
+            self._seen(self._store).refuse_changed(self._job, self._columns)
         return False
+
+    def _seen(self, store: Store) -> SeenBeside:
+        return SeenBeside(HologresSight(self._session), store.target_records())
 
     def _checked(self, identity: TableIdentity) -> HologresTable:
         table, image = shape.read(self._session, self._name), image_of(self._job.channel, identity)
+        self._columns = tuple(column.name for column in image.columns)
         refuse(list(shape.objections(table, image, self._job.sink_options)), "sink")
         return table
 
@@ -99,10 +109,13 @@ class HologresTarget:
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the way."""
+        self._seen(store).begin_copy(self._job, self._columns, copying)
         store.begin_copy(turn, chunks, copying)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Turn the lanes."""
+        self._seen(store).refuse_changed_copy(self._job, self._columns)
+        self._seen(store).end_copy(self._job, self._columns)
         store.end_copy(turn, noted)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:

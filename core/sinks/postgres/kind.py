@@ -27,6 +27,7 @@ from core.ports.stream import QueryTarget
 from core.sinks.postgres import doctor, session, traits
 from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
+from core.sinks.postgres.check.records import PostgresRecords
 from core.sinks.postgres.check.seen import PostgresTargets
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress.audit import SinkAudit
@@ -136,6 +137,10 @@ class PostgresConnection:
     def targets(self) -> PostgresTargets:
         """Reads what targets there are now."""
         return PostgresTargets(self.session)
+
+    def target_records(self) -> PostgresRecords:
+        """The records of targets that a sink beside this store has."""
+        return PostgresRecords(self.session)
 
     def quarantine(self) -> PostgresQuarantine:
         """The rows that targets of this sink refused."""

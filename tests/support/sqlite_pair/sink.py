@@ -255,7 +255,7 @@ class SqliteSession:
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> SqliteSink:
         return SqliteSink(self, identity, job.channel.target, self._keeps)
 
-    def target(self, job: JobSpec) -> SqliteTarget:
+    def target(self, job: JobSpec, store: Store | None = None) -> SqliteTarget:
         return SqliteTarget(self, job.channel.target)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

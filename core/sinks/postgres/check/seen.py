@@ -13,7 +13,7 @@ from core.domain.image import image_of
 from core.domain.progress import LaneKey, LaneState
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
-from core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, changed, newest, renewed
+from core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, newest
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Refused, SlotkeeperError
@@ -22,7 +22,7 @@ from core.sinks.postgres.check import target as targets
 from core.sinks.postgres.session import SinkSession
 from core.sqltext import statements
 
-_SQL: Book = ("core.sinks.postgres.check", "seen.sql")
+SQL_BOOK: Book = ("core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS, LOCK_MS = 10_000, 500
 """Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well."""
@@ -77,7 +77,7 @@ class PostgresTargets:
         """Write a record that no start passes into the rows of a job's channel, under its epoch."""
         with self._session.transaction() as cursor:
             values = {**_key(job.lane_key()), "seen": record.text, "epoch": epoch}
-            self._session.run(cursor, "mark", values, _SQL)
+            self._session.run(cursor, "mark", values, SQL_BOOK)
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""
@@ -101,7 +101,7 @@ def read(
         return []
     named = [one.job.channel.target.split(".", 1) for one in asked]
     parts = SQL(" UNION ALL ").join(_rows(session, place, one, blind) for place, one in enumerate(asked))
-    text = SQL(statements(*_SQL)[session.of_dialect("seen", _SQL)]).format(
+    text = SQL(statements(*SQL_BOOK)[session.of_dialect("seen", SQL_BOOK)]).format(
         rows=parts,
         places=Literal(list(range(len(asked)))),
         schemas=Literal([name[0] for name in named]),
@@ -130,10 +130,10 @@ def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
 
 def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.Composable:
     if blind:
-        return SQL(statements(*_SQL)["rows_unread"]).format(place=Literal(place))
+        return SQL(statements(*SQL_BOOK)["rows_unread"]).format(place=Literal(place))
     target, since = Identifier(*one.job.channel.target.split(".", 1)), one.since
     key = one.job.lane_key()
-    return SQL(statements(*_SQL)[session.of_dialect("rows", _SQL)]).format(
+    return SQL(statements(*SQL_BOOK)[session.of_dialect("rows", SQL_BOOK)]).format(
         place=Literal(place),
         target=target,
         oid=SQL("{}::regclass").format(Literal(target.as_string(session.ready()))),
@@ -174,7 +174,7 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 
     Where no copy is under way, one that was undone is: its record then tells what streaming on would meet.
     """
-    found = session.run(cursor, "recorded", _key(lane), _SQL).fetchall()
+    found = session.run(cursor, "recorded", _key(lane), SQL_BOOK).fetchall()
     states = {LaneState(state) for _, state in found}
     record = newest(text for text, _ in found)
     if record is not None and LaneState.COPYING not in states:
@@ -200,16 +200,16 @@ def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequen
     if copying:
         earlier, _ = recorded(session, cursor, key)
     ((_, seen),) = read(session, cursor, [Asked(job, tuple(columns), earlier, LEAST_COUNTED)])
-    own, why = 0, changed(replace(earlier, copying=""), seen) if earlier is not None else ""
+    own = 0
     if not session.dialect.spreads:
         cursor.execute("SELECT txid_current()")
         own = cursor.fetchall()[0][0]
-    write(session, cursor, key, replace(renewed(seen, own, copying), why=why))
+    write(session, cursor, key, replace(begun(earlier, seen, copying), own=own))
 
 
 def write(session: SinkSession, cursor: pg.Cursor, lane: LaneKey, seen: TargetSeen) -> None:
     """Write the record into all rows of the slot's table."""
-    session.run(cursor, "record", {**_key(lane), "seen": seen.text}, _SQL)
+    session.run(cursor, "record", {**_key(lane), "seen": seen.text}, SQL_BOOK)
 
 
 def _key(lane: LaneKey) -> dict[str, str]:

@@ -106,6 +106,14 @@ FROM (SELECT ({places}::int[])[g] AS place, ({schemas}::text[])[g] AS schema, ({
 JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 JOIN ({rows}) r ON r.place = w.place ORDER BY w.place
 
+-- name: applied
+-- What the lanes of tables whose targets are beside this store have applied, and what is decided and not settled.
+SELECT p.source_table, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                        WHERE n.nspname = %(home)s AND c.relname = 'slotkeeper_progress'),
+       sum(p.changes)::bigint, coalesce(sum(p.decided_rows), 0)::bigint
+FROM {schema}.slotkeeper_progress p
+WHERE p.source = %(source)s AND p.source_table = ANY (%(source_tables)s) AND p.slot = %(slot)s GROUP BY p.source_table
+
 -- name: recorded
 -- What the lanes' rows keep of their target, and how far each lane has come.
 SELECT target_seen, state FROM {schema}.slotkeeper_progress

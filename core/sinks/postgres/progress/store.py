@@ -26,6 +26,7 @@ from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from core.ports.source import Chunk
 from core.sinks.postgres import own_tables
 from core.sinks.postgres.check import seen
+from core.sinks.postgres.check.records import PostgresRecords
 from core.sinks.postgres.check.viewer import PostgresViewer
 from core.sinks.postgres.progress import columns, locks
 from core.sinks.postgres.quarantine import entries
@@ -223,6 +224,10 @@ class PostgresProgress:
                 self.session.run(cursor, "renamed", names)
                 entries.rename(self.session, cursor, names)
             self._insert(cursor, come, dns)
+
+    def target_records(self) -> PostgresRecords:
+        """The records of targets that a sink beside this store has, over the same session."""
+        return PostgresRecords(self.session)
 
     def target_record(self) -> TargetSeen | None:
         """What was recorded last of the target; None where nothing was, or a copy is due."""
