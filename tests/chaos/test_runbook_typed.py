@@ -32,8 +32,8 @@ NAMED_ONLY = (
     *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify"),
     *("slotkeeper jobs stop JOB", "slotkeeper jobs start JOB"),
 )
-"""The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; the last two
-are the steps of an upgrade, which `tests/integration/test_upgrade.py` takes."""
+"""The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; the last
+two are the steps of an upgrade, which `tests/integration/test_upgrade.py` takes."""
 WITHIN = 90.0
 
 Act = Callable[[World], None]

@@ -60,7 +60,7 @@ def _at_hologres(pair: HologresPair, table: str) -> None:
         "narrowed": (f"ALTER TABLE mart.{table} DROP COLUMN v",),
         "emptied": (f"DELETE FROM mart.{table}",),
     }
-    pair.hologres.run(*(pg.sql.SQL(statement) for statement in done.get(act, ())))  # type: ignore[arg-type]
+    pair.hologres.run(*(pg.sql.SQL(statement) for statement in done.get(act, ())))
 
 
 def _filled(mirror: Mirror, warehouse: Warehouse, make: Callable[[str], object]) -> None:

@@ -121,11 +121,11 @@ def read(
 
 def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
     """Whether rows may have gone with members of a tree: one was dropped, or holds rows."""
-    still = session.run(cursor, "still", {"members": list(gone)}, _SQL).fetchall()
+    still = session.run(cursor, "still", {"members": list(gone)}, SQL_BOOK).fetchall()
     if len(still) < len(gone):
         return True
     tables = [Identifier(*name) for name in still]
-    return any(session.run(cursor, "holds", {}, _SQL, table=table).fetchall()[0][0] for table in tables)
+    return any(session.run(cursor, "holds", {}, SQL_BOOK, table=table).fetchall()[0][0] for table in tables)
 
 
 def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.Composable:
@@ -185,9 +185,9 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
     """Why no start passes the target of a slot's table; "" where none said so."""
     kept = {"schema": session.schema.string}
-    if not session.run(cursor, "kept", kept, _SQL).fetchone():
+    if not session.run(cursor, "kept", kept, SQL_BOOK).fetchone():
         return ""  # a reset may come before the first start of this version
-    record = newest(text for text, _ in session.run(cursor, "recorded", place, _SQL).fetchall())
+    record = newest(text for text, _ in session.run(cursor, "recorded", place, SQL_BOOK).fetchall())
     return record.why if record else ""
 
 
