@@ -79,6 +79,7 @@ def test_an_undo_of_the_snapshot_before_its_copy_is_target_changed_again_and_the
     mirror.stop()
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("way", ["shadow", "merge", "direct"])
 def test_an_undo_half_way_through_the_copy_is_refused_and_the_copy_goes_on_to_its_end(
     mirror: Mirror, tmp_path: Path, way: str

@@ -448,9 +448,7 @@ class Loop:
         if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
             self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
-        later = (
-            many_lanes and now - lane.kept_at < self._idle.many_lanes
-        )  # while others wait for a turn, it registers as idle ones do
+        later = many_lanes and now - lane.kept_at < self._idle.many_lanes  # others wait: it registers as idle ones do
         self._targets.note(lane)
         if not later and self._targets.register(lane):
             return

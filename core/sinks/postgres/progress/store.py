@@ -198,9 +198,12 @@ class PostgresProgress:
         rows = list(rows)
         with self.session.transaction() as cursor:
             ordered = self.session.run(cursor, "ordered", self._all).fetchall()
+            record, _ = seen.recorded(self.session, cursor, self._lane)
             if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
                 raise Superseded("the rows of this start are gone or another start has taken over")
             self._insert(cursor, rows, len(rows))
+            if record is not None:
+                seen.write(self.session, cursor, self._lane, record)
             if len(ordered) == 1:
                 self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered[0][0]})
 
