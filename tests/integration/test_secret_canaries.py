@@ -73,7 +73,8 @@ def test_a_restart_from_a_shell_with_a_new_value_passes_that_on_also_to_later_dr
     jobs.start("orders", resolve=NAME)
     code = (
         "import sys; from dataclasses import replace; from pathlib import Path; from core.config import handover;"
-        "from core.launch import control; from core.launch.control import Patience; from core.state.sqlite import Store;"
+        "from core.launch import control; from core.launch.control import Patience;"
+        "from core.state.sqlite import Store;"
         "from tests.support.jobs import FAKE, SOON;"
         f"handover.name({{{NAME!r}}}); store = Store.open(Path(sys.argv[1])).__enter__();"
         "control.restart(store, 'orders', launch=FAKE, patience=Patience(SOON))"
