@@ -77,7 +77,7 @@ class SeenBeside:
     def refuse_changed(self, job: JobSpec, columns: Sequence[str]) -> None:
         """TARGET CHANGED where it is not what was recorded of it; else what it is now is the record."""
         record, due = self._records.recorded(job)
-        if due:  # its copy decides about the target
+        if due or not job.binlog.binlog:  # its copy decides about the target
             return
         now = self._now(job, columns, record)
         why = changed(record, now)

@@ -63,11 +63,12 @@ class Eve:
         return int(self.session.info.backend_pid)
 
     def sees(self, but: Collection[int] = ()) -> Waits:
-        """Who waits for a lock."""
+        """Which session of a task waits for a lock."""
         with self.session.cursor() as cursor:
             cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute(WAITING)
-            return {int(pid): (str(name), set(front)) for pid, name, front in cursor.fetchall() if pid not in but}
+            waits = {int(pid): (str(name), set(front)) for pid, name, front in cursor.fetchall() if pid not in but}
+        return {pid: wait for pid, wait in waits.items() if re.search(OF_A_TASK, wait[0])}
 
     def living(self, tasks: bool = True) -> set[int]:
         """All sessions of the database, or those that no task has: the lease's, the driver's, her own."""

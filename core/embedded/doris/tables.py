@@ -163,6 +163,15 @@ class Tables:
             left = tuple(one for one in table.columns if one.name != column)
             self._tables[database, name] = replace(table, columns=left)
 
+    def widen(self, database: str, name: str, column: str, type: str) -> None:
+        """MODIFY COLUMN: the partition stays."""
+        with self._lock:
+            table = self._tables[database, name]
+            wide = tuple(replace(one, type=type) if one.name == column else one for one in table.columns)
+            (stored,) = (one.stored for one in wide if one.name == column)
+            self._db.execute(f"ALTER TABLE {_at(table)} ALTER COLUMN {quoted(column)} TYPE {stored}")
+            self._tables[database, name] = replace(table, columns=wide)
+
     def drop(self, database: str, name: str) -> None:
         with self._lock:
             table = self._tables.pop((database, name))

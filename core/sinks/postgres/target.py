@@ -76,7 +76,7 @@ class PostgresTarget:
         key, target = self._job.lane_key(), self._known()
         with self._session.transaction() as cursor:
             record, due = seen.recorded(self._session, cursor, key)
-        if due:  # its copy decides about the target
+        if due or not self._job.binlog.binlog:  # its copy decides about the target
             return
         asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
         ((_, now),) = seen.PostgresTargets(self._session).read([asked]).items()
