@@ -16,7 +16,7 @@ tree AS (
 shape AS (
     SELECT t.place, array_agg(DISTINCT c.oid::bigint) AS members,
         md5(string_agg(concat_ws(':', c.oid, c.relfilenode), ',' ORDER BY c.oid)) AS files,
-        bool_or(c.reltuples > 0) AS counted,
+        bool_or(c.reltuples > 0 AND c.relkind <> 'p') AS counted,
         md5(string_agg((SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attcollation,
                 a.attnotnull, a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid)), ',' ORDER BY a.attnum)
             FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
