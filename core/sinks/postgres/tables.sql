@@ -107,9 +107,12 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 FOR UPDATE
 
 -- name: registered
--- What was registered, written under the lock, with the record of the target's check that it rests on.
+-- What was registered, written under the lock, with the record of the target's check that it rests on. A record that says
+-- why no start passes stays: this registration may have begun before the check that found it.
 UPDATE {schema}.slotkeeper_progress
-SET registered = %(registered)s, registered_at = now(), target_seen = coalesce(nullif(%(seen)s, ''), target_seen)
+SET registered = %(registered)s, registered_at = now(),
+    target_seen = CASE WHEN %(seen)s <> '' AND (target_seen IS NULL OR target_seen LIKE '%%"why":""%%') THEN %(seen)s
+                       ELSE target_seen END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: set_state

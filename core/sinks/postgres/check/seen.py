@@ -115,8 +115,21 @@ def read(
         same = one.since is not None and one.since.oid == now.oid and not blind
         gone = set(one.since.members) - set(now.members) if one.since is not None and same else set()
         parted = bool(gone) and _parted(session, cursor, gone)
-        found.append((one.job.channel.source_table, replace(now, parted=parted)))
+        older = now.older and (not same or _sure(session, cursor, one, now))
+        found.append((one.job.channel.source_table, replace(now, parted=parted, older=older)))
     return found
+
+
+def _sure(session: SinkSession, cursor: pg.Cursor, one: Asked, now: TargetSeen) -> bool:
+    """Whether an older row is one for certain, where the storage is new and the statistics know of no row."""
+    since = one.since
+    if since is None or not since.snapshot or now.counted or since.files == now.files:
+        return True
+    if since.members != now.members:
+        return True  # a partition came or went: that alone makes the files others
+    table = Identifier(*one.job.channel.target.split(".", 1))
+    asked = {"snapshot": since.snapshot, "own": since.own, "oid": since.oid}
+    return bool(session.run(cursor, "sure", asked, SQL_BOOK, table=table).fetchall()[0][0])
 
 
 def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:

@@ -16,7 +16,7 @@ tree AS (
 shape AS (
     SELECT t.place, array_agg(DISTINCT c.oid::bigint) AS members,
         md5(string_agg(concat_ws(':', c.oid, c.relfilenode), ',' ORDER BY c.oid)) AS files,
-        bool_or(c.reltuples > 0) AS counted,
+        bool_or(c.reltuples > 0 AND c.relkind <> 'p') AS counted,
         md5(string_agg((SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attcollation,
                 a.attnotnull, a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid)), ',' ORDER BY a.attnum)
             FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -118,6 +118,14 @@ WHERE p.source = %(source)s AND p.source_table = ANY (%(source_tables)s) AND p.s
 -- What the lanes' rows keep of their target, and how far each lane has come.
 SELECT target_seen, state FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND target_seen IS NOT NULL
+
+-- name: sure
+-- Whether a row is here that the recorded snapshot saw for certain: one from below its xmin, where nothing was open. The
+-- answer of txid_visible_in_snapshot is wrong for a subtransaction (PostgreSQL, "System Information Functions").
+SELECT EXISTS (SELECT 1 FROM (SELECT t.xmin::text::bigint AS x FROM {table} t) o,
+        (SELECT txid_snapshot_xmax(txid_current_snapshot()) AS next, txid_snapshot_xmin(%(snapshot)s::txid_snapshot) AS first) s
+    WHERE o.x < 3 OR s.next - (s.next - o.x) %% 4294967296 < s.first OR s.next - (s.next - o.x) %% 4294967296 = %(own)s
+        OR o.x = ANY (ARRAY(SELECT a.xmin::text::bigint FROM pg_attribute a WHERE a.attrelid = %(oid)s AND a.attnum > 0)))
 
 -- name: still
 -- Those of some tables that are still there.
