@@ -19,12 +19,13 @@ from core.engine.driver.idle_lanes import LaneOwner
 from core.engine.driver.registration import Proven, register_at
 from core.engine.driver.serial_executor import SerialExecutor
 from core.engine.worker.step import Probe
-from core.errors import SlotkeeperError, Superseded, Trouble, classed
+from core.errors import Busy, SlotkeeperError, Superseded, Trouble, classed
 from core.ports.target import Asked, TargetReader, Watched
 
 EVERY = 1.0
 SHARE = 10
-"""A check that takes long is made less often: it takes a tenth of the time at most."""
+"""A check that takes long is made less often: it takes a tenth of the time at most. One that waited for a lock is no
+load, and the other targets are to be named within seconds also then."""
 
 
 class TargetWatch:
@@ -144,7 +145,8 @@ class TargetWatch:
     def _answered(self, stood: Mapping[str, Position], found: Mapping[str, TargetSeen | SlotkeeperError]) -> None:
         now = self._clock.monotonic()
         took, self._asked = now - (self._asked or now), None
-        self._next = now + max(EVERY - took, SHARE * took if took > EVERY / SHARE else 0.0)
+        waited = any(isinstance(one, Busy) for one in found.values())
+        self._next = now + (EVERY if waited else max(EVERY - took, SHARE * took if took > EVERY / SHARE else 0.0))
         self.failing = any(isinstance(one, SlotkeeperError) for one in found.values())
         for table, seen in found.items():
             if isinstance(seen, TargetSeen):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from core.domain.image import image_of
@@ -24,11 +25,13 @@ from core.sqltext import statements
 
 SQL_BOOK: Book = ("core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
-LIMIT_MS, LOCK_MS = 10_000, 500
-"""Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well."""
+LIMIT_MS, LOCK_MS, LOCKED_MS = 10_000, 500, 50
+"""Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well. A
+target that was locked at the last check is asked by itself, and waited for less."""
 _GONE = ("42P01", "3F000")
 """SQLSTATE of a table and of a schema that are not there."""
-_UNSEEN = ("42501", "55P03", "57014")
+_IS_LOCKED = "55P03"
+_UNSEEN = ("42501", _IS_LOCKED, "57014")
 """SQLSTATE of a right that is missing, of a lock that was not had in time, and of a statement that took too long."""
 _ABSENT = dict.fromkeys(PARTS, "")
 
@@ -38,27 +41,40 @@ class PostgresTargets:
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session
+        self._locked: set[str] = set()
+        """Source tables whose targets were locked at the last check."""
 
     def read(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
         """What each target is now, by source table, in one statement; where that fails, one by one, and why not."""
+        locked = [one for one in asked if one.job.channel.source_table in self._locked]
+        found = self._read([one for one in asked if one not in locked], LOCK_MS)
+        for one in locked:
+            found |= self._read([one], LOCKED_MS)
+        self._locked = {table for table, it in found.items() if getattr(it, "code", "") == _IS_LOCKED}
+        return found
+
+    def _read(self, asked: Sequence[Asked], lock_ms: int) -> dict[str, TargetSeen | SlotkeeperError]:
+        if not asked:
+            return {}
         try:
             with self._session.transaction() as cursor:
-                _limit(cursor)
+                _limit(cursor, lock_ms)
                 return dict(read(self._session, cursor, asked))
         except SlotkeeperError as error:
             if len(asked) > 1 and self._session.generation and not error.silent:
-                return {table: it for one in asked for table, it in self.read([one]).items()}
+                return {table: it for one in asked for table, it in self._read([one], LOCKED_MS).items()}
             found: dict[str, TargetSeen | SlotkeeperError] = {one.job.channel.source_table: error for one in asked}
             if error.code in _GONE:
                 found = dict.fromkeys(found, TargetSeen(0, 0, "", _ABSENT, "", 0, 0, ""))
             elif error.code in _UNSEEN:
-                found |= self._exchanged(asked)
+                with suppress(SlotkeeperError):  # what spells an index or a default waits for the same lock
+                    found |= self._exchanged(asked, LOCKED_MS)
             return found
 
-    def _exchanged(self, asked: Sequence[Asked]) -> dict[str, TargetSeen]:
+    def _exchanged(self, asked: Sequence[Asked], lock_ms: int) -> dict[str, TargetSeen]:
         """Those that are another table than the recorded one: catalogs tell it also where rows cannot be read."""
         with self._session.transaction() as cursor:
-            _limit(cursor)
+            _limit(cursor, lock_ms)
             found = read(self._session, cursor, asked, blind=True)
         known = {one.job.channel.source_table: one.since.oid for one in asked if one.since is not None}
         return {table: seen for table, seen in found if known.get(table, seen.oid) != seen.oid}
@@ -84,10 +100,10 @@ class PostgresTargets:
         self._session.sever()
 
 
-def _limit(cursor: pg.Cursor) -> None:
+def _limit(cursor: pg.Cursor, lock_ms: int) -> None:
     pg.limit_transaction(cursor, LIMIT_MS)
     limit = "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'"  # a DWS may not have it
-    cursor.execute(limit, (str(LOCK_MS),))
+    cursor.execute(limit, (str(lock_ms),))
 
 
 def read(
@@ -137,8 +153,12 @@ def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
     still = session.run(cursor, "still", {"members": list(gone)}, SQL_BOOK).fetchall()
     if len(still) < len(gone):
         return True
-    tables = [Identifier(*name) for name in still]
-    return any(session.run(cursor, "holds", {}, SQL_BOOK, table=table).fetchall()[0][0] for table in tables)
+    holds = SQL(statements(*SQL_BOOK)["holds"])
+    for name in still:
+        cursor.execute(holds.format(table=Identifier(*name)))  # no parameters: a name may hold a percent sign
+        if cursor.fetchall()[0][0]:
+            return True
+    return False
 
 
 def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.Composable:
