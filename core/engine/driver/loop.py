@@ -198,7 +198,8 @@ class Loop:
         self._wake(now)
         if not self.paused:
             self._overruns(now)
-            self._assign(now)
+            if not self._upkeep.awaits_login(now):
+                self._assign(now)
         self._idle.poll(now)
         self._idle.settle(now)
         self._targets.check(now)
@@ -319,7 +320,7 @@ class Loop:
         return self._upkeep.not_ours is not None
 
     def _assign(self, now: float) -> None:
-        if self._too_late(now) or self._upkeep.awaits_login(now) or self._lease_lost():
+        if self._too_late(now) or self._lease_lost():
             return
         assigned = assign(
             self.lanes.values(),
