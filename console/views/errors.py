@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import Enum
 
 from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.remedies import numbered, remedy_for
+from console.views.remedies import named, numbered, remedy_for
 from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
 from core.domain.ack import Ack, is_quiet
 from core.domain.job import JobState
@@ -127,7 +127,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     if job is not None and job.state is not None:
         stays = "" if job.state is JobState.RUNNING else "; its position stays and nothing is skipped"
         said.append((job.level, f"impact  job {job.state.value}{stays}"))
-    said.append((Level.FINE, f"known   {known.title}: {known.means}"))
+    said.append((Level.FINE, f"known   {named(known.title, one.job)}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
 

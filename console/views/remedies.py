@@ -102,8 +102,9 @@ _TROUBLES = {
     ),
     TroubleName.TARGET_CHANGED: _trouble(
         TroubleName.TARGET_CHANGED,
-        "somebody emptied, exchanged or altered the target: it may lack rows, also where that is undone",
-        Option("find out who changed the target, and undo that where it can be undone"),
+        "another session emptied, exchanged or altered the target: rows may be missing or wrong, also after it is"
+        " reverted; only a snapshot restores them",
+        Option("find the session that changed the target in the sink's log, and revert what it altered"),
     ),
     TroubleName.SCHEMA_CHANGED: _trouble(
         TroubleName.SCHEMA_CHANGED,

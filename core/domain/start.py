@@ -37,8 +37,8 @@ SAFE = {
         " or copy anew"
     ),
     TroubleName.TARGET_CHANGED: (
-        "by hand: find out who changed the target, and undo that where it can be undone: `slotkeeper verify JOB` names"
-        " the rows that it lacks; then copy anew"
+        "by hand: find the session that changed the target in the sink's log, and revert an altered column, trigger,"
+        " rule or policy; then copy anew"
     ),
     TroubleName.SCHEMA_CHANGED: "by hand: bring the target's columns in line; then copy anew",
     TroubleName.TOPOLOGY_CHANGED: "the DNs are taken as they are where you copy anew",

@@ -138,7 +138,9 @@ class TargetWatch:
         if record is not None and record.oid == seen.oid and (parts := altered(record, seen)):
             refused = reader.refusal(one.job, one.identity)
             if refused is not None:
-                return trouble(name, f"was altered ({parts}): {refused.message}; cure: {refused.hint}")
+                return trouble(
+                    name, f"was altered ({parts}); the check found: {refused.message}; to revert: {refused.hint}"
+                )
         why = changed(record, seen)
         return trouble(name, why) if why else None
 

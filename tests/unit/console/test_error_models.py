@@ -81,6 +81,13 @@ def test_the_panel_has_the_whole_message_and_the_ways_out_with_names_put_in() ->
 
 
 @pytest.mark.parametrize("name", list(TroubleName))
+def test_every_command_beside_a_named_trouble_has_the_jobs_name_in_it(name: TroubleName) -> None:
+    one = error("a", "1", message=f"{name.value}: x")
+    lines = [text for _, text in error_lines(one, JobFacts("a", Level.CRITICAL, JobState.FAILED), NOW)]
+    assert not any(" JOB" in text for text in lines)
+
+
+@pytest.mark.parametrize("name", list(TroubleName))
 def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: TroubleName) -> None:
     remedy = remedy_for(name.value, "")
     assert remedy is remedy_for("", f"{name.value}: x") and remedy is not UNKNOWN_KIND
