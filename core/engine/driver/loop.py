@@ -208,7 +208,7 @@ class Loop:
         self._upkeep.read_rows(now)
         self._upkeep.count_quarantined(now)
         self._tick(self)
-        self._handle_events(0.2 if self._busy() else 0.1)
+        self._handle_events(0.2 if self._tasks else 0.1)
 
     def _bring_forward(self, now: float) -> None:
         """What people ask to be tried, or polled, before its time."""
@@ -229,9 +229,6 @@ class Loop:
             pass
         if self._failure is not None:
             raise self._failure
-
-    def _busy(self) -> bool:
-        return bool(self._tasks)
 
     def _all_quiet(self) -> bool:
         return all(lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values())

@@ -53,9 +53,19 @@ class PostgresTarget:
         if channel.create_target and not targets.exists(self._session, channel.target):
             refuse(eligibility.type_objections(channel.target, image, self._session), "sink")
             return False
+        self._refuse_written_down()
         targets.check(self._session, target, image, self._job.sink_options)
         self._target = targets.seen(self._session, target)
         return True
+
+    def _refuse_written_down(self) -> None:
+        """TARGET CHANGED where a check said so: to revert what it found brings no row back, so it comes first."""
+        key = self._job.lane_key()
+        with self._session.transaction() as cursor:
+            if seen.written_down(self._session, cursor, seen.place_of(key)):
+                record, due = seen.recorded(self._session, cursor, key)
+                if record is not None and not (due or record.copying):
+                    raise target_seen.trouble(self._job.channel.target, record.why)
 
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
         """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""

@@ -92,7 +92,7 @@ class PostgresTargets:
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
         """Write a record that no start passes into the rows of a job's channel, under its epoch."""
         with self._session.transaction() as cursor:
-            values = {**_key(job.lane_key()), "seen": record.text, "epoch": epoch}
+            values = {**place_of(job.lane_key()), "seen": record.text, "epoch": epoch}
             self._session.run(cursor, "mark", values, SQL_BOOK)
 
     def sever(self) -> None:
@@ -207,7 +207,7 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 
     Where no copy is under way, one that was undone is: its record then tells what streaming on would meet.
     """
-    found = session.run(cursor, "recorded", _key(lane), SQL_BOOK).fetchall()
+    found = session.run(cursor, "recorded", place_of(lane), SQL_BOOK).fetchall()
     states = {LaneState(state) for _, state in found}
     record = newest(text for text, _ in found)
     if record is not None and LaneState.COPYING not in states:
@@ -242,8 +242,9 @@ def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequen
 
 def write(session: SinkSession, cursor: pg.Cursor, lane: LaneKey, seen: TargetSeen) -> None:
     """Write the record into all rows of the slot's table."""
-    session.run(cursor, "record", {**_key(lane), "seen": seen.text}, SQL_BOOK)
+    session.run(cursor, "record", {**place_of(lane), "seen": seen.text}, SQL_BOOK)
 
 
-def _key(lane: LaneKey) -> dict[str, str]:
+def place_of(lane: LaneKey) -> dict[str, str]:
+    """The slot's table, as the parameters of a statement."""
     return {"source": lane.source, "source_table": lane.source_table, "slot": lane.slot}
