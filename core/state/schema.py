@@ -149,8 +149,9 @@ def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]
 
 
 def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int], None]) -> None:
-    """Apply what the file lacks, each version in a transaction with its number.
+    """Apply what the file lacks, each version in a transaction with its number; a new file is made in one.
 
+    Whoever opens a new file meanwhile finds it empty or whole, never at an older version.
     `before` gets the version that was found, ahead of the first change and with the write lock held.
     """
     untouched = True
@@ -162,7 +163,7 @@ def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int],
             if pending and untouched:
                 before(found)
                 untouched = False
-            for version, script in pending[:1]:
+            for version, script in pending[:1] if found else pending:
                 for statement in _statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {version}")
@@ -172,7 +173,7 @@ def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int],
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        if len(pending) < 2:
+        if len(pending) < 2 or not found:
             return
 
 

@@ -153,9 +153,9 @@ def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
     still = session.run(cursor, "still", {"members": list(gone)}, SQL_BOOK).fetchall()
     if len(still) < len(gone):
         return True
-    holds = SQL(statements(*SQL_BOOK)["holds"])
+    any_row = SQL(statements(*SQL_BOOK)["any_row"])
     for name in still:
-        cursor.execute(holds.format(table=Identifier(*name)))  # no parameters: a name may hold a percent sign
+        cursor.execute(any_row.format(table=Identifier(*name)))  # no parameters: a name may hold a percent sign
         if cursor.fetchall()[0][0]:
             return True
     return False

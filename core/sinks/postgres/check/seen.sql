@@ -132,7 +132,7 @@ SELECT EXISTS (SELECT 1 FROM (SELECT t.xmin::text::bigint AS x FROM {table} t) o
 SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY (%(members)s::bigint[]::oid[]) AND c.relkind IN ('r', 'p')
 
--- name: holds
+-- name: any_row
 -- Whether a table that has left the tree holds a row.
 SELECT EXISTS (SELECT 1 FROM {table})
 
