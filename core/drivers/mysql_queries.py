@@ -39,13 +39,22 @@ class MysqlQueries:
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """A statement's rows; a session that has broken is opened anew at the next."""
+        return self.in_one_session(statement, values=values)[0]
+
+    def in_one_session(self, *asked: str, values: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
+        """The rows of each statement; what one sets holds for the next, or an error is raised."""
+        found = []
         try:
             line = self._opened()
-            with answered(line._sock.fileno(), self._seconds, ANSWER_BYTES), line.cursor() as cursor:
-                cursor.execute(statement, tuple(values) if values else None)
-                return list(cursor.fetchall())
+            for statement in asked:
+                if line._sock is None:
+                    raise pymysql.err.InterfaceError(0, "the session was ended")
+                with answered(line._sock.fileno(), self._seconds, ANSWER_BYTES), line.cursor() as cursor:
+                    cursor.execute(statement, tuple(values) if values else None)
+                    found.append(list(cursor.fetchall()))
         except pymysql.MySQLError as error:
             raise self._failed(error) from error
+        return found
 
     def streamed(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """The same, a row at a time as they come; the session takes no other statement meanwhile.

@@ -95,10 +95,9 @@ def quoted(target: str) -> str:
 def read(queries: MysqlQueries, target: str) -> DorisTable:
     """The target; Refused where it, or its database, is not there."""
     made = str(queries.rows(f"SHOW CREATE TABLE {quoted(target)}")[0][1])
-    queries.rows("SET show_hidden_columns = true")
-    described = queries.rows(f"DESC {quoted(target)}")
-    queries.rows("SET show_hidden_columns = false")
-    columns = [DorisColumn(str(row[0]), str(row[1]).lower(), str(row[2]).lower() == "yes") for row in described]
+    shown, described = "SET show_hidden_columns = {}", f"DESC {quoted(target)}"
+    _, described_columns, _ = queries.in_one_session(shown.format("true"), described, shown.format("false"))
+    columns = [DorisColumn(str(row[0]), str(row[1]).lower(), str(row[2]).lower() == "yes") for row in described_columns]
     hidden = {one.name: one for one in columns if one.name.startswith("__DORIS_")}
     found, mapped = _MODEL.search(made), _MAPPED.search(made)
     model = found[1].upper() if found else "UNKNOWN"
