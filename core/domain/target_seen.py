@@ -129,7 +129,8 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     if recorded.rows > applied:
         if again:
             return "was emptied or written again (TRUNCATE, a restore, a rewrite): none of its earlier rows is left"
-        return f"lost its rows: it held {recorded.rows} or more, the job changed {applied} since, and none is left"
+        if seen.rows < min(recorded.rows, LEAST_COUNTED) - applied:  # else another session rewrote each row in place
+            return f"lost its rows: it held {recorded.rows} or more, the job changed {applied} since, and none is left"
     if again and applied and not seen.counted:
         return "was likely emptied (TRUNCATE): its storage is new, and no earlier row is left in it"
     return ""

@@ -91,8 +91,8 @@ def test_a_refused_login_is_not_tried_early_and_the_refusal_says_why(
     assert sink
     job.config.write_text(head + sink + rest.replace("user = ", 'user = "nobody_here" # ', 1), encoding="utf-8")
     job.start_again()
-    until(lambda: "retrying 1, next in" in str(job.view().report), 60, "its second try, the last, is due later")
+    until(lambda: "retrying 1, next in" in str(job.view().report), 60, "its second try is due later")
     code, out, err = retried(job, capfd)
     print(err)
-    assert (code, out, "so that no account gets locked" in err) == (3, "", True), (out, err)
+    assert (code, out, "waiting for a new secret" in err) == (3, "", True), (out, err)
     assert job.view().state is JobState.PENDING

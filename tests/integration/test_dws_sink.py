@@ -107,7 +107,7 @@ def test_kind_dws_mirrors_without_what_a_dws_refuses(
     )
     assert '"v" text, "w" text COLLATE pg_catalog."C" NOT NULL, PRIMARY KEY' in made
     progress = next(text for text in face if "CREATE TABLE IF NOT EXISTS" in text and "slotkeeper_progress" in text)
-    assert progress.count("WITH (orientation = row") == progress.count("DISTRIBUTE BY HASH (") == 2
+    assert progress.count("WITH (orientation = row") == progress.count("DISTRIBUTE BY HASH (") == 3
 
 
 @pytest.mark.parametrize("existing", ["replace", "merge"])
