@@ -158,7 +158,9 @@ class ConsoleApp(Navigation):
         self.critical = critical if self._latest.local.at is not None else None
 
     def redrawn(self) -> None:
-        """Everything that is seen is drawn anew."""
+        """Draw everything that is shown again; an app that is closing has no screen left to draw."""
+        if not self.screen_stack:
+            return
         self.arrived()
         if isinstance(self.screen, Frame):
             self.screen.redraw()

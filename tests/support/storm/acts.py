@@ -26,8 +26,6 @@ from tests.support.terminal import Terminal, console
 
 MOST_COLUMNS = 6
 """Columns that a run adds to one table at most."""
-LANDED = "SLOTKEEPER_CHAOS_LANDED"
-"""Names of acts, divided by commas, that are left out without it: `truncate target`, `undo refused`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,10 +336,6 @@ PASSING = (
     Act("pause: job", pause_job),
     Act("pause: one table", pause_table),
 )
-SWITCHED = (
-    Act("truncate target", truncate_target, person=True),
-    Act("undo refused", undo_refused),
-)
 ALONE = (
     Act("kill: everything", kill_everything),
     Act("stop and start", stop_and_start),
@@ -351,6 +345,8 @@ ALONE = (
     Act("kill: a reset", kill_reset),
     Act("ADD COLUMN at the source", add_column),
     Act("failover to an older copy", fail_over, person=True),
+    Act("truncate target", truncate_target, person=True),
+    Act("undo refused", undo_refused),
 )
 
 
@@ -383,9 +379,7 @@ def two_at_once(runner: str) -> Act:
 
 def chosen(runner: str) -> list[Act]:
     """The acts of a run, each once; `SLOTKEEPER_CHAOS_ONLY` leaves those whose name has one of its words."""
-    landed = os.environ.get(LANDED, "").split(",")
-    switched = [one for one in SWITCHED if one.name in landed]
-    every = [*_of(runner, (*PASSING, *ALONE)), *switched, *[two_at_once(runner)] * 4]
+    every = [*_of(runner, (*PASSING, *ALONE)), *[two_at_once(runner)] * 4]
     only = [word for word in os.environ.get("SLOTKEEPER_CHAOS_ONLY", "").split(",") if word]
     return [one for one in every if not only or any(word in one.name for word in only)]
 
