@@ -34,7 +34,7 @@ test: $(STAMP) ## all tests but the chaos runs
 check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
 	$(PY) -m ruff check core console tests $(wildcard bench)
 	$(PY) -m mypy
-	$(PY) -m pytest $(FAST) -q -m "not spark and not slow and not chaos" $(ARGS)
+	$(PY) -m pytest $(FAST) -q -m "not spark and not slow and not chaos" $(BESIDE) $(ARGS)
 
 bench: $(STAMP) ## the figures, each a ratio to something run beside it
 	exec $(PY) -m bench $(ARGS)
