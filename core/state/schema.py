@@ -141,7 +141,7 @@ def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]
     steps = list(enumerate(migrations(), 1))
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     renamed = connection.execute("SELECT 1 FROM pragma_table_info('jobs') WHERE name = 'wanted'").fetchone()
-    regular = renamed and "frames" in names and (found == 1 or "tables_wanted" in names)
+    regular = renamed and ("frames" if found == 1 else "tables_wanted") in names
     if not found or regular:
         return steps[found:]
     earlier = [_folder() / "earlier" / name for name in ("wanted.sql", "unnumbered.sql")[bool(renamed) :]]

@@ -14,6 +14,7 @@ import pytest
 
 from core.config.secrets import login
 from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.secret import secret_of
 from core.domain.tls import Line, line_finding
 from core.embedded.postgres import Server
 from core.errors import AccessRefused, ErrorKind
@@ -180,5 +181,5 @@ def test_a_keys_password_is_in_no_text_of_an_endpoint(pg_server: Server, tmp_pat
     secret.write_text("pl4nted\n", "utf-8")
     endpoint = replace(pg_server.endpoint("postgres"), sslpassword=SecretRef("file", str(secret), "sslpassword"))
     opened = login(endpoint, "x")
-    assert opened.endpoint.key_password == "pl4nted"
+    assert secret_of(opened.endpoint.key_password).now() == "pl4nted"
     assert "pl4nted" not in f"{opened} {opened.endpoint} {opened.endpoint.place}"

@@ -178,10 +178,9 @@ def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) ->
     filled = {_schema(job) for job in jobs if job.channel.create_target or job.on_existing == "replace"}
     made = {_schema(job) for job in jobs if job.channel.create_target}
     found = [
-        f"-- tables in {own} that {user} does not own: an upgrade that adds a column to them needs their owner",
         f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(endpoint.database)} TO {user};",
         *(f"CREATE SCHEMA IF NOT EXISTS {one};" for one in sorted(made - {own})),
-        f"GRANT USAGE, CREATE ON SCHEMA {own} TO {user};",
+        f"GRANT USAGE, CREATE ON SCHEMA {own} TO {user}; -- an upgrade that adds a column needs the table's owner",
         *(f"GRANT USAGE, CREATE ON SCHEMA {one} TO {user};" for one in sorted(filled - {own})),
         *(f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in sorted(used - filled - {own})),
     ]
