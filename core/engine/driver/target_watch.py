@@ -25,8 +25,8 @@ from core.ports.target import Asked, TargetReader, Watched
 EVERY = 1.0
 SHARE = 10
 """Checks that take long, two in a row, are made less often: they take a tenth of the time at most. One alone is a
-server that stood still for a moment. One that waited for a lock is no load, and the other targets are to be named within
-seconds also then."""
+server that stood still for a moment. One that waited for a lock is no load, and the other targets are to be named
+within seconds also then."""
 
 
 class TargetWatch:
