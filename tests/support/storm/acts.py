@@ -326,9 +326,9 @@ def _lanes(rig: Rig) -> list[tuple[str, int, int, int]]:
     """Of the longest table's lanes: DN, changes, sync point, and the one noted by the reset, 0 for none."""
     point = "coalesce(split_part({}, '/', 1)::bigint, 0)"
     columns = f"shard, changes, {point.format('position')}, {point.format('noted_end')}"
-    return rig.product.at_sink(  # type: ignore[return-value]
-        f"SELECT {columns} FROM slotkeeper_progress WHERE job = %s AND source_table = %s", (JOB, LONGEST)
-    )
+    statement = f"SELECT {columns} FROM slotkeeper_progress WHERE job = %s AND source_table = %s"
+    found = rig.product.at_sink(statement, (JOB, LONGEST))
+    return [(str(dn), int(changes), int(at), int(end)) for dn, changes, at, end in found]
 
 
 PASSING = (
