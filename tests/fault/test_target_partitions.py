@@ -29,6 +29,21 @@ ACTS: dict[str, tuple[tuple[str, ...], str]] = {
     "unhurried": (("ALTER TABLE mart.unhurried DETACH PARTITION mart.low_of_unhurried CONCURRENTLY",), LOST),
     "dropped": (("DROP TABLE mart.low_of_dropped",), LOST),
     "inherited": (("CREATE TABLE mart.child () INHERITS (mart.inherited)",), "target mart.inherited has tables that"),
+    "unlogged": (
+        ("ALTER TABLE mart.low_of_unlogged SET UNLOGGED",),
+        "partition mart.low_of_unlogged of target mart.unlogged is not a logged table",
+    ),
+    "triggered": (
+        (
+            "CREATE FUNCTION mart.swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE TRIGGER s BEFORE INSERT ON mart.low_of_triggered FOR EACH ROW EXECUTE FUNCTION mart.swallow()",
+        ),
+        "partition mart.low_of_triggered of target mart.triggered has a trigger (s)",
+    ),
+    "ruled": (
+        ("CREATE RULE nothing AS ON DELETE TO mart.low_of_ruled DO INSTEAD NOTHING",),
+        "partition mart.low_of_ruled of target mart.ruled has a rule (nothing)",
+    ),
 }
 HARMLESS = {
     "grown": (MORE.format("", "grown", "grown"), ATTACH.format("grown")),

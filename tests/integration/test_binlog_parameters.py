@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from core.config.load import load
+from core.domain.finding import Level
 from core.drivers import copy_text, pg, row_pipe
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from core.engine.driver.job import JobEnd
 from core.engine.worker import stream_task
 from core.errors import Refused, SlotkeeperError
+from core.services.doctor import check_source
 from core.sources.dws.position import DwsPosition
 from core.sources.dws.session import DwsSession
 from core.sources.dws.source import DwsSource
@@ -189,7 +191,7 @@ def test_binlog_sleep_time_and_binlog_max_sleep_time_pace_an_idle_job(
 
 @pytest.mark.parametrize("new", [True, False])
 def test_new_system_value_names_the_columns_that_are_read(
-    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, new: bool
+    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, tmp_path: Path, new: bool
 ) -> None:
     mirror = _mirror(make_warehouse(switches=Switches(new_system_names=new)), make_mirror, new_system_value=new)
     mirror.start().wait_running()
@@ -203,11 +205,16 @@ def test_new_system_value_names_the_columns_that_are_read(
         first.admit()
     first.close()
     assert caught.value.hint.startswith(cure)
+    written = job("orders", "slot1", TABLE, "mart.orders") + f"new_system_value = {str(not new).lower()}\n"
+    loaded = load(config(tmp_path, mirror.job.source, mirror.job.sink, written), {})
+    (told,) = [one for one in check_source(loaded, loaded.sources["dws1"]) if said in one.text]
+    assert told.level is Level.FAIL and cure in told.text
     mirror.job = wrong
     mirror.start()
     mirror.source(f"UPDATE {TABLE} SET note = 'newer'")
     error = mirror.wait_error()
     assert isinstance(error, Refused) and said in error.message and error.hint.startswith(cure)
+    assert not mirror.heard.retries, "named at once, and not tried again"
 
 
 class Together:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,8 @@ DIALECTS = {
     "sink hologres": HOLOGRES_SINK,
 }
 SAID = "keeps no server session"
+WITHIN = 5.0
+"""Seconds in which a start or a reconnect is refused; it takes tenths of one on a machine that is not busy."""
 
 
 def session(endpoint: Endpoint, dialect: Dialect) -> Session:
@@ -67,8 +70,10 @@ def test_a_session_through_a_pooler_that_shares_its_server_sessions_is_refused_a
     endpoint = pg_server.endpoint("postgres")
     pooler = make_pooler([endpoint], mode)
     refused = session(pooler.before(endpoint), dialect)
+    began = time.monotonic()
     with pytest.raises(Refused, match=SAID) as caught:
         refused.ready()
+    assert time.monotonic() - began < WITHIN
     refused.close()
     assert "session mode" in caught.value.hint and caught.value.where == dialect.side
     assert left_on_server(pooler, endpoint) == []
@@ -97,8 +102,10 @@ def test_a_pooler_is_found_out_whatever_server_session_it_gives_next(
                 cursor.execute("BEGIN")  # each in a server session of its own
         open_before.close()
         refused = session(pooler.before(endpoint), dialect_of("postgres"))
+        began = time.monotonic()
         with pytest.raises(Refused, match=SAID):
             refused.ready()
+        assert time.monotonic() - began < WITHIN
         refused.close()
     assert left_on_server(pooler, endpoint) == []
 
@@ -167,7 +174,8 @@ def test_a_job_runs_through_a_pooler_in_session_mode_at_both_ends(
     mirror.stop()
 
 
-@pytest.mark.parametrize("side, mode", [("source", "transaction"), ("sink", "transaction"), ("sink", "statement")])
+@pytest.mark.parametrize("side", ["source", "sink"])
+@pytest.mark.parametrize("mode", SHARING)
 def test_a_start_through_a_pooler_that_shares_its_server_sessions_is_refused_by_name(
     warehouse: Warehouse, make_mirror: MakeMirror, make_pooler: MakePooler, mode: str, side: str
 ) -> None:
@@ -176,7 +184,9 @@ def test_a_start_through_a_pooler_that_shares_its_server_sessions_is_refused_by_
     endpoint = getattr(mirror.job, side)
     pooler = make_pooler([endpoint], mode)
     mirror.job = at(mirror.job, side, pooler.before(endpoint))
+    began = time.monotonic()
     mirror.start().join()
+    assert time.monotonic() - began < WITHIN
     assert isinstance(mirror.error, Refused) and mirror.error.where == side
     assert SAID in mirror.error.message and "session mode" in mirror.error.hint
     assert left_on_server(pooler, endpoint) == []

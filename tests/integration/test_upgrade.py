@@ -27,7 +27,7 @@ from core.sinks.postgres.session import SinkSession
 from core.sources.dws.position import POSITIONS, SyncPoints
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse, drop_database, new_database
-from tests.support.upgrade import COMMITS, JOB, sink_statements
+from tests.support.upgrade import COMMITS, JOB, sink_statements, statements_on_demand
 
 KEY = LaneKey("dws1", "ods.orders", JOB, "dn_1")
 ME = Runner("orders_rt", "run-2", "here", "etl", 1)
@@ -107,20 +107,26 @@ def test_a_look_at_the_tables_that_no_number_is_recorded_for_reads_them(sink: Si
     assert not sink.run("SELECT 1 FROM pg_tables WHERE tablename = 'slotkeeper_versions'")
 
 
-def test_what_was_held_in_an_older_quarantine_is_held_after_the_start(sink: Sink) -> None:
-    sink.run(*sink_statements("41bb8e69"))
+@pytest.mark.parametrize("commit", COMMITS)
+def test_tables_that_are_made_on_demand_are_migrated_by_what_writes_them_and_keep_their_rows(
+    commit: str, sink: Sink
+) -> None:
+    groups = ("audit", "resets", "quarantine")
+    sink.run(*statements_on_demand(commit))
+    _prepare(sink, *groups)
+    migrated = sink.run(SHAPE)
+    assert sink.run("SELECT action_id, chain, head FROM slotkeeper_audit") == [("a1", "", "")]
+    assert sink.run("SELECT id, epoch FROM slotkeeper_resets") == [("r1", None)]
+    assert sink.run("SELECT id, state FROM slotkeeper_quarantine") == [(1, "quarantined")]
+    sink.run("DROP TABLE slotkeeper_versions", *(f"DROP TABLE {own_tables.TABLES[group][0]}" for group in groups))
+    _prepare(sink, *groups)
+    assert migrated == sink.run(SHAPE), "a migrated table has the columns of a new one"
+
+
+def _prepare(sink: Sink, *groups: str) -> None:
     with closing(sink.session()) as session, session.transaction() as cursor:
-        own_tables.prepare(session, cursor, "quarantine")
-    sink.run("DROP TABLE slotkeeper_versions", "ALTER TABLE slotkeeper_quarantine RENAME quarantined_at TO held_at")
-    sink.run(
-        "INSERT INTO slotkeeper_quarantine SELECT 1, 'dws1', 'ods.orders', 'orders_rt', 'dn_1', 'mart.orders', 7, 0,"
-        " 'I', '{1}', '{id}', '{1}', false, '22001', '', '', '', 1, 'orders_rt', 'r', 1, now(), 'held', NULL,"
-        " '', '', ''"
-    )
-    with closing(sink.session()) as session:
-        store = PostgresProgress(session, POSITIONS, KEY, ME, quarantines=True)
-        store.create_tables()
-        assert store.quarantined() == 1
+        for group in groups:
+            own_tables.prepare(session, cursor, group)
 
 
 def test_the_tables_are_not_migrated_under_a_job_that_an_older_version_runs(sink: Sink) -> None:

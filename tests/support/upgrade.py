@@ -31,6 +31,11 @@ def sink_statements(commit: str) -> list[str]:
     return (FIXTURES / commit / "sink.sql").read_text().split(";\n")[:-1]
 
 
+def statements_on_demand(commit: str) -> list[str]:
+    """The tables that a version makes when it first needs them, by its own DDL, each with a row."""
+    return (FIXTURES / commit / "made_on_demand.sql").read_text().split(";\n")[:-1]
+
+
 def asked(file: Path, statement: str) -> list[tuple[object, ...]]:
     """The rows of a statement on a SQLite file."""
     with closing(sqlite3.connect(file)) as connection:

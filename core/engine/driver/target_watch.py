@@ -24,8 +24,9 @@ from core.ports.target import Asked, TargetReader, Watched
 
 EVERY = 1.0
 SHARE = 10
-"""A check that takes long is made less often: it takes a tenth of the time at most. One that waited for a lock is no
-load, and the other targets are to be named within seconds also then."""
+"""Checks that take long, two in a row, are made less often: they take a tenth of the time at most. One alone is a
+server that stood still for a moment. One that waited for a lock is no load, and the other targets are to be named
+within seconds also then."""
 
 
 class TargetWatch:
@@ -40,7 +41,7 @@ class TargetWatch:
         self._asked: float | None = None
         self._last = False
         """Whether the loop is ending, so that lanes which are due have no further step."""
-        self._next = 0.0
+        self._next, self._took = 0.0, 0.0
         self.waiting: set[str] = set()
         """Lanes whose registration waits for the next check."""
         self.failing = False
@@ -148,7 +149,8 @@ class TargetWatch:
         now = self._clock.monotonic()
         took, self._asked = now - (self._asked or now), None
         waited = any(isinstance(one, Busy) for one in found.values())
-        self._next = now + (EVERY if waited else max(EVERY - took, SHARE * took if took > EVERY / SHARE else 0.0))
+        least, self._took = min(took, self._took), took
+        self._next = now + max(EVERY if waited or took > EVERY else EVERY - took, 0.0 if waited else SHARE * least)
         self.failing = any(isinstance(one, SlotkeeperError) for one in found.values())
         for table, seen in found.items():
             if isinstance(seen, TargetSeen):

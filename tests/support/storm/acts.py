@@ -26,6 +26,8 @@ from tests.support.terminal import Terminal, console
 
 MOST_COLUMNS = 6
 """Columns that a run adds to one table at most."""
+LONGEST = "tpcb.bulk"
+"""The table whose replay takes the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,21 +301,34 @@ def truncate_target(rig: Rig, draw: random.Random) -> str:
 
 
 def undo_refused(rig: Rig, draw: random.Random) -> str:
-    """An undo of a backward reset whose replay has started ends with 3, and the job goes on to be equal."""
-    table = draw.choice(rig.touched()).name
-    rig.uncounted(table)
+    """An undo in the middle of a replay ends with 3, one behind it is planned; the job goes on to be equal."""
+    rig.uncounted(LONGEST)
     rig.load.purger.held.set()
     try:
-        rig.rest(5.0)
-        _reset_one(rig, table, "--to", "earliest")
-        rig.settle(person=False)
-        rig.must("jobs", "stop", JOB, "--table", table, "--wait", "2m")
-        undone = rig.typed("slots", "undo", rig.backups(table)[0])
-        assert undone.code == 3, f"undo after a replay ended with {undone.code}: {undone.said}; {rig.story()}"
-        rig.must("jobs", "start", JOB, "--table", table, "--wait", "5m")
+        rig.rest(draw.uniform(25.0, 40.0))
+        rig.must("jobs", "stop", JOB, "--table", LONGEST, "--wait", "2m")
+        assert rig.dry_and_done("slots", "reset", LONGEST, SLOT, "--to", "earliest"), rig.story()
+        before = {shard: changes for shard, changes, *_ in _lanes(rig)}
+        rig.must("jobs", "start", JOB, "--table", LONGEST)
+        rig.wait(lambda: any(each[1] > before[each[0]] for each in _lanes(rig)), 240, "the replay to begin", every=0.05)
+        rig.must("jobs", "stop", JOB, "--table", LONGEST, "--wait", "2m")
+        inside = any(changes > before[shard] and at < end for shard, changes, at, end in _lanes(rig))
+        undone = rig.typed("slots", "undo", rig.backups(LONGEST)[0])
+        expected = 3 if inside else 0
+        assert undone.code == expected, f"undo, {inside=}, ended with {undone.code}: {undone.said}; {rig.story()}"
+        rig.must("jobs", "start", JOB, "--table", LONGEST, "--wait", "5m")
     finally:
         rig.load.purger.held.clear()
-    return table
+    return f"{'in the middle of the replay' if inside else 'the replay was through'}, undo ended with {undone.code}"
+
+
+def _lanes(rig: Rig) -> list[tuple[str, int, int, int]]:
+    """Of the longest table's lanes: DN, changes, sync point, and the one noted by the reset, 0 for none."""
+    point = "coalesce(split_part({}, '/', 1)::bigint, 0)"
+    columns = f"shard, changes, {point.format('position')}, {point.format('noted_end')}"
+    statement = f"SELECT {columns} FROM slotkeeper_progress WHERE job = %s AND source_table = %s"
+    found = rig.product.at_sink(statement, (JOB, LONGEST))
+    return [(str(dn), int(changes), int(at), int(end)) for dn, changes, at, end in found]
 
 
 PASSING = (

@@ -13,27 +13,49 @@ from core.errors import Busy, SlotkeeperError, Unreachable
 TABLE = "ods.orders"
 
 
+class Watched:
+    """A watch of one table, whose checks take the seconds that a test says, and when they began."""
+
+    def __init__(self, error: SlotkeeperError) -> None:
+        self.now, self.takes, self.asked = 100.0, 2.0, list[float]()
+
+        def read(some: object) -> dict[str, SlotkeeperError]:
+            self.asked.append(self.now)
+            self.now += self.takes
+            return {TABLE: error}
+
+        lane = SimpleNamespace(name="dn_1", position=0, key=SimpleNamespace(source_table=TABLE))
+        watched = SimpleNamespace(
+            job=SimpleNamespace(channel=SimpleNamespace(source_table=TABLE)), columns=(), record=None
+        )
+        loop = SimpleNamespace(lanes={"dn_1": lane}, post=lambda work, *given: work(*given))
+        targets = SimpleNamespace(reader=SimpleNamespace(read=read), tables={TABLE: watched})
+        plan, executor = SimpleNamespace(targets=targets, epoch=1), SimpleNamespace(submit=lambda line, work: work())
+        clock = SimpleNamespace(monotonic=lambda: self.now)
+        self.watch = TargetWatch(*cast(Any, (loop, plan, executor, clock, None)))
+
+    def pause(self, takes: float) -> float:
+        """Seconds from the end of a check until the next one, which takes so long."""
+        ended, before, self.takes = self.now, len(self.asked), takes
+        while len(self.asked) == before:
+            assert self.now < ended + 100
+            self.watch.check(self.now)
+            self.now += 0.0 if len(self.asked) > before else 0.125
+        return self.asked[-1] - ended
+
+
 @pytest.mark.parametrize(
     ("error", "pause"),
     [(Busy("locked"), EVERY), (Unreachable("silent"), 2.0 * SHARE)],
     ids=["a lock, which is no load", "anything else"],
 )
-def test_a_check_that_waited_for_a_lock_is_made_again_as_soon_as_any(error: SlotkeeperError, pause: float) -> None:
-    now, asked = [100.0], list[float]()
+def test_checks_that_waited_for_a_lock_are_made_as_soon_as_any(error: SlotkeeperError, pause: float) -> None:
+    watched = Watched(error)
+    watched.pause(2.0)
+    watched.pause(2.0)
+    assert watched.pause(2.0) == pause
 
-    def read(some: object) -> dict[str, SlotkeeperError]:
-        asked.append(now[0])
-        now[0] += 2.0
-        return {TABLE: error}
 
-    lane = SimpleNamespace(name="dn_1", position=0, key=SimpleNamespace(source_table=TABLE))
-    watched = SimpleNamespace(job=SimpleNamespace(channel=SimpleNamespace(source_table=TABLE)), columns=(), record=None)
-    loop = SimpleNamespace(lanes={"dn_1": lane}, post=lambda work, *given: work(*given))
-    plan = SimpleNamespace(targets=SimpleNamespace(reader=SimpleNamespace(read=read), tables={TABLE: watched}), epoch=1)
-    executor = SimpleNamespace(submit=lambda line, work: work())
-    clock = SimpleNamespace(monotonic=lambda: now[0])
-    watch = TargetWatch(*cast(Any, (loop, plan, executor, clock, None)))
-    watch.check(now[0])
-    for now[0] in (102.0 + pause - 0.1, 102.0 + pause):
-        watch.check(now[0])
-    assert asked == [100.0, 102.0 + pause]
+def test_one_check_that_took_long_alone_delays_none() -> None:
+    watched = Watched(Unreachable("silent"))
+    assert [watched.pause(takes) for takes in (0.0, 8.0, 0.0, 0.0)] == [0.0, EVERY, EVERY, EVERY]
