@@ -83,7 +83,10 @@ _MORE = {
         " through which Doris Binlog Load reads a MySQL, are refused by name:\n\n"
         + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in canal.KEYS),
     ),
-    "[jobs.X.sync]": ("Of a source of kind `mysql` only; names and defaults are those of Doris Binlog Load.\n",),
+    "[jobs.X.sync]": (
+        "Of a source of kind `mysql` only; names and defaults are those of Doris Binlog Load, but for"
+        " `stream_read_timeout`, which is Slotkeeper's own.\n",
+    ),
     "[[jobs.X.channels]]": (
         "One of these for each source table; a job reads no table and writes no target twice. All of its channels have "
         "its slot name, its start and its options.\n",

@@ -54,6 +54,15 @@ SYNC: Section = section(
         _OF_BYTES,
     ),
     Key(
+        "stream_read_timeout",
+        "how long the binlog's stream may stay silent before the source ends it and reconnects; a server that is well"
+        " sends a heartbeat every second",
+        values.duration(5_000, 3_600_000),
+        "30s",
+        "ms",
+        tested=_OF_BYTES,
+    ),
+    Key(
         "max_sync_task_threads_num",
         "threads that load, of all jobs",
         default=10,

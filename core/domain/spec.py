@@ -60,6 +60,8 @@ class SyncOptions:
     min_sync_commit_size: int = 10_000
     min_bytes_sync_commit: int = 15 << 20
     max_bytes_sync_commit: int = 64 << 20
+    stream_read_timeout: int = 30_000
+    """Of this product; in milliseconds."""
 
 
 UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")

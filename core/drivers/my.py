@@ -28,6 +28,9 @@ from core.drivers.my_login import DriverError, NoAnswer, TooMuch, answered, ende
 __all__ = ["DriverError", "Dump", "NoAnswer", "Replica", "Session", "TooMuch", "connect"]
 
 CLOSE_SECONDS = 2.0
+NET_SECONDS = 3600
+"""How long a server keeps a connection while its reader or writer is busy (MySQL, "Server System Variables":
+net_write_timeout is 60 s by default). A sink that takes longer over one read is ended by the job's own limits."""
 ROWS_AT_ONCE = 1000
 LOT_BYTES = 8 << 20
 """Of text in the rows of a large answer that are given at once; one row may have more."""
@@ -219,7 +222,10 @@ def connect(endpoint: Endpoint, password: Secret | str, name: str, seconds: floa
     """
     session = Session(my_login.logged_in(endpoint, password, name, seconds, _AS_TEXT, database), seconds)
     try:
-        session.rows("SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', NAMES utf8mb4")
+        session.rows(
+            "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES',"
+            f" net_write_timeout = {NET_SECONDS}, net_read_timeout = {NET_SECONDS}, NAMES utf8mb4"
+        )
     except BaseException:
         session.close()
         raise
@@ -247,11 +253,10 @@ class Replica:
     heartbeat: float
 
 
-def register(session: Session, replica: Replica, write_seconds: int) -> None:
+def register(session: Session, replica: Replica) -> None:
     """Make the session a replica's: checksums as they are in the file, heartbeats, its id in SHOW SLAVE HOSTS.
 
-    MySQL, "COM_REGISTER_SLAVE"; MariaDB, "Replica Registration". `write_seconds` is for how long the server keeps a
-    line whose reader is busy.
+    MySQL, "COM_REGISTER_SLAVE"; MariaDB, "Replica Registration".
     """
     nanoseconds = int(replica.heartbeat * 1_000_000_000)
     session.rows("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum")
@@ -259,7 +264,6 @@ def register(session: Session, replica: Replica, write_seconds: int) -> None:
     session.rows(f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
     session.rows("SET @slave_uuid = %s, @replica_uuid = %s", (replica.uuid, replica.uuid))
     session.rows("SET @mariadb_slave_capability = 4")
-    session.rows(f"SET SESSION net_write_timeout = {write_seconds}")
     # host, user and password are for people only, so are port, rank and the source's id
     payload = struct.pack("<I3sHII", replica.server_id, bytes(3), 0, 0, 0)
     session.command(COMMAND.COM_REGISTER_SLAVE, payload)

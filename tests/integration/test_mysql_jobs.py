@@ -54,6 +54,17 @@ def test_a_copy_and_the_stream_make_the_target_equal(mysql_pair: MysqlPair, seed
     assert [row.state for row in mysql_pair.mirror.rows()] == [LaneState.RUNNING]
 
 
+def test_a_key_of_inet6_is_one_row_by_copy_and_by_stream(make_mysql_pair: MakeMysqlPair) -> None:
+    pair = make_mysql_pair("k INET6 PRIMARY KEY, v INT")
+    keys = ("1:2:3:4:5:6:0:8", "1:0:3:4:5:6:7:8", "0:2:3:4:5:6:7:0")
+    values = ", ".join(f"('{key}', 0)" for key in keys)
+    pair.run(f"INSERT INTO {TABLE} VALUES {values}")
+    pair.mirror.start().wait_running()
+    pair.run(f"UPDATE {TABLE} SET v = 1", f"INSERT INTO {TABLE} VALUES ('::ffff:0:0', 1)")
+    pair.wait_equal()
+    pair.mirror.stop()
+
+
 def test_every_type_is_the_same_by_copy_and_by_stream(make_mysql_pair: MakeMysqlPair) -> None:
     pair = make_mysql_pair(WIDE)
     pair.run(f"INSERT INTO {TABLE} VALUES {VALUES}")

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
+from core.domain.endpoint import Login
 from core.drivers import my
 from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from core.sources.mysql.gtid import MariaState
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.requirements import admit, read_facts
+from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.statements import Effect, Statement
 from core.sources.mysql.stream import Reading, Stream, is_end
 from core.sources.mysql.transactions import Alive, End, Item, TableRows
@@ -123,6 +125,17 @@ def test_a_killed_line_is_a_lost_one(filled: Maria) -> None:
     with pytest.raises(Unreachable):
         for _ in items:
             pass
+
+
+def test_every_session_has_an_hour_to_write_and_to_read(filled: Maria) -> None:
+    """A sink may take a minute over a large value: the server's own limit of 60 s would end the session each time."""
+    login = Login(support.endpoint(filled.server), "", "slotkeeper/test")
+    session = MysqlSession(login)
+    try:
+        found = session.rows("SELECT @@net_write_timeout, @@net_read_timeout")
+    finally:
+        session.close()
+    assert found == [(3600, 3600)]
 
 
 def test_an_idle_stream_has_heartbeats(filled: Maria) -> None:

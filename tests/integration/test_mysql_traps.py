@@ -167,13 +167,12 @@ RIGHT = {
         ("binlog_row_image", "MINIMAL", "binlog_row_image = 'FULL'"),
         ("binlog_row_image", "NOBLOB", "binlog_row_image = 'FULL'"),
         ("log_bin_compress", "ON", "log_bin_compress = OFF"),
-        ("binlog_transaction_compression", "ON", "binlog_transaction_compression = OFF"),
         ("binlog_row_value_options", "PARTIAL_JSON", "binlog_row_value_options = ''"),
         ("server_id", "0", "server_id"),
     ],
 )
 def test_a_server_that_cannot_be_followed_is_refused_with_the_cure(setting: str, value: str, words: str) -> None:
-    assert list(objections(ServerFacts(RIGHT))) == []
+    assert list(objections(ServerFacts({**RIGHT, "binlog_transaction_compression": "ON"}))) == []
     ((what, cure),) = objections(ServerFacts({**RIGHT, setting: value}))
     assert words in cure and value.split("-")[0].casefold() in f"{what} {cure}".casefold()
 

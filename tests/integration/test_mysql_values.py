@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from core.sources.mysql import rows as compiled
 from core.sources.mysql.binary_json import double_text
-from core.sources.mysql.values import CODECS, text_reader
+from core.sources.mysql.values import CODECS, inet6, text_reader
 from tests.support.maria import Maria
 
 ZOO: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -106,6 +108,28 @@ def test_all_types_in_one_row_equal_select(maria: Maria, monkeypatch: pytest.Mon
         rows.append(f"({row}, {', '.join(values)})")
     maria.run(f"INSERT INTO wide VALUES {', '.join(rows)}")
     assert maria.inserted() == maria.rows("SELECT * FROM wide ORDER BY id")
+
+
+@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.chaos)])
+def test_an_inet6_has_the_servers_own_text(maria: Maria, count: int, seed: int) -> None:
+    """Addresses with many groups of zeros: a single one is "::" too, as the server's own SELECT writes it."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    groups = (0, 0, 0, 0, 0, 0, 1, 0xFFFF, 0x0102, 0xA000)
+    made = {b"".join(chance.choice(groups).to_bytes(2, "big") for _ in range(8)) for _ in range(count // 2)}
+    made |= {bytes(12) + chance.randbytes(4) for _ in range(count // 10)}
+    made |= {bytes(10) + b"\xff\xff" + chance.randbytes(4) for _ in range(count // 10)}
+    while len(made) < count:
+        mask = chance.getrandbits(8)
+        made.add(b"".join(chance.randbytes(2) if mask >> place & 1 else bytes(2) for place in range(8)))
+    addresses = sorted(made)
+    maria.run("CREATE TEMPORARY TABLE a (b BINARY(16), v INET6)")
+    for at in range(0, len(addresses), 5_000):
+        part = ", ".join(f"(x'{one.hex()}', x'{one.hex()}')" for one in addresses[at : at + 5_000])
+        maria.run(f"INSERT INTO a VALUES {part}")
+    answer = maria.rows("SELECT b, v FROM a")
+    assert len(answer) == len(addresses) >= count
+    assert [(raw, text, inet6(raw)) for raw, text in answer if inet6(raw) != text] == []
 
 
 def units_of(charset: str) -> list[bytes]:

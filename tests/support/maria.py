@@ -127,7 +127,7 @@ class Maria:
         reader = log_in(self.server)
         parser = Parser()
         try:
-            my.register(reader, my.Replica(next(_numbers) + 900_000, "", 5.0), 60)
+            my.register(reader, my.Replica(next(_numbers) + 900_000, "", 5.0))
             dump = my.dump_file(reader, my.Replica(next(_numbers) + 900_000, "", 5.0), self.file, self.offset, False)
             found = []
             while (packet := dump.packet(SECONDS)) is not None:

@@ -8,12 +8,29 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from enum import Enum
 from uuid import UUID
+
+import zstandard
 
 HEADER_BYTES = 19
 
 
 TIME = 1_700_000_000
+
+
+class Padding(Enum):
+    """The bits of a bitmap after its last column, as each server writes them."""
+
+    MARIADB = 0
+    MYSQL = 1
+
+
+def bitmap(bits: int, width: int, padding: Padding = Padding.MYSQL) -> bytes:
+    """A bitmap of `width` columns."""
+    size = (width + 7) // 8
+    pad = (1 << size * 8) - (1 << width) if padding is Padding.MYSQL else 0
+    return (bits | pad).to_bytes(size, "little")
 
 
 def event(code: int, body: bytes, end: int = 0, checksum: bool = False, flags: int = 0) -> bytes:
@@ -48,19 +65,36 @@ def table_map(
     schema: str = "s",
     table: str = "t",
     fields: dict[int, bytes] | None = None,
+    padding: Padding = Padding.MYSQL,
 ) -> bytes:
     """The body of a TABLE_MAP event; all columns may be NULL."""
     head = struct.pack("<IHH", number, 0, 1)
     name = bytes([len(schema)]) + schema.encode() + b"\0" + bytes([len(table)]) + table.encode() + b"\0"
-    nulls = ((1 << len(codes)) - 1).to_bytes((len(codes) + 7) // 8, "little")
+    nulls = bitmap((1 << len(codes)) - 1, len(codes), padding)
     optional = b"".join(bytes([kind]) + length(len(value)) + value for kind, value in (fields or {}).items())
     return head + name + length(len(codes)) + bytes(codes) + length(len(meta)) + meta + nulls + optional
 
 
-def rows(width: int, body: bytes, number: int = 7, present: int | None = None, extra: bytes = b"") -> bytes:
+def rows(
+    width: int,
+    body: bytes,
+    number: int = 7,
+    present: int | None = None,
+    extra: bytes = b"",
+    padding: Padding = Padding.MYSQL,
+) -> bytes:
     """The body of a second-version insert."""
-    bitmap = ((1 << width) - 1 if present is None else present).to_bytes((width + 7) // 8, "little")
-    return struct.pack("<IHHH", number, 0, 1, 2 + len(extra)) + extra + length(width) + bitmap + body
+    columns = bitmap((1 << width) - 1 if present is None else present, width, padding)
+    return struct.pack("<IHHH", number, 0, 1, 2 + len(extra)) + extra + length(width) + columns + body
+
+
+def payload(events: Sequence[bytes], compressed: bool = True) -> bytes:
+    """A TRANSACTION_PAYLOAD event of these events."""
+    raw = b"".join(events)
+    held = zstandard.ZstdCompressor().compress(raw) if compressed else raw
+    fields = ((2, length(0 if compressed else 255)), (3, length(len(raw))), (1, length(len(held))), (9, b"later"))
+    head = b"".join(bytes([kind, len(value)]) + value for kind, value in fields)
+    return event(40, head + b"\0" + held)
 
 
 def gtid(source: UUID, number: int) -> bytes:

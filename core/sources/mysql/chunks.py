@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from core.errors import Refused
 from core.ports.source import Chunk
 from core.sources.mysql.image import Image, bound_text
 from core.sources.mysql.tables import TableSeen, quoted
@@ -18,18 +19,39 @@ Bound = tuple[str, ...]
 
 
 def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
-    """Chunks of about `rows` rows, each bound found behind the one before it: one pass over the key's index."""
+    """Chunks of about `rows` rows, each bound found after the one before it: one pass over the key's index.
+
+    Raises Refused where a bound comes again: its text is not the key's value, and rows would be left out, or the
+    planning would have no end.
+    """
     bounds: list[Bound] = []
-    while True:
-        found = ask(*_bound_statement(table, bounds[-1] if bounds else (), max(1, rows) - 1))
-        if not found:
-            break
-        bounds.append(_bound(table, found[0]))
-    last = ask(*_last_statement(table, bounds[-1] if bounds else ()))
-    if last:
-        bounds.append(_bound(table, last[0]))
+    known = set[Bound]()
+
+    def add(row: Sequence[Any]) -> None:
+        bound = _bound(table, row)
+        if bound in known:
+            raise _no_growth(table, bound)
+        known.add(bound)
+        bounds.append(bound)
+
+    while found := ask(*_bound_statement(table, bounds[-1] if bounds else (), max(1, rows) - 1)):
+        add(found[0])
+    if last := ask(*_last_statement(table, bounds[-1] if bounds else ())):
+        add(last[0])
+        beyond = ask(*_last_statement(table, bounds[-1]))  # a row that was written meanwhile, or the last one itself
+        if beyond and _bound(table, beyond[0]) in known:
+            raise _no_growth(table, bounds[-1])
     lows: list[Bound] = [(), *bounds]
     return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
+
+
+def _no_growth(table: TableSeen, bound: Bound) -> Refused:
+    key = ", ".join(image.name for image in table.key)
+    return Refused(
+        f"table {table.schema}.{table.name}: key ({key}) cannot be cut into chunks: bound {', '.join(bound)!r} repeats",
+        "leave the table out of the job, and report the type of its key and the server's version",
+        where="source",
+    )
 
 
 def read_statement(table: TableSeen, images: Sequence[Image], chunk: Chunk) -> tuple[str, list[object]]:
@@ -52,18 +74,19 @@ def _bound(table: TableSeen, row: Sequence[Any]) -> Bound:
 def _bound_statement(table: TableSeen, lo: Bound, offset: int) -> tuple[str, list[object]]:
     values: list[object] = []
     where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
-    return f"SELECT {_names(table)} FROM {table.quoted}{where} ORDER BY {_names(table)} LIMIT 1 OFFSET {offset}", values
+    order = ", ".join(map(_ordered, table.key))
+    return f"SELECT {_bounds(table)} FROM {table.quoted}{where} ORDER BY {order} LIMIT 1 OFFSET {offset}", values
 
 
 def _last_statement(table: TableSeen, lo: Bound) -> tuple[str, list[object]]:
     values: list[object] = []
     where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
     down = ", ".join(f"{_ordered(image)} DESC" for image in table.key)
-    return f"SELECT {_names(table)} FROM {table.quoted}{where} ORDER BY {down} LIMIT 1", values
+    return f"SELECT {_bounds(table)} FROM {table.quoted}{where} ORDER BY {down} LIMIT 1", values
 
 
-def _names(table: TableSeen) -> str:
-    return ", ".join(map(_ordered, table.key))
+def _bounds(table: TableSeen) -> str:
+    return ", ".join((image.bound or image.ordered).format(quoted(image.name)) for image in table.key)
 
 
 def _ordered(image: Image) -> str:

@@ -8,6 +8,7 @@ or shown. Keys of text are ordered by their bytes, as on the other end. Next doo
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,12 +19,13 @@ from core.errors import Refused
 from core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from core.sources.mysql import filters
 from core.sources.mysql.chunks import selected
-from core.sources.mysql.image import Image, speller
+from core.sources.mysql.image import Image, double_literal, speller
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.tables import quoted, read_table
 
 KEYS_PER_STATEMENT = 200
-_NUMBERS = frozenset({"integer", "numeric", "float"})
+_NUMBERS = frozenset({"integer", "numeric"})
+_FLOAT = struct.Struct("<f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,12 @@ class MysqlKey:
 
     def bound(self, text: str, values: list[object]) -> str:
         """A value of a key in a statement; `text` is canonical."""
+        if self.image.family == "float":
+            # a FLOAT is compared as a DOUBLE, and its text is that of another DOUBLE
+            single = self.image.type == "real"
+            return double_literal(repr(_FLOAT.unpack(_FLOAT.pack(float(text)))[0]) if single else text)
         if self.image.family in _NUMBERS:
-            return str(Decimal(text)) if self.image.family != "float" else f"{float(text)!r}"
+            return str(Decimal(text))
         if self.image.family == "bytea":
             return f"x'{bytes.fromhex(text.removeprefix(chr(92) + 'x')).hex()}'"
         values.append(text)

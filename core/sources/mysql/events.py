@@ -2,7 +2,7 @@
 
 Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
 Doxygen pages (libbinlogevents). An event that is not known and not marked as ignorable is refused by its number, and
-so is every form that would hide rows (compressed events, transaction payloads). Next door: `table_map.py` reads a
+so is every form that would hide rows (compressed events). Next door: `table_map.py` reads a
 table's description, `rows.py` compiles the decoder of its rows.
 """
 
@@ -24,6 +24,7 @@ CHECKSUM_BYTES = 4
 ARTIFICIAL = 0x20
 """Header flag: made by the server for this stream, not in the file."""
 IGNORABLE = 0x80
+_IN_USE = 0x01
 STATEMENT_END = 0x01
 NO_TABLE = 0xFFFFFF
 """The table id of a rows event that only ends a statement."""
@@ -153,6 +154,20 @@ class Rows(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Payload(Event):
+    """The events of one transaction, compressed: `body[begin:stop]` holds `size` bytes of events once inflated.
+
+    `method` is 0 for zstd and 255 for none (MySQL, mysql::binlog::event::compression::type).
+    """
+
+    method: int
+    size: int
+    body: bytes
+    begin: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
 class Incident(Event):
     """The server lost events: it says so itself, in `message`."""
 
@@ -196,6 +211,8 @@ class Parser:
             stop -= CHECKSUM_BYTES
             if not packet[stop - 1]:
                 return stop  # its place is there without checksums too
+            if header.flags & _IN_USE:  # set in the file after the checksum was computed (MySQL, Log_event_footer)
+                packet = packet[: at + 17] + bytes([packet[at + 17] & ~_IN_USE]) + packet[at + 18 :]
             checked = True
         elif header.is_artificial or header.code in (27, 41):
             # made while another file's checksums hold, or none: only its own bytes tell
@@ -297,6 +314,25 @@ def _heartbeat(header: Header, body: bytes, at: int, stop: int) -> Event:
     return Heartbeat(header, body[at:stop].decode() if header.code == 27 else "")
 
 
+def _payload(header: Header, body: bytes, at: int, stop: int) -> Event:
+    """MySQL, Transaction_payload_event: fields of (type, length, value), a type of 0, and then the payload.
+
+    Types: 1 payload size, 2 compression method, 3 uncompressed size; a server may add others.
+    """
+    found = {2: 255}
+    while True:
+        kind, at = length_encoded(body, at)
+        if not kind:
+            break
+        size, at = length_encoded(body, at)
+        if kind in (1, 2, 3):
+            found[kind] = length_encoded(body, at)[0]
+        at += size
+    if found.get(1) != stop - at:
+        raise Damaged(f"a transaction payload of {stop - at} bytes says that it has {found.get(1, 'none')}")
+    return Payload(header, found[2], found.get(3, stop - at), body, at, stop)
+
+
 def _incident(header: Header, body: bytes, at: int, stop: int) -> Event:
     return Incident(header, body[at + 3 : at + 3 + body[at + 2]].decode("utf-8", "replace"))
 
@@ -320,6 +356,7 @@ _READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
     33: _mysql_gtid,
     34: _mysql_gtid,
     38: _xa_prepared,
+    40: _payload,
     41: _heartbeat,
     162: _maria_gtid,
     163: _maria_gtid_list,
@@ -333,10 +370,6 @@ _REFUSED = {
     39: (
         "partial JSON updates (PARTIAL_UPDATE_ROWS_EVENT) are not read",
         "set binlog_row_value_options = '' at the source, and take a new snapshot",
-    ),
-    40: (
-        "a compressed transaction (TRANSACTION_PAYLOAD_EVENT) is not read",
-        "set binlog_transaction_compression = OFF at the source, and take a new snapshot",
     ),
     42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not read", "use GTIDs without tags at the source"),
     165: ("a compressed statement (QUERY_COMPRESSED_EVENT) is not read", _COMPRESSED),

@@ -45,7 +45,7 @@ class Image:
 
     `spell` is None where the value is that text. `family` orders keys alike on both ends of a comparison. `selected` is
     the expression for a SELECT, `{0}` the column's name, that gives what the stream gives; `ordered` that by which a
-    table is cut into chunks, and `literal` writes a bound of it.
+    table is cut into chunks, `bound` that which gives a bound of it exactly, and `literal` writes one.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Image:
     selected: str = "{0}"
     ordered: str = "{0}"
     literal: Callable[[Any], str] | None = None
+    bound: str = ""
 
     def text(self, value: Any) -> str | None:
         """A value as text; None for NULL."""
@@ -76,10 +77,11 @@ def image_of(column: SchemaColumn) -> Image:
     if kind == "decimal":
         return Image(name, f"numeric({column.precision},{column.scale})", "numeric", _plain_decimal, literal=_number)
     if kind == "float":
-        # a SELECT rounds a FLOAT to six digits; as a DOUBLE it is the very number
-        return Image(name, "real", "float", lambda value: float_text(shortest_float(value), True), "({0} + 0e0)")
+        # a SELECT rounds a FLOAT to six digits; as a DOUBLE it is the very number, and compared with one as a DOUBLE
+        exact, spell = "({0} + 0e0)", lambda value: float_text(shortest_float(value), True)
+        return Image(name, "real", "float", spell, exact, literal=double_literal, bound=exact)
     if kind == "double":
-        return Image(name, "double precision", "float", float_text, literal=_double)
+        return Image(name, "double precision", "float", float_text, literal=double_literal)
     if kind == "bit":
         wide = (column.precision or 1) > 63
         selected = "({0} + 0)"
@@ -177,7 +179,8 @@ def _number(text: str) -> str:
     return text
 
 
-def _double(text: str) -> str:
+def double_literal(text: str) -> str:
+    """A number as a DOUBLE of a statement: without an exponent it would be a DECIMAL."""
     return f"{float(text)!r}e0" if "e" not in repr(float(text)) else repr(float(text))
 
 

@@ -47,7 +47,7 @@ class MysqlConnection:
     def source(self, job: JobSpec, points_proven: bool = False) -> MysqlSource:
         """The channel of a job."""
         channel, sync = job.channel, job.sync
-        limits = (sync.min_bytes_sync_commit, sync.max_bytes_sync_commit)
+        limits = (sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000)
         selection = Selection.of(channel)
         return self._kept(MysqlSource(self.session, channel.source_table, job.slot, job.binlog, selection, *limits))
 
@@ -57,8 +57,11 @@ class MysqlConnection:
 
     def retention(self, job: JobSpec) -> MysqlRetention:
         """What a start without a copy and a reset ask."""
-        channel = job.channel
-        made = MysqlRetention(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        channel, silent = job.channel, job.sync.stream_read_timeout / 1000
+        selection = Selection.of(channel)
+        made = MysqlRetention(
+            self.session, channel.source_table, job.slot, job.binlog, selection, silent_seconds=silent
+        )
         self._sources.append(made)
         return made
 

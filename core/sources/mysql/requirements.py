@@ -24,7 +24,6 @@ VARIABLES = (
     "binlog_row_image",
     "binlog_row_metadata",
     "binlog_row_value_options",
-    "binlog_transaction_compression",
     "log_bin_compress",
     "gtid_mode",
     "server_id",
@@ -94,9 +93,6 @@ def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
         yield f"binlog_row_image is {image}, not FULL", "SET GLOBAL binlog_row_image = 'FULL'"
     if facts.of("log_bin_compress") in ("ON", "1"):
         yield "it compresses its binlog (log_bin_compress is on)", "SET GLOBAL log_bin_compress = OFF"
-    if facts.of("binlog_transaction_compression") in ("ON", "1"):
-        cure = "SET GLOBAL binlog_transaction_compression = OFF"
-        yield "it compresses its binlog (binlog_transaction_compression is on)", cure
     if "PARTIAL_JSON" in facts.of("binlog_row_value_options"):
         yield (
             "it writes JSON in part (binlog_row_value_options is PARTIAL_JSON)",

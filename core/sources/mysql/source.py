@@ -35,7 +35,7 @@ from core.sources.mysql.schema import read_charsets
 from core.sources.mysql.selection import Selection
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.statements import Effect, Statement
-from core.sources.mysql.stream import Reading, Stream
+from core.sources.mysql.stream import SILENT_SECONDS, Reading, Stream
 from core.sources.mysql.table_map import TableMap
 from core.sources.mysql.tables import TableSeen, read_table
 from core.sources.mysql.transactions import TableRows
@@ -63,13 +63,14 @@ class MysqlSource:
         selection: Selection | None = None,
         most_bytes: int = MOST_BYTES,
         step_bytes: int | None = None,
+        silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self.session = session
         self.table = table
         self.slot = slot
         self.options = options
         self.selection = selection or Selection()
-        self._most_bytes, self._step_bytes = most_bytes, step_bytes
+        self._most_bytes, self._step_bytes, self._silent_seconds = most_bytes, step_bytes, silent_seconds
         self._room: int | None = None
         """Bytes that the step which has begun may still take; None where there is no limit, or no step."""
         self._seen: TableSeen | None = None
@@ -338,7 +339,7 @@ class MysqlSource:
     def _stream(self, place: MysqlPosition, reader: str) -> Stream:
         seen = self.seen
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
-        reading = Reading(replica, [(seen.schema, seen.name)])
+        reading = Reading(replica, [(seen.schema, seen.name)], silent_seconds=self._silent_seconds)
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
@@ -407,7 +408,9 @@ class _Writer:
         changes = self._decoder.changes(item.rows)
         first = str(item.number << OFFSET_BITS | item.at)
         images = self._kinds(changes.action, changes.before, changes.after)
-        return put_all(out, ((first, str(n), kind, *values) for n, (kind, values) in enumerate(images)))
+        # an image has a byte at least, so that the next event of a compressed transaction starts at a higher number
+        numbered = enumerate(images, item.inside)
+        return put_all(out, ((first, str(n), kind, *values) for n, (kind, values) in numbered))
 
     def _kinds(
         self, action: Action, before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]

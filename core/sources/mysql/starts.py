@@ -91,7 +91,7 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
     """When a file began, in seconds since 1970 by the source's clock. Raises DriverError, BinlogError."""
     session = connect()
     try:
-        my.register(session, replica, int(_SECONDS))
+        my.register(session, replica)
         dump = my.dump_file(session, replica, file, FIRST_OFFSET, blocking=False)
         parser = Parser()
         while (packet := dump.packet(_SECONDS)) is not None:

@@ -10,30 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from core.domain.spec import SyncOptions
 from core.drivers import my
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.sources.mysql import faults
+from core.sources.mysql import faults, payload
 from core.sources.mysql.errors import BinlogError
-from core.sources.mysql.events import Parser
+from core.sources.mysql.events import Parser, Payload
 from core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.statements import Statement
 from core.sources.mysql.transactions import Alive, End, Item, Table, TableRows, Transactions
 
-HEARTBEATS = 4
-"""A stream without a word for so many heartbeats is lost."""
-WRITE_SECONDS = 600
-"""For how long a server keeps the line of a reader that is busy."""
+SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
+"""How long a stream may stay silent, heartbeats included, where no job says otherwise."""
 _LARGEST_OFFSET = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a stream is read: who reads, which tables' rows are given, and by what its begin is named."""
+    """How a stream is read: who reads, which tables' rows are given, by what its begin is named, and for how long it
+    may stay silent."""
 
     replica: my.Replica
     tables: Collection[Table]
     by_gtid: bool = False
+    silent_seconds: float = SILENT_SECONDS
 
 
 class Stream:
@@ -74,10 +75,14 @@ class Stream:
         """The same, with None for each event of no consequence: it has moved `here` all the same."""
         try:
             dump = self._dump = self._begin(blocking)
-            limit = self._reading.replica.heartbeat * HEARTBEATS
-            while (packet := dump.packet(limit)) is not None:
-                item = self._transactions.take(self._parser.parse(packet, 1))
+            while (packet := dump.packet(self._reading.silent_seconds)) is not None:
+                event = self._parser.parse(packet, 1)
+                item = self._transactions.take(event)
                 yield None if item is not None and self._is_before(item) else item
+                if isinstance(event, Payload):
+                    for inside, part in payload.events(event):
+                        item = self._transactions.take(part, inside)
+                        yield None if item is not None and self._is_before(item) else item
         except my.DriverError as error:
             raise faults.classify(error, self._place, self._user) from error
         except BinlogError as error:
@@ -115,7 +120,7 @@ class Stream:
     def _begin(self, blocking: bool) -> my.Dump:
         session = self._connect()
         try:
-            my.register(session, self._reading.replica, WRITE_SECONDS)
+            my.register(session, self._reading.replica)
             return self._dump_on(session, blocking)
         except my.DriverError as error:
             session.close()

@@ -23,6 +23,7 @@ from core.sources.mysql.events import (
     MariaGtid,
     MariaGtidList,
     MysqlGtid,
+    Payload,
     Query,
     Rotate,
     Rows,
@@ -42,12 +43,16 @@ _LARGEST_STEP = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a wanted table; they count once their transaction has ended. Their event begins `at` of file `number`."""
+    """Rows of a wanted table; they count once their transaction has ended. Their event begins `at` of file `number`.
+
+    `inside` is where their event begins in the compressed transaction that starts `at`: 0 for rows in none.
+    """
 
     table: TableMap
     rows: Rows
     number: int = 0
     at: int = 0
+    inside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ class Transactions:
         self._tables: dict[int, TableMap] = {}
         self._open = False
         self._rows = 0
+        self._payload_at = 0
         self.server_version = ""
 
     @property
@@ -109,14 +115,16 @@ class Transactions:
         """The place behind the last event that was taken: one to go on from where no transaction is `inside` it."""
         return MysqlPosition(self._file, self._offset, self._gtids)
 
-    def take(self, event: Event) -> Item | None:
+    def take(self, event: Event, inside: int | None = None) -> Item | None:
         """What an event comes to; None for one that is of no consequence alone.
 
+        `inside` is where it starts in the compressed transaction that was taken last, whose events follow it.
         Raises Damaged where the stream has a gap, Unsupported where rows or their fate cannot be known.
         """
-        self._move(event)
+        if inside is None:
+            self._move(event)
         if isinstance(event, Rows):
-            return self._table_rows(event)
+            return self._table_rows(event, inside)
         if isinstance(event, Mapped):
             self._tables[event.table.number] = event.table
         elif isinstance(event, Commit):
@@ -131,6 +139,8 @@ class Transactions:
             return self._prepared(event.header)
         elif isinstance(event, Heartbeat):
             return Alive(self._last, self._heard(event))
+        elif isinstance(event, Payload):
+            self._open, self._payload_at = True, self._offset - event.header.size
         elif isinstance(event, FormatDescription):
             self.server_version = event.server_version
         elif isinstance(event, Incident):
@@ -192,7 +202,7 @@ class Transactions:
             self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
             self._last = MysqlPosition(self._last.file, self._last.offset, self._gtids)
 
-    def _table_rows(self, event: Rows) -> TableRows | None:
+    def _table_rows(self, event: Rows, inside: int | None) -> TableRows | None:
         if event.table_id == NO_TABLE:
             return None
         table = self._tables.get(event.table_id)
@@ -206,6 +216,8 @@ class Transactions:
         if isinstance(self._pending, MariaGtid) and self._pending.prepared_xa:
             raise _prepared_rows(table)
         self._rows += 1
+        if inside is not None:
+            return TableRows(table, event, self.here.number, self._payload_at, inside)
         return TableRows(table, event, self.here.number, self._offset - event.header.size)
 
     def _query(self, event: Query) -> Item | None:

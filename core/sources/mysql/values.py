@@ -12,7 +12,7 @@ import codecs
 import ipaddress
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any
@@ -235,16 +235,39 @@ def padded(size: int) -> Callable[[bytes], bytes]:
     return lambda raw: raw.ljust(size, b"\0")
 
 
+_groups = struct.Struct(">8H").unpack
+_GAPS = tuple(bytes(size) for size in range(8, 0, -1))
+
+
 def inet6(raw: bytes) -> str:
-    """Reads an INET6 as the server writes it: compressed, the last 32 bits dotted where it holds an IPv4 address.
+    """Reads an INET6 as the server writes it (MariaDB, plugin/type_inet/sql_type_inet.cc, Inet6::to_string).
+
+    "::" stands for the longest run of zero groups, the first of equal ones, and for a single group too: RFC 5952 and
+    Python write that one as 0. The last 32 bits are dotted behind six zero groups, and behind five and ffff.
 
     >>> inet6(bytes.fromhex("20010db8")), inet6(bytes(10) + b"\\xff\\xff\\x01\\x02\\x03\\x04")
     ('2001:db8::', '::ffff:1.2.3.4')
+    >>> inet6(bytes.fromhex("00010002000300040005000600000008"))
+    '1:2:3:4:5:6::8'
     """
     whole = raw.ljust(16, b"\0")
-    if not any(whole[:10]) and whole[10:12] in (b"\xff\xff", b"\0\0") and whole[12:14] != b"\0\0":
-        return f"::{'ffff:' if whole[10] else ''}{ipaddress.IPv4Address(whole[12:])}"
-    return str(ipaddress.IPv6Address(whole))
+    groups = _groups(whole)
+    zeros = bytes(map(bool, groups))
+    for gap in _GAPS:
+        at = zeros.find(gap)
+        if at >= 0:
+            break
+    else:
+        return _hex_groups(groups)
+    size = len(gap)
+    if at == 0 and (size == 6 or (size == 5 and groups[5] == 0xFFFF)):
+        dotted = inet4(whole[12:])
+        return f"::{dotted}" if size == 6 else f"::ffff:{dotted}"
+    return f"{_hex_groups(groups[:at])}::{_hex_groups(groups[at + size :])}"
+
+
+def _hex_groups(groups: Iterable[int]) -> str:
+    return ":".join([f"{one:x}" for one in groups])
 
 
 def inet4(raw: bytes) -> str:

@@ -56,7 +56,7 @@ def refused(folder: Path, text: str) -> str:
 def test_a_mysql_needs_no_database_and_has_its_own_port(tmp_path: Path) -> None:
     job = loaded(tmp_path, SOURCE + REST).jobs["orders"]
     assert (job.source_kind, job.source.port, job.source.database) == ("mysql", 3306, "")
-    assert job.sync == SyncOptions(10, 10_000, 15 << 20, 64 << 20)
+    assert job.sync == SyncOptions(10, 10_000, 15 << 20, 64 << 20, 30_000)
     assert (job.sink_options.auto_flush_batch_size, job.sink_options.auto_flush_max_interval) == (10_000, 10_000)
 
 
@@ -64,6 +64,13 @@ def test_a_pace_that_is_set_is_that_of_the_steps(tmp_path: Path) -> None:
     pace = "\n[jobs.orders.sync]\nmin_sync_commit_size = 77\nsync_commit_interval_second = 3\n"
     job = loaded(tmp_path, SOURCE + REST + pace).jobs["orders"]
     assert (job.sink_options.auto_flush_batch_size, job.sink_options.auto_flush_max_interval) == (77, 3_000)
+
+
+def test_the_silence_of_a_stream_has_its_bounds(tmp_path: Path) -> None:
+    job = loaded(tmp_path, SOURCE + REST + '\n[jobs.orders.sync]\nstream_read_timeout = "2m"\n').jobs["orders"]
+    assert job.sync.stream_read_timeout == 120_000
+    said = refused(tmp_path, SOURCE + REST + '\n[jobs.orders.sync]\nstream_read_timeout = "1s"\n')
+    assert "stream_read_timeout must be from 5s to 1h" in said
 
 
 def test_the_least_above_the_most_is_refused(tmp_path: Path) -> None:

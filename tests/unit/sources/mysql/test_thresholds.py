@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import cast
 
+import pytest
+
 from core.domain.endpoint import Endpoint, Login
 from core.domain.kept import NOTHING_KEPT
-from core.domain.slot import SlotStatus
+from core.domain.slot import SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from core.errors import Unreachable
 from core.ports.source import Bounded
@@ -21,6 +23,7 @@ from core.sources.mysql.position import MysqlPosition
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.source import SHARD, MysqlSource
 from core.sources.mysql.stream import Stream
+from core.sources.mysql.tables import TableSeen
 from core.sources.mysql.transactions import End, Item
 from tests.unit.sources.mysql.test_follow import at, rows
 
@@ -92,3 +95,34 @@ def test_both_are_those_of_the_job() -> None:
         source = session.source(job)
         assert isinstance(source, MysqlSource)
         assert (source._most_bytes, source._step_bytes) == (11, 22)
+
+
+class Heard:
+    """A stream's packets: none, and how long each was waited for."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def packet(self, seconds: float) -> bytes | None:
+        self.waited.append(seconds)
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("sync", "seconds"), [(SyncOptions(), 30.0), (SyncOptions(stream_read_timeout=90_000), 90.0)])
+def test_a_stream_may_be_silent_for_as_long_as_its_job_says(
+    monkeypatch: pytest.MonkeyPatch, sync: SyncOptions, seconds: float
+) -> None:
+    """At least 30 s by default: a server that flushes a large transaction sends no heartbeat for a while."""
+    heard = Heard()
+    monkeypatch.setattr(Stream, "_begin", lambda stream, blocking: heard)
+    there = Endpoint("maria", "127.0.0.1", 1, "", "root", sslmode="disable")
+    job = JobSpec("j", there, there, "slot", (ChannelSpec("s.t", "mart.t"),), source_kind="mysql", sync=sync)
+    with closing(KIND.connect(Login(there, "", "test"))) as session:
+        for source in (session.source(job), session.retention(job)):
+            assert isinstance(source, MysqlSource)
+            source._seen = TableSeen("s", "t", (), (), TableIdentity(0, (), (), "one"))
+            assert list(source._stream(at(10), "reader").items(blocking=True)) == []
+    assert heard.waited == [seconds, seconds]
