@@ -342,7 +342,7 @@ class MysqlSource:
     def _stream(self, place: MysqlPosition, reader: str) -> Stream:
         seen = self.seen
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
-        reading = Reading(replica, [(seen.schema, seen.name)])
+        reading = Reading(replica, [(seen.schema, seen.name)], key_index=seen.key_index)
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:

@@ -30,11 +30,13 @@ _LARGEST_OFFSET = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a stream is read: who reads, which tables' rows are given, and by what its begin is named."""
+    """How a stream is read: who reads, which tables' rows are given, by what its begin is named, and by which index
+    the tables' rows are known."""
 
     replica: my.Replica
     tables: Collection[Table]
     by_gtid: bool = False
+    key_index: str = "PRIMARY"
 
 
 class Stream:
@@ -47,7 +49,7 @@ class Stream:
         self._user = user
         self._reading = reading
         self._start = start
-        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid)
+        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid, reading.key_index)
         self._connect = connect
         self._dump: my.Dump | None = None
         self._parser = Parser()

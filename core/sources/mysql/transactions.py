@@ -119,10 +119,14 @@ class Transactions:
     """Takes the events of one stream in their order, from `start` on; `wanted` are the tables whose rows are given.
 
     `by_gtid`: the server chooses where in its files the stream begins, and passes over transactions that are done.
+    `key_index` is the name of the index that is the wanted tables' key.
     """
 
-    def __init__(self, start: MysqlPosition, wanted: Collection[Table], by_gtid: bool = False) -> None:
+    def __init__(
+        self, start: MysqlPosition, wanted: Collection[Table], by_gtid: bool = False, key_index: str = "PRIMARY"
+    ) -> None:
         self._wanted = frozenset(wanted)
+        self._key_index = key_index
         self._by_gtid = by_gtid
         self._file, self._offset, self._gtids = start.file, start.offset, start.gtids
         self._born: Birth | None = None if by_gtid else start.born
@@ -293,7 +297,7 @@ class Transactions:
             )
 
     def _statement(self, event: Query) -> Item | None:
-        effect = judge(event.text, event.schema, self._wanted)
+        effect = judge(event.text, event.schema, self._wanted, self._key_index)
         if event.text.rstrip().upper().endswith("START TRANSACTION"):
             self._open = True  # MySQL 8: CREATE TABLE ... SELECT, whose rows follow
         ends = None if self._open else self._end(event.header)
