@@ -261,15 +261,6 @@ def test_a_table_without_transactions_ends_its_changes_too(maria: Maria) -> None
     assert ids(maria, items) == [1, 2] and len(ends(items)) == 1
 
 
-def test_rows_prepared_by_xa_are_refused(filled: Maria) -> None:
-    """Another reader gave the rows of a transaction that was rolled back."""
-    filled.mark()
-    filled.run("XA START 'x'", "INSERT INTO t VALUES (900, 'xa')", "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'")
-    with pytest.raises(Refused, match="prepared by XA"):
-        list(filled.stream("t").items(blocking=False))
-    assert ends(filled.stream("u").items(blocking=False))[-1].offset == filled.here()[1]
-
-
 def test_a_rolled_back_transaction_has_no_rows(filled: Maria) -> None:
     filled.mark()
     filled.run("BEGIN", "INSERT INTO t VALUES (901, 'no')", "ROLLBACK")

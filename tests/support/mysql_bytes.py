@@ -40,10 +40,10 @@ def event(code: int, body: bytes, end: int = 0, checksum: bool = False, flags: i
     return raw + struct.pack("<I", zlib.crc32(raw)) if checksum else raw
 
 
-def format_description(version: str = "8.4.2", checksum: bool = True) -> bytes:
-    """The first event of a file; its own checksum is always there."""
+def format_description(version: str = "8.4.2", checksum: bool = True, created: int = 0) -> bytes:
+    """The first event of a file; its own checksum is always there. `created` is its time, which a dump leaves in it."""
     body = struct.pack("<H50sIB", 4, version.encode(), 0, HEADER_BYTES) + bytes(41) + bytes([checksum])
-    raw = struct.pack("<IBIIIH", 0, 15, 1, HEADER_BYTES + len(body) + 4, 0, 0) + body
+    raw = struct.pack("<IBIIIH", created, 15, 1, HEADER_BYTES + len(body) + 4, 0, 0) + body
     return raw + struct.pack("<I", zlib.crc32(raw) if checksum else 0)
 
 
@@ -107,3 +107,17 @@ def query(text: str, schema: str = "s") -> bytes:
     status = b"\x00" + struct.pack("<I", 0)
     head = struct.pack("<IIBHH", 1, 0, len(schema), 0, len(status))
     return head + status + schema.encode() + b"\0" + text.encode()
+
+
+def xa_prepare(gtrid: bytes, bqual: bytes = b"", number: int = 1, one_phase: bool = False) -> bytes:
+    """The body of an XA_PREPARE event."""
+    return struct.pack("<BIII", one_phase, number, len(gtrid), len(bqual)) + gtrid + bqual
+
+
+def placed(packets: Sequence[bytes], offset: int = 4) -> list[bytes]:
+    """The same events, each with where it ends in a file in which the first begins at `offset`."""
+    found = []
+    for packet in packets:
+        offset += len(packet)
+        found.append(packet[:13] + struct.pack("<I", offset) + packet[17:])
+    return found

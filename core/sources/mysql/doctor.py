@@ -65,7 +65,7 @@ def _table(place: str, session: MysqlSession, table: str, followed: bool) -> Fin
         MysqlRetention(session, table, "doctor", BinlogOptions(binlog=followed)).identify()
     except SlotkeeperError as error:
         return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
-    return Finding(place, Level.OK, "readable, primary key; all tables share one binlog")
+    return Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
 
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:

@@ -70,6 +70,15 @@ class FormatDescription(Event):
     server_version: str
     checksum: bool
 
+    @property
+    def born(self) -> tuple[int, int] | None:
+        """When and by which server_id the file was created; None where the server does not say.
+
+        A dump that begins inside a file sends this event too; it clears the event's own field of the creation time,
+        never the header's (MySQL, `Binlog_sender::send_format_description_event`; MariaDB does the same).
+        """
+        return (self.header.time, self.header.server_id) if self.header.time else None
+
 
 @dataclass(frozen=True, slots=True)
 class Query(Event):
@@ -86,7 +95,9 @@ class Commit(Event):
 
 @dataclass(frozen=True, slots=True)
 class XaPrepared(Event):
-    """The rows of a transaction that is prepared and may still be rolled back."""
+    """The rows of a transaction that is prepared and may still be rolled back; `xid` is `formatID-gtrid-bqual`."""
+
+    xid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +275,22 @@ def _commit(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
     # one phase: prepared and committed in one (MySQL, XA_prepare_event)
-    return Commit(header) if body[at] else XaPrepared(header)
+    if body[at]:
+        return Commit(header)
+    number, gtrid, bqual = struct.unpack_from("<III", body, at + 1)
+    data = body[at + 13 : stop]
+    if len(data) != gtrid + bqual:
+        raise Damaged(f"an XA identifier of {len(data)} bytes, not {gtrid + bqual}")
+    return XaPrepared(header, xid_text(number, data[:gtrid].hex(), data[gtrid:].hex()))
+
+
+def xid_text(number: int, gtrid: str, bqual: str) -> str:
+    """An XA identifier as positions have it; the statement writes a negative formatID in 64 bits, the event in 32.
+
+    >>> xid_text(1, "6162", ""), xid_text(18446744073709551615, "61", "") == xid_text(0xFFFFFFFF, "61", "")
+    ('1-6162-', True)
+    """
+    return f"{number & 0xFFFFFFFF}-{gtrid}-{bqual}"
 
 
 def _mapped(header: Header, body: bytes, at: int, stop: int) -> Event:

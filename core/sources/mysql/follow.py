@@ -23,6 +23,8 @@ Ranged = TableRows | Statement | End
 """What a range has."""
 IN_MEMORY = 8 << 20
 """Bytes of events that wait in memory."""
+_FIRST_EVENTS = 2
+"""ROTATE and FORMAT_DESCRIPTION, which a server sends at once (MySQL, "COM_BINLOG_DUMP")."""
 MOST_BYTES = 15 << 20
 """A range ends with the transaction with which it has so many bytes of rows (min_bytes_sync_commit)."""
 
@@ -85,9 +87,18 @@ class Follower:
             self.here = stream.here
             return True
         if isinstance(item, Alive) and item.sent is not None and _sent(item.sent, up_to):
-            self.here = MysqlPosition(up_to.file, up_to.offset, stream.here.gtids)
+            self.here = stream.here.moved(up_to.file, up_to.offset)
             return True
         return False
+
+    def check(self, after: MysqlPosition) -> None:
+        """Begin a stream there, unless one is there already: what the server says first tells whether its file is the
+        one of the position. Raises Trouble (SOURCE OLDER) where it is another."""
+        if not self._stand_at(after):
+            return
+        for _ in range(_FIRST_EVENTS):
+            self._next()
+        self.here = after
 
     def stop(self) -> MysqlPosition:
         """Stand where the stream is now, at an end of a transaction; that place."""

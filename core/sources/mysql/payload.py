@@ -31,6 +31,13 @@ _INSIDE = frozenset({Event, Query, Commit, XaPrepared, Mapped, Rows})
 """What a transaction consists of. A rotation or a GTID inside a payload would move the position of the stream."""
 
 
+def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
+    """The event with None, and behind a compressed transaction each event in it with its offset; raises as `events`."""
+    yield event, None
+    if isinstance(event, Payload):
+        yield from ((part, at) for at, part in events(event))
+
+
 def events(payload: Payload) -> Iterator[tuple[int, Event]]:
     """Each event with the offset in the inflated payload at which it starts.
 

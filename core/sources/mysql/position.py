@@ -7,7 +7,7 @@ counted by us, because an event's own end has 32 bits. Next door: `transactions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.domain.position import Order, Position
 from core.errors import Defect
@@ -15,8 +15,35 @@ from core.sources.mysql.gtid import Gtids, order_of, parse_gtids
 
 FIRST_OFFSET = 4
 """Where the first event of a file begins."""
-_TEXT = re.compile(r"(?P<file>[^/]+\.\d+)/(?P<offset>\d+)(?:/(?P<gtids>.+))?")
+_TEXT = re.compile(
+    r"(?P<file>[^/|]+\.\d+)/(?P<offset>\d+)(?:@(?P<born>\d+-\d+))?(?:/(?P<gtids>[^|]+))?(?:\|(?P<pending>.+))?"
+)
+_PENDING = re.compile(r"(?P<xid>\d+-[0-9a-f]*-[0-9a-f]*)@(?P<number>\d+):(?P<offset>\d+)")
 OFFSET_BITS = 40
+
+Birth = tuple[int, int]
+"""When a binlog file was created (seconds since 1970, by the source's clock), and by which server_id.
+
+Its first event says so (MySQL, "Format_description_event"; MariaDB, "FORMAT_DESCRIPTION_EVENT"). After a RESET MASTER
+the same file name has another one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingXa:
+    """A transaction that XA has prepared and not ended: its event group begins at `offset` of file `number`.
+
+    `xid` is `formatID-gtrid-bqual`, both parts in hexadecimal digits.
+    """
+
+    xid: str
+    number: int
+    offset: int
+
+    @property
+    def text(self) -> str:
+        """The form that is stored in a position."""
+        return f"{self.xid}@{self.number}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +63,12 @@ class MysqlPosition(Position):
     time: int = field(default=0, compare=False)
     """When the transaction that ends there was committed, in seconds since 1970; 0 where that is not known."""
 
+    born: Birth | None = field(default=None, compare=False)
+    """The creation of `file`, which tells it from a later file of the same name; None where it is not known."""
+
+    pending: tuple[PendingXa, ...] = field(default=(), compare=False)
+    """Transactions that are prepared there and end later."""
+
     @property
     def committed_at(self) -> float | None:
         """The same; None where it is not known."""
@@ -43,13 +76,27 @@ class MysqlPosition(Position):
 
     @property
     def text(self) -> str:
-        """`file/offset`, and the GTIDs behind another slash where they are known.
+        """`file/offset@creation/GTIDs|prepared XA transactions`, without the parts that are not known.
 
         >>> MysqlPosition("mysql-bin.000003", 1234).text
         'mysql-bin.000003/1234'
+        >>> MysqlPosition("b.000003", 1234, born=(1700000000, 77), pending=(PendingXa("1-6162-", 3, 900),)).text
+        'b.000003/1234@1700000000-77|1-6162-@3:900'
         """
-        gtids = "" if self.gtids is None else self.gtids.text
-        return f"{self.file}/{self.offset}/{gtids}".rstrip("/")
+        born = "" if self.born is None else f"@{self.born[0]}-{self.born[1]}"
+        gtids = "" if self.gtids is None else f"/{self.gtids.text}".rstrip("/")
+        pending = "|" + ",".join(one.text for one in self.pending) if self.pending else ""
+        return f"{self.file}/{self.offset}{born}{gtids}{pending}"
+
+    @property
+    def plain(self) -> str:
+        """`file/offset/GTIDs`."""
+        return replace(self, born=None, pending=()).text
+
+    def moved(self, file: str, offset: int) -> MysqlPosition:
+        """A later position, up to which nothing happened."""
+        born = self.born if file == self.file else None
+        return MysqlPosition(file, offset, self.gtids, born=born, pending=self.pending)
 
     @property
     def shown(self) -> str:
@@ -126,4 +173,16 @@ def parse_position(text: str) -> MysqlPosition:
     offset = int(found["offset"])
     if not FIRST_OFFSET <= offset < 1 << OFFSET_BITS:
         raise ValueError(f"a binlog's first event begins at offset {FIRST_OFFSET}")
-    return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""))
+    born: Birth | None = None
+    if found["born"]:
+        created, _, server = found["born"].partition("-")
+        born = int(created), int(server)
+    pending = tuple(map(_pending, found["pending"].split(","))) if found["pending"] else ()
+    return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""), born=born, pending=pending)
+
+
+def _pending(text: str) -> PendingXa:
+    found = _PENDING.fullmatch(text)
+    if found is None:
+        raise ValueError("a prepared XA transaction in a position is formatID-gtrid-bqual@file:offset")
+    return PendingXa(found["xid"], int(found["number"]), int(found["offset"]))

@@ -149,6 +149,8 @@ class MysqlSource:
         if self._spool is not None and same(self._spool.after, low) and same(self._spool.end, high):
             return self._spool.any
         if there(low, high):
+            if low.born is not None:
+                self._scanner.check(low)
             return False
         for item in self._scanner.read(low, high):
             if isinstance(item, TableRows | Statement):
@@ -284,8 +286,10 @@ class MysqlSource:
     def standing(self, after: Position, status: SlotStatus) -> Position:
         """The newest place, with what was done there where it was read up to it."""
         latest = ours(status.latest)
-        found = self._passed if self._passed is not None and same(self._passed, latest) else latest
-        return replace(found, time=ours(after).time)
+        passed, before = self._passed, ours(after)
+        if passed is None or not same(passed, latest):
+            passed = replace(before.moved(latest.file, latest.offset), gtids=None)
+        return replace(passed, time=before.time)
 
     # -- the copy -----------------------------------------------------------------------------------------------------
 
@@ -339,7 +343,9 @@ class MysqlSource:
     def _stream(self, place: MysqlPosition, reader: str) -> Stream:
         seen = self.seen
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
-        reading = Reading(replica, [(seen.schema, seen.name)], silent_seconds=self._silent_seconds)
+        reading = Reading(
+            replica, [(seen.schema, seen.name)], silent_seconds=self._silent_seconds, key_index=seen.key_index
+        )
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
@@ -347,7 +353,7 @@ class MysqlSource:
         if not place.file.startswith("."):
             return place
         base = self.newest().file.rpartition(".")[0]
-        return MysqlPosition(f"{base}{place.file}", place.offset, place.gtids)
+        return replace(place, file=f"{base}{place.file}")
 
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
@@ -361,6 +367,9 @@ class MysqlSource:
         fingerprint = self.identify().text
         facts = self.session.facts
         latest = self.session.asking(lambda line: starts.begin_here(line, facts))
+        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbegin")
+        first = self.session.asking(lambda line: starts.file_began(self.session.connect, replica, latest.file))
+        latest = replace(latest, born=first.born)
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
@@ -406,11 +415,10 @@ class _Writer:
     def write(self, item: TableRows, out: BinaryIO) -> int:
         """The rows of one event; returns how many were written."""
         changes = self._decoder.changes(item.rows)
-        first = str(item.number << OFFSET_BITS | item.at)
-        images = self._kinds(changes.action, changes.before, changes.after)
+        place = str(item.number << OFFSET_BITS | item.at)
         # an image has a byte at least, so that the next event of a compressed transaction starts at a higher number
-        numbered = enumerate(images, item.inside)
-        return put_all(out, ((first, str(n), kind, *values) for n, (kind, values) in numbered))
+        images = enumerate(self._kinds(changes.action, changes.before, changes.after), item.first)
+        return put_all(out, ((place, str(n), kind, *values) for n, (kind, values) in images))
 
     def _kinds(
         self, action: Action, before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]

@@ -87,8 +87,8 @@ def file_of_moment(files: Sequence[BinlogFile], began: Callable[[str], int], mom
     return files[low - 1] if low else None
 
 
-def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str) -> int:
-    """When a file began, in seconds since 1970 by the source's clock. Raises DriverError, BinlogError."""
+def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str) -> FormatDescription:
+    """The first event of a file, which says when it was created. Raises DriverError, BinlogError."""
     session = connect()
     try:
         my.register(session, replica)
@@ -97,7 +97,7 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
         while (packet := dump.packet(_SECONDS)) is not None:
             event = parser.parse(packet, 1)
             if isinstance(event, FormatDescription):
-                return event.header.time
+                return event
             if not isinstance(event, Rotate):
                 break
         raise Damaged(f"{file} does not begin with its own description")
@@ -117,7 +117,7 @@ def at_moment(
     Raises Refused where the oldest file began later: what was before it is gone.
     """
     files = binlog_files(session)
-    found = file_of_moment(files, lambda name: file_began(connect, replica, name), moment)
+    found = file_of_moment(files, lambda name: file_began(connect, replica, name).header.time, moment)
     if found is None:
         hint = "take a snapshot, or begin at the oldest place: earliest"
         raise Refused("the oldest binlog that the server still has began after that moment", hint, "", "source")

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
+from core.sources.mysql import alters
 from core.sources.mysql.position import MysqlPosition
 
 
@@ -39,22 +40,23 @@ class Statement:
 
 _EXECUTED = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/|--[ \t][^\n]*|#[^\n]*", re.DOTALL)
-_TOKEN = re.compile(r"`((?:[^`]|``)*)`|\"((?:[^\"\\]|\"\"|\\.)*)\"|'(?:[^'\\]|''|\\.)*'|([\w$]+)", re.DOTALL)
+_TOKEN = re.compile(r"`((?:[^`]|``)*)`|\"((?:[^\"\\]|\"\"|\\.)*)\"|'(?:[^'\\]|''|\\.)*'|([\w$]+)|(\.)", re.DOTALL)
 _CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "CALL", "DO", "SELECT"})
-_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT"})
 
 
-def judge(text: str, schema: str, wanted: Collection[tuple[str, str]]) -> Effect:
-    """What a statement that was run in `schema` may have done to any of the wanted tables.
+def judge(text: str, schema: str, wanted: Collection[tuple[str, str]], key_index: str = "PRIMARY") -> Effect:
+    """What a statement that was run in `schema` may have done to any of the wanted tables, whose key is `key_index`.
+
+    A name without a schema before it is one of the session's own schema.
 
     >>> judge("ALTER TABLE `t` ADD c INT", "s", {("s", "t")}), judge("DROP TABLE s.other", "x", {("s", "t")})
     (<Effect.RESHAPES: 'may have changed its columns'>, <Effect.NONE: 'nothing'>)
     """
-    words, names = _split(text)
+    words, names, tables = _split(text)
     kind = words[0] if words else ""
     if words[:2] in (["DROP", "DATABASE"], ["DROP", "SCHEMA"]):
         return Effect.EMPTIES if any(one.casefold() in names for one, _ in wanted) else Effect.NONE
-    if not any(table.casefold() in names and _is_schema(one, schema, names) for one, table in wanted):
+    if not any(_names_it(one.casefold(), table.casefold(), schema.casefold(), tables) for one, table in wanted):
         return Effect.NONE
     if kind in _CHANGES:
         return Effect.CHANGES
@@ -65,66 +67,45 @@ def judge(text: str, schema: str, wanted: Collection[tuple[str, str]]) -> Effect
     if kind == "CREATE" and "TABLE" in words[1:5]:
         # without OR REPLACE there was no such table before, or this changed nothing (IF NOT EXISTS)
         return Effect.EMPTIES if words[1:3] == ["OR", "REPLACE"] else Effect.NONE
+    if key_index.casefold() in names and alters.drops_index(words):
+        return Effect.RESHAPES
     if kind == "ALTER" and "TABLE" in words[1:4]:
-        if _exchanges(words):
+        if alters.empties(words):
             return Effect.EMPTIES
-        return Effect.NONE if _only_indexes(words) else Effect.RESHAPES
+        return Effect.NONE if alters.keeps_columns(words) else Effect.RESHAPES
     return Effect.NONE
 
 
-def _is_schema(one: str, schema: str, names: Collection[str]) -> bool:
-    return one.casefold() == schema.casefold() or one.casefold() in names
+def _names_it(one: str, table: str, schema: str, tables: Collection[tuple[str, str]]) -> bool:
+    return (one, table) in tables or (one == schema and ("", table) in tables)
 
 
-_TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
-_RISKY = frozenset(
-    {
-        *("ALTER", "CHANGE", "CHARACTER", "CHARSET", "COLLATE", "COLUMN", "COLUMNS", "CONVERT", "DEFAULT", "FIRST"),
-        *("AFTER", "IGNORE", "MODIFY", "ORDER", "PARTITION", "PARTITIONING", "PARTITIONS", "PERIOD", "PRIMARY"),
-        *("REMOVE", "RENAME", "REORGANIZE", "SET", "SYSTEM", "TABLESPACE", "VERSIONING"),
-    }
-)
-"""Words behind which an ALTER TABLE may have changed what a row is."""
+def _split(text: str) -> tuple[list[str], set[str], set[tuple[str, str]]]:
+    """A statement's bare words in upper case, all its names, quoted or not, and each with the name before its dot.
 
+    Names are without regard to case; "" stands for no name before it.
 
-def _only_indexes(words: list[str]) -> bool:
-    """Whether an ALTER TABLE is about indexes, foreign keys or storage alone: it has no word that may mean a column.
-
-    >>> _only_indexes("ALTER TABLE T ADD INDEX I C".split()), _only_indexes("ALTER TABLE T ADD C INT".split())
-    (True, False)
+    >>> words, names, tables = _split("DROP /* x */ TABLE IF EXISTS `A``b`, x.c -- d")
+    >>> words[:2], sorted(names)[:3], ("x", "c") in tables, ("", "c") in tables
+    (['DROP', 'TABLE'], ['a`b', 'c', 'drop'], True, False)
     """
-    rest = words[words.index("TABLE") + 1 :]
-    if "IGNORE" in words or _RISKY.intersection(rest):
-        return False
-    follows = zip(rest, [*rest[1:], ""], strict=True)
-    return all(after in _TO_INDEXES for word, after in follows if word in ("ADD", "DROP"))
-
-
-def _exchanges(words: list[str]) -> bool:
-    """Whether an ALTER TABLE renames the table or takes away partitions with their rows."""
-    for place, word in enumerate(words):
-        following = words[place + 1] if place + 1 < len(words) else ""
-        if word == "RENAME" and following not in ("COLUMN", "INDEX", "KEY"):
-            return True
-        if word in _PARTITIONS and following == "PARTITION":
-            return True
-    return False
-
-
-def _split(text: str) -> tuple[list[str], set[str]]:
-    """A statement's bare words in upper case, and all its names, quoted or not, without regard to case.
-
-    >>> _split("DROP /* x */ TABLE IF EXISTS `A``b`, c -- d")[0][:2], sorted(_split("DROP TABLE `A``b`, c")[1])
-    (['DROP', 'TABLE'], ['a`b', 'c', 'drop', 'table'])
-    """
-    words, names = [], set()
+    words, names, tables = [], set(), set()
+    before = after_dot = ""
     for found in _TOKEN.finditer(_COMMENT.sub(" ", _EXECUTED.sub(r" \1 ", text))):
-        quoted, in_ansi, bare = found.groups()
+        quoted, in_ansi, bare, dot = found.groups()
+        if dot is not None:
+            before, after_dot = "", before
+            continue
+        name = ""
         if bare is not None:
             words.append(bare.upper())
-            names.add(bare.casefold())
+            name = bare.casefold()
         elif quoted is not None:
-            names.add(quoted.replace("``", "`").casefold())
+            name = quoted.replace("``", "`").casefold()
         elif in_ansi is not None:
-            names.add(in_ansi.replace('""', '"').casefold())
-    return words, names
+            name = in_ansi.replace('""', '"').casefold()
+        if name:
+            names.add(name)
+            tables.add((after_dot, name))
+        before, after_dot = name, ""
+    return words, names, tables

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from core.domain.spec import SyncOptions
 from core.drivers import my
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.sources.mysql import faults, payload
+from core.sources.mysql import faults, payload, starts, xa
 from core.sources.mysql.errors import BinlogError
-from core.sources.mysql.events import Parser, Payload
+from core.sources.mysql.events import Parser
 from core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.statements import Statement
@@ -28,13 +29,14 @@ _LARGEST_OFFSET = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a stream is read: who reads, which tables' rows are given, by what its begin is named, and for how long it
-    may stay silent."""
+    """How a stream is read: who reads, which tables' rows are given, by what its begin is named, for how long it may
+    stay silent, and by which index the tables' rows are known."""
 
     replica: my.Replica
     tables: Collection[Table]
     by_gtid: bool = False
     silent_seconds: float = SILENT_SECONDS
+    key_index: str = "PRIMARY"
 
 
 class Stream:
@@ -47,10 +49,12 @@ class Stream:
         self._user = user
         self._reading = reading
         self._start = start
-        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid)
+        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid, reading.key_index)
         self._connect = connect
         self._dump: my.Dump | None = None
         self._parser = Parser()
+        self._prepared = xa.PreparedRows(self._read_aside, self._files, place)
+        self._releases = False
 
     @property
     def last(self) -> MysqlPosition:
@@ -64,8 +68,8 @@ class Stream:
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction has begun and not ended."""
-        return self._transactions.inside
+        """Whether a transaction has begun and not ended, or rows of one that XA prepared are still to come."""
+        return self._transactions.inside or self._releases
 
     def items(self, blocking: bool) -> Iterator[Item]:
         """What comes; ends where the binlog ends unless it is `blocking`: then heartbeats come as `Alive`."""
@@ -76,12 +80,11 @@ class Stream:
         try:
             dump = self._dump = self._begin(blocking)
             while (packet := dump.packet(self._reading.silent_seconds)) is not None:
-                event = self._parser.parse(packet, 1)
-                item = self._transactions.take(event)
-                yield None if item is not None and self._is_before(item) else item
-                if isinstance(event, Payload):
-                    for inside, part in payload.events(event):
-                        item = self._transactions.take(part, inside)
+                for event, inside in payload.parts(self._parser.parse(packet, 1)):
+                    item = self._transactions.take(event, inside)
+                    if _is_of_xa(item):
+                        yield from self._given(item)
+                    else:
                         yield None if item is not None and self._is_before(item) else item
         except my.DriverError as error:
             raise faults.classify(error, self._place, self._user) from error
@@ -89,6 +92,27 @@ class Stream:
             raise faults.of_binlog(error, self._place, self.last.text) from error
         finally:
             self.close()
+
+    def _given(self, item: TableRows | End) -> Iterator[Item | None]:
+        """An item of a transaction that XA prepares, with all rows that take effect with it."""
+        if self._is_before(item):
+            self._prepared.pass_over(item)
+            yield None
+            return
+        for one in self._prepared.take(item):
+            self._releases = one is not item
+            yield one
+
+    def _read_aside(self, begin: MysqlPosition) -> Iterator[Transactions | Item | None]:
+        transactions = Transactions(begin, self._reading.tables)
+        return xa.read_from(self._connect, xa.aside(self._reading.replica), transactions, begin)
+
+    def _files(self) -> list[starts.BinlogFile]:
+        session = self._connect()
+        try:
+            return starts.binlog_files(session)
+        finally:
+            session.close()
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
         """Exactly (start, up_to], both ends of transactions. Refused where there is no such end, or the binlog ends
@@ -148,6 +172,10 @@ class Stream:
         return not self._start < self.last if is_end(item) else self.last < self._start
 
 
+def _is_of_xa(item: Item | None) -> TypeGuard[TableRows | End]:
+    return (type(item) is TableRows and item.prepared) or (type(item) is End and item.xa is not None)
+
+
 def is_end(item: Item) -> bool:
     """Whether a transaction ended with it."""
     return isinstance(item, End) or (isinstance(item, Statement) and item.ends)
@@ -155,7 +183,9 @@ def is_end(item: Item) -> bool:
 
 def _dumped_from(start: MysqlPosition) -> MysqlPosition:
     """Where a dump begins for a position: offsets in the protocol have 32 bits, so beyond 4 GiB at the file's begin."""
-    return start if start.offset <= _LARGEST_OFFSET else MysqlPosition(start.file, FIRST_OFFSET, None)
+    if start.offset <= _LARGEST_OFFSET:
+        return start
+    return MysqlPosition(start.file, FIRST_OFFSET, born=start.born, pending=start.pending)
 
 
 def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:

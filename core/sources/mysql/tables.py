@@ -5,7 +5,7 @@ Next door: `schema.py` asks information_schema, `image.py` says what a column is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.domain.objection import Objection
@@ -18,11 +18,22 @@ from core.sources.mysql.requirements import ServerFacts
 from core.sources.mysql.schema import read_described
 from core.sources.mysql.session import MysqlSession
 
-_KEY = """
-SELECT column_name, sub_part FROM information_schema.statistics
- WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index
-"""
 _TABLE = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables"
+
+
+PRIMARY = "PRIMARY"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """A column of an index, as SHOW INDEX lists it: `name` is None for an expression, `prefix` for a whole column."""
+
+    index: str
+    unique: bool
+    name: str | None
+    prefix: int | None
+    nullable: bool
+    kind: str = "BTREE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,8 @@ class TableSeen:
     described: Described
     images: tuple[Image, ...]
     identity: TableIdentity
+    key_index: str = PRIMARY
+    """The index whose columns are the key."""
 
     @property
     def quoted(self) -> str:
@@ -63,8 +76,8 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
     if found is None:
         raise _absent(session, table)
     described: Described = found
-    key = session.rows(_KEY, (schema, name))
-    for objection in key_objections(table, [(str(column), part) for column, part in key]):
+    index, key = key_of(read_indexes(session, f"{quoted(schema)}.{quoted(name)}"))
+    for objection in key_objections(table, key):
         raise Refused(objection.text, objection.cure, where="source")
     try:
         images = tuple(map(image_of, described))
@@ -74,8 +87,45 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
         Column(image.name, image.type, not one.nullable, number=place)
         for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
     )
-    identity = TableIdentity(0, columns, tuple(str(column) for column, _ in key), server_of(session.facts))
-    return TableSeen(schema, name, described, images, identity)
+    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), server_of(session.facts))
+    return TableSeen(schema, name, described, images, identity, index)
+
+
+def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
+    """The columns of a table's indexes, in the server's own order; `table` is quoted.
+
+    MySQL, "SHOW INDEX Statement"; later columns differ between the servers.
+    """
+    return [
+        IndexPart(
+            str(row[2]),
+            not int(row[1]),
+            None if row[4] is None else str(row[4]),
+            None if row[7] is None else int(row[7]),
+            str(row[9]).upper() == "YES",
+            str(row[10]).upper(),
+        )
+        for row in session.rows(f"SHOW INDEX FROM {table}")
+    ]
+
+
+def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
+    """The index whose columns tell rows apart, and its columns: the primary key, else the first UNIQUE index that can.
+
+    That is one over whole columns that hold no NULL, which the servers themselves take for a missing primary key
+    (MySQL, "Clustered and Secondary Indexes"). The server lists such indexes in the order in which they were made, so
+    that another one changes nothing. Indexes by hash serve no ranges of a copy.
+    """
+    indexes: dict[str, list[IndexPart]] = {}
+    for part in parts:
+        indexes.setdefault(part.index, []).append(part)
+    if PRIMARY in indexes:
+        return PRIMARY, indexes[PRIMARY]
+    for name, columns in indexes.items():
+        whole = all(one.unique and one.name and one.prefix is None and not one.nullable for one in columns)
+        if whole and columns[0].kind != "HASH":
+            return name, columns
+    return PRIMARY, []
 
 
 def stored_names(session: MysqlSession, table: str) -> tuple[str, str]:
@@ -98,16 +148,15 @@ def stored_names(session: MysqlSession, table: str) -> tuple[str, str]:
     return str(rows[0][0]), str(rows[0][1])
 
 
-def key_objections(table: str, key: list[tuple[str, object]]) -> Iterator[Objection]:
-    """What stands against a key of (column, length of its prefix or None)."""
+def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
+    """What stands against a key of these columns."""
     if not key:
-        yield Objection(f"{table} has no primary key", f"ALTER TABLE {table} ADD PRIMARY KEY (...)")
-    for column, part in key:
-        if part is not None:
-            what = (
-                f"{table} has a primary key over the beginning of {column}: two rows may share what we would call one"
-            )
-            yield Objection(what, "make the key of whole columns")
+        what = f"{table} has no primary key, and no UNIQUE key over whole columns that are NOT NULL"
+        yield Objection(what, f"ALTER TABLE {table} ADD PRIMARY KEY (...)")
+    for part in key:
+        if part.prefix is not None:
+            what = f"{table} has a primary key over the beginning of {part.name}:"
+            yield Objection(f"{what} two rows may share what we would call one", "make the key of whole columns")
 
 
 def server_of(facts: ServerFacts) -> str:

@@ -1,14 +1,18 @@
 """Events of a stream grouped as transactions: which rows count, where each transaction ends. Pure.
 
 Only a transaction's end is a place to go on from: behind a TABLE_MAP the rows of its statement would be lost without a
-word. Rows whose fate the stream does not tell are refused by name: prepared by XA, or behind a rollback. A change
-written as a statement has no rows at all. Next door: `events.py` reads bytes, `statements.py` judges statements.
+word. Rows before a rollback in one transaction are refused by name, because the stream does not tell which of them
+count. Rows that XA prepares are marked; `xa.py` holds them until their transaction ends. A change written as a
+statement has no rows at all.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from enum import Enum
 
 from core.sources.mysql.errors import Damaged, GoneBack, Unsupported
 from core.sources.mysql.events import (
@@ -28,9 +32,10 @@ from core.sources.mysql.events import (
     Rotate,
     Rows,
     XaPrepared,
+    xid_text,
 )
 from core.sources.mysql.gtid import MariaState, MysqlSet
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from core.sources.mysql.position import FIRST_OFFSET, Birth, MysqlPosition, PendingXa
 from core.sources.mysql.statements import Effect, Statement, judge
 from core.sources.mysql.table_map import TableMap
 
@@ -39,32 +44,61 @@ Table = tuple[str, str]
 _LOW = 0xFFFFFFFF
 _LARGEST_STEP = 1 << 31
 """A step beyond it is one back."""
+MOST_PENDING = 256
+"""How many prepared transactions a position names; `xa.py` searches the binlog for the others."""
+_XA_END = re.compile(r"XA\s+(?:COMMIT|ROLLBACK)\s+X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',(\d+)")
+"""As both servers write it (MySQL, `XID::serialize`; MariaDB, `get_xid`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
     """Rows of a wanted table; they count once their transaction has ended. Their event begins `at` of file `number`.
 
-    `inside` is where their event begins in the compressed transaction that starts `at`: 0 for rows in none.
+    `first` is the number of the first image among those with the same place: where their event begins in the compressed
+    transaction that starts `at`, 0 for rows in none. `prepared`: they belong to a transaction that XA prepares.
     """
 
     table: TableMap
     rows: Rows
     number: int = 0
     at: int = 0
-    inside: int = 0
+    first: int = 0
+    prepared: bool = False
+
+
+class Fate(Enum):
+    """What became of a transaction that XA prepares."""
+
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+
+
+@dataclass(frozen=True, slots=True)
+class XaEnd:
+    """What a transaction's end says about one that XA prepares.
+
+    `xid` is empty where it is prepared and committed in one phase. `place` is where its event group begins, None where
+    it was prepared before the stream began and the position does not name it. The event that says this begins `at`.
+    """
+
+    fate: Fate
+    xid: str
+    place: PendingXa | None
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """A transaction has ended: `position` may be stored. `time` in seconds since 1970, by the source's clock.
 
-    `rows` is how many events of wanted rows it had.
+    `rows` is how many events of wanted rows it had. `xa` is set where it is about a transaction that XA prepares.
     """
 
     position: MysqlPosition
     time: int
     rows: int
+    xa: XaEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +120,23 @@ class Transactions:
     """Takes the events of one stream in their order, from `start` on; `wanted` are the tables whose rows are given.
 
     `by_gtid`: the server chooses where in its files the stream begins, and passes over transactions that are done.
+    `key_index` is the name of the index that is the wanted tables' key.
     """
 
-    def __init__(self, start: MysqlPosition, wanted: Collection[Table], by_gtid: bool = False) -> None:
+    def __init__(
+        self, start: MysqlPosition, wanted: Collection[Table], by_gtid: bool = False, key_index: str = "PRIMARY"
+    ) -> None:
         self._wanted = frozenset(wanted)
+        self._key_index = key_index
         self._by_gtid = by_gtid
         self._file, self._offset, self._gtids = start.file, start.offset, start.gtids
+        self._born: Birth | None = None if by_gtid else start.born
         self._last = start
         self._pending: MariaGtid | MysqlGtid | None = None
+        self._prepared = {one.xid: one for one in start.pending}
+        self._named = start.pending
+        self._xa = False
+        self._begins = start.offset
         self._tables: dict[int, TableMap] = {}
         self._open = False
         self._rows = 0
@@ -113,7 +156,7 @@ class Transactions:
     @property
     def here(self) -> MysqlPosition:
         """The place behind the last event that was taken: one to go on from where no transaction is `inside` it."""
-        return MysqlPosition(self._file, self._offset, self._gtids)
+        return MysqlPosition(self._file, self._offset, self._gtids, born=self._born, pending=self._named)
 
     def take(self, event: Event, inside: int | None = None) -> Item | None:
         """What an event comes to; None for one that is of no consequence alone.
@@ -136,13 +179,14 @@ class Transactions:
         elif isinstance(event, MariaGtidList):
             self._listed(event)
         elif isinstance(event, XaPrepared):
-            return self._prepared(event.header)
+            return self._prepare(event)
         elif isinstance(event, Heartbeat):
             return Alive(self._last, self._heard(event))
         elif isinstance(event, Payload):
             self._open, self._payload_at = True, self._offset - event.header.size
         elif isinstance(event, FormatDescription):
             self.server_version = event.server_version
+            self._check_born(event.born)
         elif isinstance(event, Incident):
             raise Unsupported(f"the source lost events: {event.message}", "take a new snapshot")
         return None
@@ -152,13 +196,27 @@ class Transactions:
             return None
         return MysqlPosition(event.file, event.header.end, None)
 
+    def _check_born(self, born: Birth | None) -> None:
+        """Refuse another file of the same name: a RESET MASTER starts over with the first number."""
+        known = self._born
+        if known is not None and born is not None and known != born:
+            raise GoneBack(
+                f"{self._file} was created {_created(born)}, the position is of one created {_created(known)}",
+                "the binlog was reset, or the server restored: take a new snapshot",
+            )
+        self._born = born or known
+        if self._born != self._last.born and self._last.file == self._file:
+            self._last = replace(self._last, born=self._born)
+
     def _move(self, event: Event) -> None:
         """Count the offset on; the low 32 bits that an event knows of its end have to agree."""
         header = event.header
         if isinstance(event, Rotate):
+            if event.file != self._file:
+                self._born = None
             self._file, self._offset = event.file, event.offset
             if not self.inside and not self._by_gtid:
-                self._last = MysqlPosition(self._file, self._offset, self._gtids)
+                self._last = self.here
             return
         if header.is_artificial or isinstance(event, Heartbeat) or not header.end:
             return  # it is in no file, or a copy of a file's first event
@@ -184,8 +242,10 @@ class Transactions:
             self._refuse_again(event, self._gtids)
         self._pending = event
         self._rows = 0
+        self._begins = self._offset - event.header.size
         # MySQL writes BEGIN behind it; a standalone group of MariaDB is one statement, which begins and ends it
         self._open = isinstance(event, MariaGtid) and not event.standalone
+        self._xa = isinstance(event, MariaGtid) and event.prepared_xa
 
     def _refuse_again(self, event: MariaGtid, done: MariaState) -> None:
         """A server numbers what it writes upwards: a number that is done already is of another life of its binlog."""
@@ -200,7 +260,7 @@ class Transactions:
         """What a MariaDB file says that was done before it: known from its begin on."""
         if self._gtids is None and not event.header.is_artificial:
             self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
-            self._last = MysqlPosition(self._last.file, self._last.offset, self._gtids)
+            self._last = replace(self._last, gtids=self._gtids)
 
     def _table_rows(self, event: Rows, inside: int | None) -> TableRows | None:
         if event.table_id == NO_TABLE:
@@ -213,20 +273,19 @@ class Transactions:
             )
         if (table.schema, table.table) not in self._wanted:
             return None
-        if isinstance(self._pending, MariaGtid) and self._pending.prepared_xa:
-            raise _prepared_rows(table)
         self._rows += 1
-        if inside is not None:
-            return TableRows(table, event, self.here.number, self._payload_at, inside)
-        return TableRows(table, event, self.here.number, self._offset - event.header.size)
+        begin = self._offset - event.header.size if inside is None else self._payload_at
+        return TableRows(table, event, self._number, begin, inside or 0, prepared=self._xa)
 
     def _query(self, event: Query) -> Item | None:
         words = event.text.split(None, 2)[:2]
         first = words[0].rstrip(";").upper() if words else ""
         second = words[1].rstrip(";").upper() if len(words) > 1 else ""
         if first in ("BEGIN", "XA") and second in ("", "START", "BEGIN"):
-            self._open = True
-        elif first == "COMMIT" or (first == "XA" and second in ("COMMIT", "ROLLBACK")):
+            self._open, self._xa = True, first == "XA"
+        elif first == "XA" and second in ("COMMIT", "ROLLBACK"):
+            return self._decided(event, second == "COMMIT")
+        elif first == "COMMIT":
             return self._end(event.header)
         elif first == "ROLLBACK":
             self._refuse_rollback()
@@ -245,7 +304,7 @@ class Transactions:
             )
 
     def _statement(self, event: Query) -> Item | None:
-        effect = judge(event.text, event.schema, self._wanted)
+        effect = judge(event.text, event.schema, self._wanted, self._key_index)
         if event.text.rstrip().upper().endswith("START TRANSACTION"):
             self._open = True  # MySQL 8: CREATE TABLE ... SELECT, whose rows follow
         ends = None if self._open else self._end(event.header)
@@ -253,28 +312,56 @@ class Transactions:
             return ends
         return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None)
 
-    def _prepared(self, header: Header) -> End:
-        if self._rows:
-            raise Unsupported(
-                "a transaction prepared by XA has rows of a followed table: whether they count is told later, or never",
-                "commit followed tables without XA; then take a new snapshot of the table",
-            )
-        return self._end(header)
+    def _prepare(self, event: XaPrepared) -> End:
+        place = PendingXa(event.xid, self._number, self._begins)
+        self._prepared[event.xid] = place
+        self._name_prepared()
+        return self._end(event.header, XaEnd(Fate.PREPARED, event.xid, place, self._offset - event.header.size))
 
-    def _end(self, header: Header) -> End:
+    def _decided(self, event: Query, commits: bool) -> End:
+        """The end of a transaction that was prepared before.
+
+        A MariaDB before 10.5 writes no XA PREPARE: there the transaction's rows come first, in the same event group.
+        """
+        if self._tables:
+            if not commits:
+                self._refuse_rollback()
+            return self._end(event.header)
+        found = _XA_END.match(event.text.strip())
+        if found is None:
+            raise Unsupported(f"an XA identifier cannot be read: {event.text[:200]!r}", "take a new snapshot")
+        xid = xid_text(int(found[3]), found[1].lower(), found[2].lower())
+        place = self._prepared.pop(xid, None)
+        self._name_prepared()
+        fate = Fate.COMMITTED if commits else Fate.ROLLED_BACK
+        return self._end(event.header, XaEnd(fate, xid, place, self._offset - event.header.size))
+
+    def _name_prepared(self) -> None:
+        oldest = sorted(self._prepared.values(), key=lambda one: (one.number, one.offset))
+        self._named = tuple(oldest[:MOST_PENDING])
+
+    @property
+    def _number(self) -> int:
+        return int(self._file.rpartition(".")[2])
+
+    def _end(self, header: Header, xa: XaEnd | None = None) -> End:
+        if self._xa and xa is None:  # prepared and committed in one phase
+            place = PendingXa("", self._number, self._begins)
+            xa = XaEnd(Fate.COMMITTED, "", place, self._offset - header.size)
         pending, self._pending = self._pending, None
         if isinstance(pending, MariaGtid) and isinstance(self._gtids, MariaState):
             self._gtids = self._gtids.after(pending.domain, pending.server, pending.sequence)
         elif isinstance(pending, MysqlGtid) and pending.source is not None and isinstance(self._gtids, MysqlSet):
             self._gtids = self._gtids.after(pending.source, pending.number)
-        rows, self._rows, self._open = self._rows, 0, False
+        rows, self._rows, self._open, self._xa = self._rows, 0, False, False
         self._tables.clear()
-        self._last = MysqlPosition(self._file, self._offset, self._gtids)
-        return End(self._last, header.time, rows)
+        self._last = self.here
+        return End(self._last, header.time, rows, xa)
 
 
-def _prepared_rows(table: TableMap) -> Unsupported:
-    return Unsupported(
-        f"a transaction prepared by XA has rows of {table.schema}.{table.table}: whether they count is told later",
-        "commit followed tables without XA; then take a new snapshot of the table",
-    )
+def _created(born: Birth) -> str:
+    """
+    >>> _created((1700000000, 77))
+    '2023-11-14 22:13:20 UTC by server_id 77'
+    """
+    return f"{datetime.fromtimestamp(born[0], timezone.utc):%Y-%m-%d %H:%M:%S} UTC by server_id {born[1]}"
