@@ -8,7 +8,7 @@ has not stored comes again. Next door: `core.drivers.my` has the packets, `trans
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.drivers import my
 from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
@@ -17,7 +17,7 @@ from core.sources.mysql.errors import BinlogError
 from core.sources.mysql.events import Parser
 from core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from core.sources.mysql.statements import Statement
+from core.sources.mysql.statements import Effect, Statement
 from core.sources.mysql.transactions import Alive, End, Item, Table, TableRows, Transactions
 
 HEARTBEATS = 4
@@ -29,11 +29,18 @@ _LARGEST_OFFSET = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a stream is read: who reads, which tables' rows are given, and by what its begin is named."""
+    """How a stream is read: who reads, which tables' rows are given, and by what its begin is named.
+
+    `cascades_known`: foreign keys that change rows without row events are allowed. `every`: each statement is given.
+    `doubt` says what stands against passing over DML as text that names no followed table; "" for nothing.
+    """
 
     replica: my.Replica
     tables: Collection[Table]
     by_gtid: bool = False
+    cascades_known: bool = False
+    every: bool = False
+    doubt: Callable[[Statement], str] | None = None
 
 
 class Stream:
@@ -46,7 +53,8 @@ class Stream:
         self._user = user
         self._reading = reading
         self._start = start
-        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid)
+        options = reading.by_gtid, reading.cascades_known, reading.every
+        self._transactions = Transactions(_dumped_from(start), reading.tables, *options)
         self._connect = connect
         self._dump: my.Dump | None = None
         self._parser = Parser()
@@ -77,6 +85,8 @@ class Stream:
             limit = self._reading.replica.heartbeat * HEARTBEATS
             while (packet := dump.packet(limit)) is not None:
                 item = self._transactions.take(self._parser.parse(packet, 1))
+                if isinstance(item, Statement) and item.effect is Effect.INDIRECT:
+                    item = self._examined(item)
                 yield None if item is not None and self._is_before(item) else item
         except my.DriverError as error:
             raise faults.classify(error, self._place, self._user) from error
@@ -84,6 +94,16 @@ class Stream:
             raise faults.of_binlog(error, self._place, self.last.text) from error
         finally:
             self.close()
+
+    def _examined(self, statement: Statement) -> Item | None:
+        """DML as text that names no followed table: its end where it is proven to change none, else why it is not."""
+        doubt = self._reading.doubt
+        if doubt is None:
+            return statement
+        why = doubt(statement)
+        if why:
+            return replace(statement, why=why)
+        return End(statement.position, statement.time, 0) if statement.ends else None
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
         """Exactly (start, up_to], both ends of transactions. Refused where there is no such end, or the binlog ends

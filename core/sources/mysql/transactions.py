@@ -32,6 +32,7 @@ from core.sources.mysql.gtid import MariaState, MysqlSet
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
 from core.sources.mysql.statements import Effect, Statement, judge
 from core.sources.mysql.table_map import TableMap
+from core.sources.mysql.tokens import Said, Unread, read
 
 Table = tuple[str, str]
 """Schema and name."""
@@ -81,10 +82,19 @@ class Transactions:
     """Takes the events of one stream in their order, from `start` on; `wanted` are the tables whose rows are given.
 
     `by_gtid`: the server chooses where in its files the stream begins, and passes over transactions that are done.
+    `cascades_known`: foreign keys that change rows without row events are allowed. `every`: each statement is given.
     """
 
-    def __init__(self, start: MysqlPosition, wanted: Collection[Table], by_gtid: bool = False) -> None:
+    def __init__(
+        self,
+        start: MysqlPosition,
+        wanted: Collection[Table],
+        by_gtid: bool = False,
+        cascades_known: bool = False,
+        every: bool = False,
+    ) -> None:
         self._wanted = frozenset(wanted)
+        self._cascades_known, self._every = cascades_known, every
         self._by_gtid = by_gtid
         self._file, self._offset, self._gtids = start.file, start.offset, start.gtids
         self._last = start
@@ -233,13 +243,23 @@ class Transactions:
             )
 
     def _statement(self, event: Query) -> Item | None:
-        effect = judge(event.text, event.schema, self._wanted)
+        said, effect = self._judged(event)
         if event.text.rstrip().upper().endswith("START TRANSACTION"):
             self._open = True  # MySQL 8: CREATE TABLE ... SELECT, whose rows follow
         ends = None if self._open else self._end(event.header)
-        if effect is Effect.NONE:
+        if effect is Effect.NONE and not self._every:
             return ends
-        return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None)
+        return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None, said)
+
+    def _judged(self, event: Query) -> tuple[Said, Effect]:
+        """A statement's tokens, and what it may have done to the wanted tables."""
+        try:
+            if not event.decoded:
+                return Said(), Effect.UNREAD
+            said = read(event.text, event.sql_mode, "MariaDB" in self.server_version or not self.server_version)
+        except Unread:
+            return Said(), Effect.UNREAD
+        return said, judge(said, event.schema, self._wanted, self._cascades_known)
 
     def _prepared(self, header: Header) -> End:
         if self._rows:
