@@ -98,7 +98,7 @@ def _cascading(created: Said) -> Iterator[str]:
         for place, (one, after) in enumerate(pairwise(tokens))
         if one.kind == "word" and (one.text.upper(), after.text.upper()) == ("FOREIGN", "KEY")
     ]
-    for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
+    for start, end in pairwise([*starts, len(tokens)]):
         if cascades([one.text.upper() for one in tokens[start:end] if one.kind == "word"]):
             yield tokens[start - 1].text
 
