@@ -71,7 +71,7 @@ class Lane:
             out.seek(0)
             for _, _, kind, *values in rows_of(out):
                 row = tuple(values)
-                if kind in "IU":
+                if kind in ("I", "U"):
                     self.rows[self._key(row)] = row
                 else:
                     self.rows.pop(self._key(row), None)
