@@ -30,6 +30,8 @@ _SUSPECTS = (
 )
 _GRANTED = "SELECT grantee, privilege_type FROM information_schema.user_privileges"
 _HIDERS = frozenset({"VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "DATABASE", "SCHEMA"})
+_TAKE_AWAY = frozenset({"DROP", "ALTER", "RENAME", "CREATE", ""})
+"""First words of DDL that may take an object away; "" of what cannot be read."""
 _GRAMMAR = frozenset(
     {"table", "tables", "if", "exists", "to", "or", "replace", "create", "as", "select", "primary", "key"}
 )
@@ -69,7 +71,7 @@ class Bystanders:
         for name in sorted(names & taken.suspects.keys()):
             return f"it names {name}, {taken.suspects[name]}"
         for one in taken.ddl:
-            if there(one.position, here) and _hides(one, names):
+            if not there(here, one.position) and _hides(one, names):
                 text = " ".join(one.text.split())[:100]
                 return f"what it names may have been a view, or had a trigger, until {one.position.shown}: {text!r}"
         return ""
@@ -85,7 +87,8 @@ class Bystanders:
             for name, what in self._session.rows(statement, (), SECONDS)
         }
         up_to = self._newest()
-        return _Taken(after, up_to, suspects, tuple(self._statements(after, up_to)), "")
+        ddl = tuple(one for one in self._statements(after, up_to) if _kind(one) in _TAKE_AWAY)
+        return _Taken(after, up_to, suspects, ddl, "")
 
     def _blind(self) -> bool:
         if self._session.facts.of("partial_revokes") in ("ON", "1"):
@@ -96,15 +99,21 @@ class Bystanders:
         return not granted.issuperset(RIGHTS)
 
 
+def _kind(statement: Statement) -> str:
+    words = unwrapped(statement.said).words
+    return words[0] if words else ""
+
+
 def _hides(ddl: Statement, names: frozenset[str]) -> bool:
     """Whether DDL may have taken away what made a name a suspect."""
     words = unwrapped(ddl.said).words
-    kind, what = words[0] if words else "", kind_of_object(words)
     if not words:
         return True  # it cannot be read
-    replaces = kind == "CREATE" and words[1:3] == ("OR", "REPLACE")
-    if what in _HIDERS:
-        return replaces or kind in ("DROP", "ALTER")
-    if not replaces and kind not in ("DROP", "RENAME") and not (kind == "ALTER" and "RENAME" in words):
+    kind, what = words[0], kind_of_object(words)
+    if kind == "CREATE" and words[1:3] != ("OR", "REPLACE"):
         return False
-    return not is_temporary(words) and bool(names & ddl.said.names - _GRAMMAR)
+    if what in _HIDERS:
+        return True
+    if is_temporary(words) or (kind == "ALTER" and "RENAME" not in words):
+        return False
+    return bool(names & ddl.said.names - _GRAMMAR)
