@@ -165,6 +165,7 @@ def _job(
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     sync, options = pace.read(reading, path, raw, source.dialect, options)
+    pace.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
@@ -491,6 +492,7 @@ def _channel(given: Mapping[str, Any], on_schema_change: str) -> ChannelSpec:
         given["where"] or "",
         given["keys_never_change"],
         given["on_schema_change"] or on_schema_change,
+        given["cascades"],
     )
 
 

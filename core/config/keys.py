@@ -17,6 +17,7 @@ from typing import Any
 from core.config import canal, values
 from core.config.values import Reader
 from core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
+from core.domain.spec import CASCADES
 from core.domain.tls import MODES, SAFEST
 from core.sinks import registry as sinks
 from core.sources import registry as sources
@@ -344,6 +345,15 @@ CHANNEL = section(
         "the same as the job's, for this table; not set: the job's",
         values.choice(*ON_SCHEMA_CHANGE),
         tested=_SHAPES,
+    ),
+    Key(
+        "cascades",
+        "of a `mysql` source: a foreign key of the table with CASCADE, SET NULL or SET DEFAULT changes its rows without"
+        " row events; `refuse` stops there, `allow` leaves such rows wrong at the target",
+        values.choice(*CASCADES),
+        CASCADES[0],
+        tested="tests/integration/test_mysql_inventory.py"
+        "::test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed",
     ),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 from core.config.check import Reading, Table, as_table, dotted, read_section
 from core.config.keys_sync import SYNC
 from core.config.lines import Path
-from core.domain.spec import SinkOptions, SyncOptions
+from core.domain.spec import ALLOW, ChannelSpec, SinkOptions, SyncOptions
 from core.sources import registry
 
 _SAME = {"min_sync_commit_size": "auto_flush_batch_size", "sync_commit_interval_second": "auto_flush_max_interval"}
@@ -50,3 +50,12 @@ def read(
     if "auto_flush_max_interval" not in theirs:
         options = replace(options, auto_flush_max_interval=sync.sync_commit_interval_second * 1000)
     return sync, options
+
+
+def refuse_cascades(reading: Reading, path: Path, dialect: str, channels: tuple[ChannelSpec, ...]) -> None:
+    """Only a server that carries cascades out beside its binlog has rows that may stay wrong."""
+    for number, channel in enumerate(channels):
+        if channel.cascades == ALLOW and not registry.traits(dialect).silent_cascades:
+            here: Path = (*path, "channels", number, "cascades")
+            what = f"{dotted(here)} has no effect: a source of kind {dialect} writes what a cascade changes"
+            raise reading.error(here, what, "leave it out")

@@ -21,7 +21,8 @@ class SourceTraits:
     What follows says how a job of such a source is configured. `earliest`: its binlog is recorded whether anybody reads
     it or not, so that a job may start at its oldest record. `several_by`: a slot is of one table; the kind by which one
     job reads several of such a server, empty where this one does. `adopts_shards`: a job may go on with another set of
-    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `server_keys` and `binlog_keys` name
+    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `silent_cascades`: a foreign
+    key may change rows of which its binlog has nothing. `server_keys` and `binlog_keys` name
     its keys of `[sources.X]` and `[jobs.X.binlog]` (`core.config.keys.SERVERS`, `core.config.binlog_sets.SETS`).
     """
 
@@ -34,6 +35,7 @@ class SourceTraits:
     several_by: str = ""
     adopts_shards: bool = True
     paced: bool = False
+    silent_cascades: bool = False
     server_keys: str = "server"
     binlog_keys: str = "dws"
 

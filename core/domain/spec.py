@@ -131,12 +131,17 @@ class SparkOptions:
     python: str = ""
 
 
+CASCADES = ("refuse", "allow")
+"""What becomes of a foreign key whose cascades change the source table without row events."""
+ALLOW = CASCADES[1]
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
     """One source table to one target table; names are `schema.table` as written in the configuration.
 
     `columns` are (source column, target column), none for all by name; `where` is a condition over source columns;
-    `on_schema_change` is one of `core.domain.shape_ways.ON_SCHEMA_CHANGE`.
+    `on_schema_change` is one of `core.domain.shape_ways.ON_SCHEMA_CHANGE`, `cascades` one of `CASCADES`.
     """
 
     source_table: str
@@ -146,6 +151,7 @@ class ChannelSpec:
     where: str = ""
     keys_never_change: bool = False
     on_schema_change: str = "stop"
+    cascades: str = "refuse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,16 @@ of its statement); MariaDB, "ALTER TABLE" and "Partitioning Overview".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+
+from core.sources.mysql.tokens import Said, Token
 
 _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT", "REPAIR"})
 """Behind ALTER TABLE t, before PARTITION: rows come or go. A repair may drop rows that it cannot place."""
 _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
-_ENGINES = frozenset({"INNODB", "MYISAM", "ARIA", "ROCKSDB", "NDB", "NDBCLUSTER", "TOKUDB"})
-"""Engines that hold the rows that they are given. BLACKHOLE holds none; MEMORY loses them with the server."""
+ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
+"""Engines whose rows are all in the server and whose changes are all in its binlog: BLACKHOLE holds none."""
+_ENGINES = frozenset(one.upper() for one in ENGINES)
 _TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
 _RISKY = frozenset(
     {
@@ -27,17 +31,21 @@ _RISKY = frozenset(
 """Words behind which an ALTER TABLE may have changed what a row is."""
 
 
-def empties(words: Sequence[str]) -> bool:
-    """Whether it takes, brings or exchanges rows without row events; `words` are its bare words in upper case.
+def empties(said: Said) -> bool:
+    """Whether it takes, brings or exchanges rows without row events.
 
     REORGANIZE PARTITION of a LIST drops the rows whose values no new partition has, without an error (observed with
     MariaDB 10.11). Of a RANGE it cannot: the total range must not shrink (error 1520).
 
-    >>> empties("ALTER TABLE T REORGANIZE PARTITION P INTO PARTITION P VALUES IN 1".split())
+    >>> from core.sources.mysql.tokens import read
+    >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (1))"))
     True
-    >>> empties("ALTER TABLE T REORGANIZE PARTITION P INTO PARTITION Q VALUES LESS THAN 9".split())
+    >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))"))
     False
     """
+    words = said.words
+    if _brings_engine(said.tokens):
+        return True
     for word, after in _pairs(words):
         if word == "RENAME" and after not in ("COLUMN", "INDEX", "KEY"):
             return True
@@ -45,11 +53,21 @@ def empties(words: Sequence[str]) -> bool:
             return True
         if (word, after) in (("CONVERT", "TABLE"), ("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE")):
             return True
-        if word == "ENGINE" and after not in _ENGINES:
-            return True
         if (word, after) == ("REORGANIZE", "PARTITION") and "INTO" in words and not _is_range(words):
             return True
     return False
+
+
+def _brings_engine(tokens: Sequence[Token]) -> bool:
+    """Whether it names an engine that does not hold the rows; the engine's name may be quoted."""
+    given = [one for one in tokens if one.text != "="]
+    return any(
+        one.kind == "word"
+        and one.text.upper() == "ENGINE"
+        and after.kind != "sign"
+        and after.text.upper() not in _ENGINES
+        for one, after in pairwise(given)
+    )
 
 
 def _is_range(words: Sequence[str]) -> bool:

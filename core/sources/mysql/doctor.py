@@ -10,10 +10,10 @@ from datetime import datetime
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
-from core.domain.spec import BinlogOptions
+from core.domain.spec import ALLOW, BinlogOptions
 from core.errors import SlotkeeperError
-from core.ports.kinds import SourceAsked
-from core.sources.mysql import requirements
+from core.ports.kinds import FollowedTable, SourceAsked
+from core.sources.mysql import inventory, requirements
 from core.sources.mysql.requirements import objections
 from core.sources.mysql.retention import MysqlRetention
 from core.sources.mysql.session import MysqlSession
@@ -40,7 +40,7 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
     yield _expiry(place, facts.variables.get("binlog_expire_logs_seconds", ""))
     yield _rights(place, session)
     for one in asked.tables:
-        yield _table(f"{place} {one.name}", session, one.name, bool(one.followers))
+        yield from _table(f"{place} {one.name}", session, one)
 
 
 def _expiry(place: str, seconds: str) -> Finding:
@@ -60,12 +60,21 @@ def _rights(place: str, session: MysqlSession) -> Finding:
     return Finding(place, Level.OK, "this login may read where the binlog ends")
 
 
-def _table(place: str, session: MysqlSession, table: str, followed: bool) -> Finding:
+def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
+    source = MysqlRetention(session, table.name, "doctor", BinlogOptions(binlog=bool(table.followers)))
+    known = all(job.channel.cascades == ALLOW for job in table.followers)
     try:
-        MysqlRetention(session, table, "doctor", BinlogOptions(binlog=followed)).identify()
+        source.identify()
+        found = list(inventory.objections(session, source.seen, known)) if table.followers else []
     except SlotkeeperError as error:
-        return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
-    return Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+        return
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    if table.followers and not inventory.is_transactional(source.seen.engine):
+        text = f"engine {source.seen.engine} has no transactions: after a crash of the server, take a new snapshot"
+        yield Finding(place, Level.WARN, text)
+    if not found:
+        yield Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
 
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
+from core.sources.mysql import query_text
 from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
 from core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
 
@@ -82,10 +83,16 @@ class FormatDescription(Event):
 
 @dataclass(frozen=True, slots=True)
 class Query(Event):
-    """A statement as it was written; BEGIN, COMMIT and XA among them."""
+    """A statement as it was written; BEGIN, COMMIT and XA among them.
+
+    `sql_mode` has the session's bits. `decoded` is False where the client's character set cannot be read: then the text
+    may have other names than the statement.
+    """
 
     schema: str
     text: str
+    sql_mode: int = 0
+    decoded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +273,10 @@ def _query(header: Header, body: bytes, at: int, stop: int) -> Event:
     schema_bytes, _, status_bytes = struct.unpack_from("<BHH", body, at + 8)
     start = at + 13 + status_bytes
     schema = body[start : start + schema_bytes].decode("utf-8", "replace")
-    return Query(header, schema, body[start + schema_bytes + 1 : stop].decode("utf-8", "replace"))
+    raw = body[start + schema_bytes + 1 : stop]
+    if raw == b"BEGIN":
+        return Query(header, schema, "BEGIN")
+    return Query(header, schema, *query_text.read(body[at + 13 : start], raw))
 
 
 def _commit(header: Header, body: bytes, at: int, stop: int) -> Event:

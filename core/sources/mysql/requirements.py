@@ -30,6 +30,8 @@ VARIABLES = (
     "server_uuid",
     "binlog_expire_logs_seconds",
     "lower_case_table_names",
+    "innodb_native_foreign_keys",
+    "partial_revokes",
 )
 """What is asked; a server leaves out those that it does not have."""
 

@@ -8,21 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.domain.slot import TableIdentity
-from core.domain.spec import ChannelSpec
+from core.domain.spec import ALLOW, ChannelSpec
 from core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none."""
+    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none.
+
+    `cascades_known`: foreign keys that change the table's rows without row events are allowed.
+    """
 
     names: tuple[str, ...] = ()
     where: str = ""
+    cascades_known: bool = False
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Selection:
         """What a channel mirrors."""
-        return cls(tuple(source for source, _ in channel.columns), channel.where)
+        return cls(tuple(source for source, _ in channel.columns), channel.where, channel.cascades == ALLOW)
 
     def places(self, identity: TableIdentity) -> tuple[int, ...]:
         """Where the columns lie in the table."""

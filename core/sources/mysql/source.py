@@ -19,10 +19,11 @@ from core.domain.position import Position
 from core.domain.slot import Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions
 from core.drivers.row_pipe import put, put_all
-from core.errors import Refused, Trouble, TroubleName
+from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from core.ports.sink import Top
 from core.ports.source import Chunk, Confirmation, OpenTransactions
-from core.sources.mysql import chunks, faults, filters, requirements, starts
+from core.sources.mysql import chunks, faults, filters, inventory, requirements, starts
+from core.sources.mysql.bystanders import Bystanders
 from core.sources.mysql.columns import columns_of
 from core.sources.mysql.errors import BinlogError
 from core.sources.mysql.events import Action
@@ -45,6 +46,14 @@ SHARD = Shard("binlog", 1)
 """The one stream."""
 FILES_SECONDS = 10.0
 """How old a list of the server's files may be."""
+_CURES = {
+    Effect.CASCADES: (
+        'everything before it is applied; set cascades = "allow" in the channel if such rows may stay wrong;'
+        " or drop the key and take a new snapshot of the table"
+    ),
+    Effect.VERSIONS: "everything before it is applied; drop system versioning, and take a new snapshot of the table",
+}
+"""What to do about a statement behind which the table cannot be followed."""
 
 
 class MysqlSource:
@@ -84,6 +93,7 @@ class MysqlSource:
         self._passed: MysqlPosition | None = None
         """The newest place up to which nothing was found, with what was done there."""
         self._oldest: tuple[float, MysqlPosition] | None = None
+        self._bystanders = Bystanders(session, self.newest, self._statements)
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -93,6 +103,8 @@ class MysqlSource:
             self.session.asking(lambda line: requirements.admit(line, self.session.place, self.session.user))
             self.open_now()  # refused where a start could not tell whom it has to wait for
         self.identify()
+        if self.options.binlog:
+            inventory.admit(self.session, self.seen, self.selection.cascades_known)
 
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it does not exist or has no usable key."""
@@ -264,13 +276,19 @@ class MysqlSource:
             raise Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
         return Decoder(columns)
 
-    def _stopped(self, statement: Statement) -> Trouble:
+    def _stopped(self, statement: Statement) -> SlotkeeperError:
         text = " ".join(statement.text.split())[:200]
         where = f"source {self.session.place}, binlog behind {statement.position.shown}: {text!r}"
         if statement.effect is Effect.RESHAPES:
             what = f"{where} {statement.effect.value}; it has {self._shape()} now"
             return Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
-        return Trouble(f"{where} {statement.effect.value}", self._snapshot, where="source", name=TroubleName.SLOT_LOST)
+        what = f"{where} {statement.effect.value}" + (f": {statement.why}" if statement.why else "")
+        if statement.effect in _CURES:
+            return Refused(what, _CURES[statement.effect], "", "source")
+        hint = self._snapshot
+        if statement.effect in (Effect.CHANGES, Effect.INDIRECT):
+            hint += "; the program that wrote this needs binlog_format = ROW"
+        return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
 
     def _shape(self) -> str:
         return ", ".join(f"{one.name} {one.full_type}" for one in self.seen.described)
@@ -343,10 +361,26 @@ class MysqlSource:
     def _stream(self, place: MysqlPosition, reader: str) -> Stream:
         seen = self.seen
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
+        known = self.selection.cascades_known or inventory.cascades_are_written(self.session.facts)
         reading = Reading(
-            replica, [(seen.schema, seen.name)], silent_seconds=self._silent_seconds, key_index=seen.key_index
+            replica,
+            [(seen.schema, seen.name)],
+            silent_seconds=self._silent_seconds,
+            key_index=seen.key_index,
+            cascades_known=known,
+            doubt=self._bystanders.doubt,
         )
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
+
+    def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
+        """Every statement in a range but DML as rows, for `bystanders.py`."""
+        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbystanders")
+        reading, named = Reading(replica, (), every=True), (self.session.place, self.session.user)
+        follower = Follower(lambda place: Stream(self.session.connect, *named, place, reading))
+        try:
+            yield from (item for item in follower.read(after, up_to) if isinstance(item, Statement))
+        finally:
+            follower.close()
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
         """The same place with its file's whole name, where it was typed as it is shown."""

@@ -8,7 +8,7 @@ has not stored comes again. Next door: `core.drivers.my` has the packets, `trans
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from core.domain.spec import SyncOptions
@@ -19,7 +19,7 @@ from core.sources.mysql.errors import BinlogError
 from core.sources.mysql.events import Parser
 from core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from core.sources.mysql.statements import Statement
+from core.sources.mysql.statements import Effect, Statement
 from core.sources.mysql.transactions import Alive, End, Item, Table, TableRows, Transactions
 
 SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
@@ -30,13 +30,20 @@ _LARGEST_OFFSET = 0xFFFFFFFF
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How a stream is read: who reads, which tables' rows are given, by what its begin is named, for how long it may
-    stay silent, and by which index the tables' rows are known."""
+    stay silent, and by which index the tables' rows are known.
+
+    `cascades_known`: foreign keys that change rows without row events are allowed. `every`: each statement is given.
+    `doubt` says what stands against passing over DML as text that names no followed table; "" for nothing.
+    """
 
     replica: my.Replica
     tables: Collection[Table]
     by_gtid: bool = False
     silent_seconds: float = SILENT_SECONDS
     key_index: str = "PRIMARY"
+    cascades_known: bool = False
+    every: bool = False
+    doubt: Callable[[Statement], str] | None = None
 
 
 class Stream:
@@ -49,7 +56,14 @@ class Stream:
         self._user = user
         self._reading = reading
         self._start = start
-        self._transactions = Transactions(_dumped_from(start), reading.tables, reading.by_gtid, reading.key_index)
+        self._transactions = Transactions(
+            _dumped_from(start),
+            reading.tables,
+            by_gtid=reading.by_gtid,
+            key_index=reading.key_index,
+            cascades_known=reading.cascades_known,
+            every=reading.every,
+        )
         self._connect = connect
         self._dump: my.Dump | None = None
         self._parser = Parser()
@@ -82,6 +96,8 @@ class Stream:
             while (packet := dump.packet(self._reading.silent_seconds)) is not None:
                 for event, inside in payload.parts(self._parser.parse(packet, 1)):
                     item = self._transactions.take(event, inside)
+                    if isinstance(item, Statement) and item.effect is Effect.INDIRECT:
+                        item = self._examined(item)
                     if _is_of_xa(item):
                         yield from self._given(item)
                     else:
@@ -113,6 +129,16 @@ class Stream:
             return starts.binlog_files(session)
         finally:
             session.close()
+
+    def _examined(self, statement: Statement) -> Item | None:
+        """DML as text that names no followed table: its end where it is proven to change none, else why it is not."""
+        doubt = self._reading.doubt
+        if doubt is None:
+            return statement
+        why = doubt(statement)
+        if why:
+            return replace(statement, why=why)
+        return End(statement.position, statement.time, 0) if statement.ends else None
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
         """Exactly (start, up_to], both ends of transactions. Refused where there is no such end, or the binlog ends

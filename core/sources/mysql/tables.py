@@ -38,13 +38,18 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """A table: `schema` and `name` as the server stores them, which is how the binlog names it."""
+    """A table: `schema` and `name` as the server stores them, which is how the binlog names it.
+
+    `kind` is its type in information_schema.TABLES, `engine` its storage engine.
+    """
 
     schema: str
     name: str
     described: Described
     images: tuple[Image, ...]
     identity: TableIdentity
+    kind: str = "BASE TABLE"
+    engine: str = "InnoDB"
     key_index: str = PRIMARY
     """The index whose columns are the key."""
 
@@ -71,7 +76,7 @@ def quoted(name: str) -> str:
 
 def read_table(session: MysqlSession, table: str) -> TableSeen:
     """The table `schema.name` as it is now; Refused where it is not there or has no usable key."""
-    schema, name = stored_names(session, table)
+    schema, name, sort = stored_names(session, table)
     found = session.asking(lambda line: read_described(line, schema, name))
     if found is None:
         raise _absent(session, table)
@@ -88,7 +93,7 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
         for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
     )
     identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), server_of(session.facts))
-    return TableSeen(schema, name, described, images, identity, index)
+    return TableSeen(schema, name, described, images, identity, *sort, key_index=index)
 
 
 def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
@@ -128,8 +133,9 @@ def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
     return PRIMARY, []
 
 
-def stored_names(session: MysqlSession, table: str) -> tuple[str, str]:
-    """Schema and name of a table as the server stores them; where it does not tell cases apart, neither do we.
+def stored_names(session: MysqlSession, table: str) -> tuple[str, str, tuple[str, str]]:
+    """Schema and name of a table as the server stores them, and its type with its storage engine; where the server does
+    not tell cases apart, neither do we.
 
     MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 names are stored in lower case, with 2 as they
     were written. Raises Refused where there is no such table, or none that this login may see.
@@ -145,7 +151,7 @@ def stored_names(session: MysqlSession, table: str) -> tuple[str, str]:
         raise _absent(session, table)
     if "TABLE" not in str(rows[0][2]).upper() and "VERSIONED" not in str(rows[0][2]).upper():
         raise Refused(f"{table} is no table: {str(rows[0][2]).lower()}", "name a base table", where="source")
-    return str(rows[0][0]), str(rows[0][1])
+    return str(rows[0][0]), str(rows[0][1]), (str(rows[0][2]), str(rows[0][3] or ""))
 
 
 def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:

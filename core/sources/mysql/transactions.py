@@ -38,6 +38,7 @@ from core.sources.mysql.gtid import MariaState, MysqlSet
 from core.sources.mysql.position import FIRST_OFFSET, Birth, MysqlPosition, PendingXa
 from core.sources.mysql.statements import Effect, Statement, judge
 from core.sources.mysql.table_map import TableMap
+from core.sources.mysql.tokens import Said, Unread, read
 
 Table = tuple[str, str]
 """Schema and name."""
@@ -120,14 +121,22 @@ class Transactions:
     """Takes the events of one stream in their order, from `start` on; `wanted` are the tables whose rows are given.
 
     `by_gtid`: the server chooses where in its files the stream begins, and passes over transactions that are done.
-    `key_index` is the name of the index that is the wanted tables' key.
+    `key_index` is the name of the index that is the wanted tables' key. `cascades_known`: foreign keys that change
+    rows without row events are allowed. `every`: each statement is given.
     """
 
     def __init__(
-        self, start: MysqlPosition, wanted: Collection[Table], by_gtid: bool = False, key_index: str = "PRIMARY"
+        self,
+        start: MysqlPosition,
+        wanted: Collection[Table],
+        by_gtid: bool = False,
+        *,
+        key_index: str = "PRIMARY",
+        cascades_known: bool = False,
+        every: bool = False,
     ) -> None:
         self._wanted = frozenset(wanted)
-        self._key_index = key_index
+        self._key_index, self._cascades_known, self._every = key_index, cascades_known, every
         self._by_gtid = by_gtid
         self._file, self._offset, self._gtids = start.file, start.offset, start.gtids
         self._born: Birth | None = None if by_gtid else start.born
@@ -304,13 +313,23 @@ class Transactions:
             )
 
     def _statement(self, event: Query) -> Item | None:
-        effect = judge(event.text, event.schema, self._wanted, self._key_index)
+        said, effect = self._judged(event)
         if event.text.rstrip().upper().endswith("START TRANSACTION"):
             self._open = True  # MySQL 8: CREATE TABLE ... SELECT, whose rows follow
         ends = None if self._open else self._end(event.header)
-        if effect is Effect.NONE:
+        if effect is Effect.NONE and not self._every:
             return ends
-        return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None)
+        return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None, said)
+
+    def _judged(self, event: Query) -> tuple[Said, Effect]:
+        """A statement's tokens, and what it may have done to the wanted tables."""
+        try:
+            if not event.decoded:
+                return Said(), Effect.UNREAD
+            said = read(event.text, event.sql_mode, "MariaDB" in self.server_version or not self.server_version)
+        except Unread:
+            return Said(), Effect.UNREAD
+        return said, judge(said, event.schema, self._wanted, self._key_index, self._cascades_known)
 
     def _prepare(self, event: XaPrepared) -> End:
         place = PendingXa(event.xid, self._number, self._begins)

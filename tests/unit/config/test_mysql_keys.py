@@ -103,3 +103,12 @@ def test_a_key_as_canal_spells_it_is_named(tmp_path: Path) -> None:
 def test_threads_are_sparks(tmp_path: Path) -> None:
     said = refused(tmp_path, SOURCE + REST + "\n[jobs.orders.sync]\nmax_sync_task_threads_num = 3\n")
     assert "max_sync_task_threads_num has no meaning here" in said
+
+
+def test_cascades_are_refused_unless_a_channel_of_a_mysql_source_allows_them(tmp_path: Path) -> None:
+    assert loaded(tmp_path, SOURCE + REST).jobs["orders"].channel.cascades == "refuse"
+    allowed = REST.replace('into = "mart.orders"', 'into = "mart.orders"\ncascades = "allow"')
+    assert loaded(tmp_path, SOURCE + allowed).jobs["orders"].channel.cascades == "allow"
+    dws = SOURCE.replace('"mysql"', '"dws"') + 'port = 8000\ndatabase = "gaussdb"\n'
+    assert "channels[0].cascades has no effect" in refused(tmp_path, dws + allowed)
+    assert "cascades must be" in refused(tmp_path, SOURCE + allowed.replace("allow", "ignore"))

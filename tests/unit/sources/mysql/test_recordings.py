@@ -129,7 +129,7 @@ def test_a_compressed_transaction_ends_where_its_event_ends(compressed: bool) ->
     end = 4 + len(gtid) + len(whole)
     one, two, last = _taken([gtid, whole])
     assert isinstance(one, TableRows) and isinstance(two, TableRows)
-    assert one.at == two.at == 4 + len(gtid) and 0 < one.inside < one.inside + 2 <= two.inside
+    assert one.at == two.at == 4 + len(gtid) and 0 < one.first < one.first + 2 <= two.first
     assert last == End(MysqlPosition("binlog.000001", end, None), made.TIME, 2)
 
 

@@ -119,7 +119,8 @@ def test_a_stream_may_be_silent_for_as_long_as_its_job_says(
     heard = Heard()
     monkeypatch.setattr(Stream, "_begin", lambda stream, blocking: heard)
     there = Endpoint("maria", "127.0.0.1", 1, "", "root", sslmode="disable")
-    job = JobSpec("j", there, there, "slot", (ChannelSpec("s.t", "mart.t"),), source_kind="mysql", sync=sync)
+    channel = ChannelSpec("s.t", "mart.t", cascades="allow")
+    job = JobSpec("j", there, there, "slot", (channel,), source_kind="mysql", sync=sync)
     with closing(KIND.connect(Login(there, "", "test"))) as session:
         for source in (session.source(job), session.retention(job)):
             assert isinstance(source, MysqlSource)
