@@ -90,7 +90,11 @@ def judge(said: Said, schema: str, wanted: Collection[tuple[str, str]], cascades
     kind, what = words[0] if words else "", kind_of_object(words)
     if what in ("DATABASE", "SCHEMA") and (kind == "DROP" or words[1:3] == ("OR", "REPLACE")):
         return Effect.EMPTIES if any(one.casefold() in names for one, _ in wanted) else Effect.NONE
-    named = {table.casefold() for one, table in wanted if table.casefold() in names and _is_schema(one, schema, names)}
+    named = {
+        table.casefold()
+        for one, table in wanted
+        if _names_it(one.casefold(), table.casefold(), schema.casefold(), said.tables)
+    }
     if kind in _CHANGES or (kind == "CREATE" and what == "TABLE" and _selects(words)):
         replaces = words[1:3] == ("OR", "REPLACE") and named
         return Effect.EMPTIES if kind == "CREATE" and replaces else _changed(said, named)
@@ -276,12 +280,14 @@ def _cut(said: Said, begins: Callable[[str], bool], beyond: int) -> Said:
             depth += (one.text == "(") - (one.text == ")")
         elif not depth and one.kind == "word" and begins(one.text.upper()):
             rest = said.tokens[place + beyond :]
-            return Said(rest, tuple(token.text.upper() for token in rest if token.kind == "word"), said.names)
+            return Said(
+                rest, tuple(token.text.upper() for token in rest if token.kind == "word"), said.names, said.tables
+            )
     return said
 
 
-def _is_schema(one: str, schema: str, names: Collection[str]) -> bool:
-    return one.casefold() == schema.casefold() or one.casefold() in names
+def _names_it(one: str, table: str, schema: str, tables: Collection[tuple[str, str]]) -> bool:
+    return (one, table) in tables or (one == schema and ("", table) in tables)
 
 
 _TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})

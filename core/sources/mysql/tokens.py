@@ -9,7 +9,7 @@ does not serve: it knows no sql_mode, and takes `/*!50000 t */` for a comment.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,14 +37,16 @@ class Token:
 @dataclass(frozen=True, slots=True)
 class Said:
     """A statement's tokens; `words` are those that are not quoted, in upper case, `names` all that may be names,
-    without regard to case."""
+    without regard to case, and `tables` each of them with the name before its dot, "" for none."""
 
     tokens: tuple[Token, ...] = ()
     words: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
+    tables: frozenset[tuple[str, str]] = frozenset()
 
 
 NOTHING_SAID = Said()
+_DOT = Token("sign", ".")
 _WORD = "[0-9A-Za-z_$\\x80-\\U0010ffff]"
 _QUOTED = r"{q}[^{q}]*(?:{q}{q}[^{q}]*)*{q}(?!{q})"
 _ESCAPED = r"{q}[^{q}\\]*(?:(?:{q}{q}|\\.)[^{q}\\]*)*{q}(?!{q})"
@@ -84,7 +86,24 @@ def read(text: str, sql_mode: int = 0, maria: bool = True) -> Said:
     """
     found = tuple(_tokens(text, _pattern(bool(sql_mode & ANSI_QUOTES), not sql_mode & NO_BACKSLASH_ESCAPES, maria)))
     words = tuple(one.text.upper() for one in found if one.kind == "word")
-    return Said(found, words, frozenset(one.text.casefold() for one in found if one.kind in ("word", "name")))
+    tables = frozenset(_qualified(found))
+    return Said(found, words, frozenset(name for _, name in tables), tables)
+
+
+def _qualified(tokens: Iterable[Token]) -> Iterator[tuple[str, str]]:
+    """Each name with the one before its dot, without regard to case.
+
+    >>> sorted(_qualified(read("a . `B`, .c").tokens))
+    [('', 'a'), ('', 'c'), ('a', 'b')]
+    """
+    before = schema = ""
+    for one in tokens:
+        if one.kind in ("word", "name"):
+            before = one.text.casefold()
+            yield schema, before
+            schema = ""
+        else:
+            before, schema = "", before if one == _DOT else ""
 
 
 def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
