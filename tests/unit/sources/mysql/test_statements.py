@@ -32,6 +32,8 @@ ODS = {("ods", "t")}
         ("ANALYZE UPDATE t SET v = 1", Effect.CHANGES),
         ("ANALYZE FORMAT=JSON DELETE FROM t", Effect.CHANGES),
         ("ANALYZE TABLE t", Effect.NONE),
+        ("TRUNCATE TABLE other . t", Effect.NONE),
+        ("TRUNCATE TABLE `S` . `T`", Effect.EMPTIES),
         ("CREATE OR REPLACE DATABASE s", Effect.EMPTIES),
         ("CREATE DATABASE s", Effect.NONE),
         ("ALTER TABLE t ENGINE = BLACKHOLE", Effect.EMPTIES),
