@@ -48,8 +48,12 @@ class MysqlPosition(Position):
         >>> MysqlPosition("mysql-bin.000003", 1234).text
         'mysql-bin.000003/1234'
         """
-        gtids = "" if self.gtids is None else self.gtids.text
-        return f"{self.file}/{self.offset}/{gtids}".rstrip("/")
+        return f"{self.file}/{self.offset}/{self.gtids_text}".rstrip("/")
+
+    @property
+    def gtids_text(self) -> str:
+        """GTIDs as the server shows them: of MariaDB domain-server-sequence, of MySQL sets of intervals."""
+        return "" if self.gtids is None else self.gtids.text
 
     @property
     def shown(self) -> str:

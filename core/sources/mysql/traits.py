@@ -7,4 +7,6 @@ from __future__ import annotations
 
 from core.domain.source_traits import SourceTraits
 
-TRAITS = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True, paced=True, server_keys="mysql")
+TRAITS = SourceTraits(
+    keeps_positions=False, slot_unasked=True, one_stream=True, paced=True, server_keys="mysql", speaks="MySQL"
+)
