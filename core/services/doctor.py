@@ -45,8 +45,8 @@ def check_source(loaded: Loaded, entry: SourceEntry, clock: Clock | None = None)
         return open_source(entry.dialect, entry.endpoint)
 
     utc, expected = (clock or SystemClock()).utc, sources.open(entry.dialect).traits.speaks
-    found = _checked(f"source {entry.name}", opened, lambda session: session.findings(asked, utc))
-    return _with_protocol(found, entry, expected)
+    findings = _checked(f"source {entry.name}", opened, lambda session: session.findings(asked, utc))
+    return _with_protocol(findings, entry, expected)
 
 
 def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
