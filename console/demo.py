@@ -35,6 +35,7 @@ from core.embedded import ledger, orders, postgres, workload
 from core.embedded.incidents.record import Answer, World
 from core.embedded.incidents.small_disk import small_disk
 from core.embedded.ledger import Tally
+from core.embedded.mariadb import MariaServer
 from core.embedded.markers import Latency, Marker, SeenMarkers
 from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
@@ -202,8 +203,8 @@ class Demo:
     """The PostgreSQL servers that it starts; the last is the sink."""
     begun = "position <> '' AND registered ~ '^[1-9]'"
     """What is true of a progress row from which on changes are booked."""
-    nights = True
-    """Whether incidents happen to it, and another mirror of it can be made by hand."""
+    mirrors = True
+    """Whether another mirror of it can be made with `slotkeeper init`."""
     stays = True
     """Whether it can outlive the demo's process."""
     has_read_by = False
@@ -277,11 +278,9 @@ class Demo:
 
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
-        warehouse, sink = self._known()
-        assert isinstance(warehouse, Warehouse), "incidents are those of a DWS"
         return World(
-            warehouse,
-            sink,
+            self.incident_source(),
+            self._sink(),
             SINK_DATABASE,
             SINK_USER,
             self._sink_password,
@@ -289,6 +288,12 @@ class Demo:
             self.state_folder,
             self._command,
         )
+
+    def incident_source(self) -> Warehouse | MariaServer:
+        """The source that an incident happens to."""
+        warehouse, _ = self._known()
+        assert isinstance(warehouse, Warehouse), "no incident happens to this source"
+        return warehouse
 
     @property
     def state_folder(self) -> Path:

@@ -27,7 +27,6 @@ from core.sources import registry
 from core.verify.pair import Opened
 
 SOURCE = "maria"
-SECONDS = 60.0
 
 _SECTION = """\
 # Written by `slotkeeper demo --source mysql`; the source is a real MariaDB.
@@ -60,7 +59,7 @@ class HologresDemo(Demo):
 
     dialect = "hologres"
     begun = "position <> ''"
-    nights = stays = False
+    mirrors = stays = False
     has_read_by = True
 
     @property
@@ -105,12 +104,17 @@ class HologresSlotDemo(HologresDemo):
         self.warehouse.version("Hologres 1.3.41 (stand-in, not a Hologres)")
 
 
+def maria_section(here: Endpoint) -> str:
+    """The source's table of the configuration."""
+    return _SECTION.format(name=SOURCE, host=here.host, port=here.port, user=here.user)
+
+
 class MariaDemo(Demo):
     """A demo whose source is a MariaDB."""
 
     servers = ("sink",)
     begun = "position <> ''"
-    nights = False
+    mirrors = False
     one_lane = True
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
@@ -144,17 +148,22 @@ class MariaDemo(Demo):
         self.spark["start_s"] = round(clock.monotonic() - began, 1)
 
     def _endpoint(self) -> Endpoint:
-        assert self._maria is not None
-        return Endpoint(SOURCE, mariadb.HOST, self._maria.port, "", mariadb.SUPERUSER, sslmode="disable")
+        return self._server().endpoint(SOURCE)
 
     def _session(self) -> my.Session:
-        return my.connect(self._endpoint(), "", "slotkeeper-demo", SECONDS)
+        return self._server().session()
+
+    def _server(self) -> MariaServer:
+        assert self._maria is not None
+        return self._maria
+
+    def incident_source(self) -> MariaServer:
+        """What an incident of a MySQL source happens to."""
+        return self._server()
 
     def written_down(self, sink: str) -> str:
         """The configuration's text."""
-        here = self._endpoint()
-        section = _SECTION.format(name=SOURCE, host=here.host, port=here.port, user=here.user)
-        return configuration(section, sink, self.state_folder, self.options, SOURCE)
+        return configuration(maria_section(self._endpoint()), sink, self.state_folder, self.options, SOURCE)
 
     def workload(self) -> Writing:
         """The writers."""

@@ -17,7 +17,7 @@ from console.actions.rules import Want, slot_wants
 from console.monitor.snapshot import Level
 from console.views.rows import UNKNOWN, short
 from core.domain.reset import TAKES_COPY, Move, ResetPlan
-from core.domain.text import safe
+from core.domain.text import many, safe
 from core.domain.ttl import in_words
 from core.services.reset_texts import plan_shown
 
@@ -168,9 +168,9 @@ def _summed(moves: Sequence[Move]) -> list[str]:
     if lost:
         least = "" if all(one.whole for one in lost) else ">= "
         total = sum(one.total for one in lost)
-        said.append(f"{least}{total:,} changes on {len(lost)} DN are SKIPPED: they never reach the target")
+        said.append(f"{least}{total:,} changes on {many(len(lost), 'lane')} are SKIPPED: they never reach the target")
     if again:
-        said.append(f"{sum(again):,} changes on {len(again)} DN are applied again")
+        said.append(f"{sum(again):,} changes on {many(len(again), 'lane')} are applied again")
     return said or list(dict.fromkeys(_said(one.effect) for one in moves))
 
 
@@ -229,14 +229,14 @@ def _said(text: object) -> str:
 
 def head(plan: Preview, state: str, seen: str) -> Lines:
     """Whom it is about: `state` is that of the job that holds the slot, `seen` which lines are shown."""
-    dns = f"{len(plan.lanes)} DN" if plan.lanes else "no DN is listed"
+    dns = many(len(plan.lanes), "lane") if plan.lanes else "no lane is listed"
     owner = plan.owner if state in plan.owner.split() else f"{plan.owner} {state}".rstrip()
     return [(Level.FINE, f"{plan.what}   {dns}"), (Level.FINE, f"holder {owner}   {seen}".rstrip())]
 
 
 def header(width: int) -> Lines:
     """The header of the lanes."""
-    return [(Level.REST, _columns(" ", "DN", "FROM", "TO", "ROWS", "OLDEST", width))]
+    return [(Level.REST, _columns(" ", "LANE", "FROM", "TO", "ROWS", "OLDEST", width))]
 
 
 def lanes(plan: Preview, width: int) -> Lines:

@@ -221,7 +221,7 @@ def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
     """Options that do not go together with a sink."""
     if sink != SINK and (keep or night):
         option = "--keep" if keep else "--incident"
-        hint = "the stand-in ends with the demo's process" if keep else "the nights happen to a PostgreSQL"
+        hint = "the stand-in ends with the demo's process" if keep else "incidents happen to a PostgreSQL sink"
         raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
 
 
@@ -232,8 +232,9 @@ def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | N
         raise ConfigError(f"--read-by {read_by} and --source {source} do not go together", "it is for a hologres")
     if night and keep:
         raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
-    if night and not its.nights:
-        raise ConfigError(f"--incident and --source {source} do not go together", "the nights happen to the stand-in")
+    if night and source != night.source:
+        what = f"--incident {night.name} and --source {source} do not go together"
+        raise ConfigError(what, f"it happens to a source of another kind: --source {night.source}")
     if keep and not its.stays:
         raise ConfigError(
             f"--keep and --source {source} do not go together", "its stand-in ends with the demo's process"
@@ -241,8 +242,9 @@ def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | N
 
 
 def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
-    """The demo with a night in it; whether all of it went as the runbook says."""
-    run = Demo(replace(options, sink_options=night.options, small_disk=night.small_disk), diagnostics.note)
+    """The demo with an incident in it; whether all of it went as the runbook says."""
+    made = replace(options, sink_options=night.options, small_disk=night.small_disk)
+    run = demo_sources.KINDS[options.source](made, diagnostics.note)
     with demos.noted(run.folder, os.environ):
         values, fine = _played(run, night, headless)
     _show(values, as_json)
@@ -486,7 +488,7 @@ def _say_how_to_attach(run: Demo) -> None:
     for line in run.sessions():
         diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
-    if run.nights:
+    if run.mirrors:
         diagnostics.note(f"a mirror of your own: {_invitation(run)}")
     diagnostics.note("end all of it: slotkeeper demo stop")
 

@@ -27,7 +27,7 @@ app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
 
 _ALL = "all"
 _QUARANTINED = EntryState.QUARANTINED.value
-_SPARE = ("kind", "position", "where", "dn")
+_SPARE = ("kind", "position", "where", "lane")
 """Columns of the list that a narrow terminal goes without: `errors show` has them."""
 _STATES = [*(state.value for state in EntryState), _ALL]
 
@@ -63,7 +63,7 @@ def list_entries(
     if not found:
         output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
         return
-    columns = ["id", "quarantined", "job", "dn", "position", "kind", "key", "state", "code", "where", "message"]
+    columns = ["id", "quarantined", "job", "lane", "position", "kind", "key", "state", "code", "where", "message"]
     known = [name for name, one in (("job", bool(job)), ("state", state != _ALL)) if one]
     output.table(columns, map(_row, found), select.ascii_only(ctx), spare=[*known, *_SPARE])
 

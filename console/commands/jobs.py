@@ -129,7 +129,8 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
     if view.report is not None and view.report.lanes:
         table = any(lane.label for lane in view.report.lanes)
-        heads = [*(["table"] if table else []), "dn", "state", "activity", "position", "latest", "delay", "retry"]
+        of_lane = ["state", "activity", "position", "latest", "delay", "retry"]
+        heads = [*(["table"] if table else []), view.report.part.lower(), *of_lane]
         output.table(heads, [_lane(lane, table) for lane in view.report.lanes], select.ascii_only(ctx))
     job_tables.show(view, select.ascii_only(ctx))
     if errors:

@@ -383,7 +383,7 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     output.table(*_lanes(plan), ascii_only)
     output.line("")
     counts = [[_name(m), m.read_again.text, m.skipped.text, *_oldest(m)] for m in plan.moves]
-    output.table(["dn", "read again", "skipped", "oldest", "of"], counts, ascii_only)
+    output.table(["lane", "read again", "skipped", "oldest", "of"], counts, ascii_only)
     output.line("")
     for move in plan.moves:
         say(_name(move), move.effect)
@@ -430,9 +430,9 @@ def _lanes(plan: ResetPlan) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of what moves: our position, and what the source keeps where it keeps something."""
     rows: list[list[object]] = [[_name(m), _position(m, False), _position(m, True)] for m in plan.moves]
     if not any(m.seen.kept.marks for m in plan.moves):
-        return ["dn", "position", "new"], rows
+        return ["lane", "position", "new"], rows
     kept = [[*row, _points(m), _new_points(m)] for row, m in zip(rows, plan.moves, strict=True)]
-    return ["dn", "position", "new", "points", "new points"], kept
+    return ["lane", "position", "new", "points", "new points"], kept
 
 
 def _name(move: Move) -> str:

@@ -18,7 +18,7 @@ import typer
 from console.cli import completion, context, diagnostics, output, select
 from console.cli.local_time import SHORT, both
 from console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
-from console.commands import peek, reset
+from console.commands import peek, reset, slot_purge
 from core.config.model import Loaded, owners
 from core.domain.query_report import QuerySeen
 from core.domain.text import typed
@@ -142,8 +142,8 @@ def show(
     output.line(_ttl(found.retained), ascii_only)
     output.table(*_places(one, retained, found.retained), ascii_only)
     if found.retained.words.marks and found.retained.words.retains:
-        output.table(*_times(retained), ascii_only)
-    for text in _notes(one.name, retained, found.retained):
+        output.table(*_times(retained, found.retained.words.part.lower()), ascii_only)
+    for text in (*_notes(one.name, retained, found.retained), *slot_purge.lines(one.name, found.retained)):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
 
@@ -175,7 +175,7 @@ def _of_left(one: dict[str, str]) -> str:
     return f"{what}; {cure}; {drop}"
 
 
-def _times(retained: SlotRetained) -> tuple[list[str], list[list[object]]]:
+def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of when a slot was registered and when it expires, DN by DN."""
     rows: list[list[object]] = [
         [
@@ -187,20 +187,20 @@ def _times(retained: SlotRetained) -> tuple[list[str], list[list[object]]]:
         ]
         for h in retained.shards
     ]
-    return ["dn", "registered", "by", "expires at", "left", "ttl"], rows
+    return [part, "registered", "by", "expires at", "left", "ttl"], rows
 
 
 def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of a slot's DNs: what the source keeps there, or our own position where it keeps nothing."""
-    shards, marks = one.shards or _own_shards(retained), table.words.marks
+    shards, marks, part = one.shards or _own_shards(retained), table.words.marks, table.words.part.lower()
     place = marks[0] if marks else "position"
     if len(marks) < 2 and table.ttl.by_record:
-        heads = ["dn", place, "unread", "records go from", "left", "ttl"]
+        heads = [part, place, "unread", "records go from", "left", "ttl"]
         return heads, [[h.shard, h.live, h.unread, *_goes(h.left)] for h in retained.shards]
     if len(marks) < 2:
-        return ["dn", place, "unread"], [[each.shard, each.live, each.unread] for each in shards]
+        return [part, place, "unread"], [[each.shard, each.live, each.unread] for each in shards]
     rows: list[list[object]] = [[each.shard, each.live, each.durable, each.xmin, each.unread] for each in shards]
-    return ["dn", *marks, "xmin", "unread"], rows
+    return [part, *marks, "xmin", "unread"], rows
 
 
 def _print(ctx: typer.Context, each: Polled, read: queries.Queries) -> None:
@@ -218,7 +218,8 @@ def _print(ctx: typer.Context, each: Polled, read: queries.Queries) -> None:
         cleared = both(retained.left.expires_at, SHORT) if retained.left else None
         point = slot.oldest_point
         rows.append([slot.name, slot.job or "external", dns, point, slot.unread, cleared, *_left(retained.left)])
-    output.table(["slot", "owner", "dns", "oldest", "unread", "expires at", "left", "ttl"], rows, ascii_only)
+    heads = ["slot", "owner", f"{each.retained.words.part.lower()}s", "oldest", "unread", "expires at", "left", "ttl"]
+    output.table(heads, rows, ascii_only)
     _tell_queries(each, read, ascii_only)
     _tell_untold(each)
 
@@ -251,7 +252,7 @@ def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
         if each.retained.ttl.by_record:
             row += _goes(retained.left)
         rows.append(row)
-    heads = ["slot", "owner", "dns", "position", "unread"]
+    heads = ["slot", "owner", f"{each.retained.words.part.lower()}s", "position", "unread"]
     return [*heads, *(["records go from", "left", "ttl"] if each.retained.ttl.by_record else ())], rows
 
 
@@ -346,6 +347,7 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
         "severity": retained.left.severity if retained.left else None,
         "furthest_back": None if back is None else _back(back, keeps),
         "dns": dns,
+        "purge": slot_purge.as_json(slot.name, table),
         "query": query,
     }
 

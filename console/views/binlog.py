@@ -348,15 +348,15 @@ def place_rows(places: Iterable[Place], tables: Mapping[tuple[str, str], TableSe
     return rows
 
 
-def said_of(ask: Ask, page: Page | None) -> str:
-    """What was asked for: the DN, from where to where, which types, which key."""
+def said_of(ask: Ask, page: Page | None, part: str = "DN") -> str:
+    """What was asked for: the DN, called as its source calls it, from where to where, which types, which key."""
     shard = page.shard if page else ask.dn or UNKNOWN
     if page is not None:
         begun = f"{page.begun.shown}.." if page.begun else "the last rows.."
     else:
         begun = f"{ask.after.shown if ask.after else ask.time or ask.slot or 'the last rows'}.."
     end = "latest" if ask.up_to is None else ask.up_to.shown
-    said = [f"DN {safe(shard, 40)}", f"{safe(begun, 60)}{end}", "".join(ask.filter.kinds) or "IdBU"]
+    said = [f"{part} {safe(shard, 40)}", f"{safe(begun, 60)}{end}", "".join(ask.filter.kinds) or "IdBU"]
     return "  ".join([*said, f"key {key_words(ask.filter.key)}"] if ask.filter.key else said)
 
 

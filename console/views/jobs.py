@@ -77,6 +77,16 @@ AUDIT_COLUMNS = (
 )
 
 
+def parts(jobs: Iterable[JobFacts]) -> set[str]:
+    """What the jobs' lanes read, as far as it was told."""
+    return {one.report.part for one in jobs if one.report is not None}
+
+
+def part_in(job: JobFacts) -> str:
+    """What a lane of a job reads, as its source calls it."""
+    return job.report.part if job.report is not None else "lane"
+
+
 def units(jobs: Iterable[JobFacts]) -> set[str]:
     """What the jobs' sources count, as far as it was told."""
     return {one.report.unit for one in jobs if one.report is not None and one.report.unit}
@@ -184,11 +194,13 @@ def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
         return ""
     synced = in_sync(job)
     if synced is None:
-        return f"sync   DNs in sync {UNKNOWN}"
+        return f"sync   {part_in(job)}s in sync {UNKNOWN}"
     shown = f"{bar(synced, 16, ascii_only, up=False)} {_in_sync(job, synced)}"
     copying = job.report is not None and not job.report.lanes
     return (
-        f"sync   {shown} of the copy is done" if copying else f"sync   {shown} DNs lag by {BEHIND_SECONDS:g} s at most"
+        f"sync   {shown} of the copy is done"
+        if copying
+        else f"sync   {shown} {part_in(job)}s lag by {BEHIND_SECONDS:g} s at most"
     )
 
 

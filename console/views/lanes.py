@@ -62,7 +62,7 @@ def lane_columns(job: JobFacts | None) -> Sequence[Column]:
     several = job is not None and job.report is not None and any(lane.label for lane in job.report.lanes)
     shown = LANE_COLUMNS if several else [column for column in LANE_COLUMNS if column.key != "table"]
     report = job.report if job else None
-    return named_by(shown, {report.unit} if report else (), {report.place} if report else ())
+    return named_by(shown, *(({report.unit}, {report.place}, {report.part}) if report else ((), (), ("lane",))))
 
 
 def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
@@ -294,6 +294,15 @@ def proof(job: JobFacts, now: datetime) -> str:
         return in_a_phrase(job.verified, now)
     said = in_a_phrase(replace(job.verified, quarantined=0) if job.verified else None, now)
     return f"{said}, apart from {rows_quarantined(job.quarantined)}"
+
+
+def lane_gtids(job: JobFacts | None, name: str | None) -> str:
+    """The GTIDs that are done at the position of the lane under the cursor; "" where its source has none."""
+    lanes = job.report.lanes if job and job.report else ()
+    lane = next((one for one in lanes if one.name == name), None)
+    if lane is None or not lane.gtids:
+        return ""
+    return f"GTIDs  {safe(lane.gtids, 300)} at {_place(lane)}"
 
 
 def lane_trouble(job: JobFacts | None, dn: str | None) -> str:

@@ -135,7 +135,7 @@ QUARANTINED_ROWS = Remedy(
 _DOWN = Remedy(
     "the server does not answer",
     "no connection, or it is restarting; the position stays meanwhile; what is not read may expire",
-    (Option("bring the server or the DN back"), _WAIT, _DOCTOR),
+    (Option("bring the server or a node back"), _WAIT, _DOCTOR),
 )
 _LOGIN = Remedy(
     "the login is refused",

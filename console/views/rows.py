@@ -49,11 +49,16 @@ class Column:
     name: bool = False
 
 
-def named_by(columns: Iterable[Column], units: Collection[str], places: Collection[str] = ()) -> list[Column]:
-    """The columns with what is behind and where it stands called as sources do; neutrally where they differ.
+def named_by(
+    columns: Iterable[Column], units: Collection[str], places: Collection[str] = (), parts: Collection[str] = ()
+) -> list[Column]:
+    """The columns with what is behind, where it is and what a lane reads called as sources do; neutrally where they
+    differ.
 
     >>> [one.label for one in named_by([Column("behind", "BEHIND", 7)], {"commits"})]
     ['COMMITS']
+    >>> [one.label for one in named_by([Column("worst", "WORST DN", 7)], (), (), {"DN", "stream"})]
+    ['WORST LANE']
     """
     unit = next(iter(units)).upper() if len(units) == 1 else ""
     place = next(iter(places)).upper() if len(places) == 1 else ""
@@ -64,9 +69,23 @@ def named_by(columns: Iterable[Column], units: Collection[str], places: Collecti
             found.append(replace(column, label=short, whole=f"{unit} BEHIND"))
         elif column.key == "position" and place:
             found.append(replace(column, label=place))
+        elif column.key in _OF_PARTS and parts:
+            found.append(replace(column, label=column.label.replace("DN", part_of(parts).upper())))
         else:
             found.append(column)
     return found
+
+
+_OF_PARTS = ("dn", "dns", "worst", "synced")
+
+
+def part_of(parts: Collection[str]) -> str:
+    """What a lane reads, as the sources call it; neutrally where they differ, or none has told it.
+
+    >>> part_of({"stream"}), part_of({"DN", "stream"})
+    ('stream', 'lane')
+    """
+    return next(iter(parts)) if len(parts) == 1 else "lane"
 
 
 class Later(Mapping[str, T]):

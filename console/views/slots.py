@@ -14,12 +14,28 @@ from typing import TYPE_CHECKING
 from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from console.views import slot_history
 from console.views.bars import bar
-from console.views.rows import NARROW, UNKNOWN, WIDE, WIDEST, Column, Row, age, both_ends, clock, count, rank, yes
+from console.views.rows import (
+    NARROW,
+    UNKNOWN,
+    WIDE,
+    WIDEST,
+    Column,
+    Row,
+    age,
+    both_ends,
+    clock,
+    count,
+    named_by,
+    part_of,
+    rank,
+    yes,
+)
 from core.domain.elapsed import elapsed
 from core.domain.text import safe
 from core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
 if TYPE_CHECKING:
+    from core.domain.purge import Purge
     from core.slots.status.inspect import SlotOnShard, SlotView
     from core.slots.status.retained import ShardRetained, SlotRetained
 
@@ -135,7 +151,12 @@ def shard_columns(one: SlotFacts | None) -> list[Column]:
         return list(SHARD_COLUMNS)
     place = [Column("live", mark.upper(), 20, right=True) for mark in retained.words.marks] or [OWN_PLACE]
     here = (*OWN_COLUMNS[:2], *place, *OWN_COLUMNS[2:])
-    return [*here, *(AGE_COLUMNS if retained.ttl.by_record else ())]
+    return named_by([*here, *(AGE_COLUMNS if retained.ttl.by_record else ())], (), (), (retained.words.part,))
+
+
+def slot_columns(tables: Iterable[TableSeen]) -> list[Column]:
+    """The columns of slots, with what a lane reads called as the sources call it."""
+    return named_by(SLOT_COLUMNS, (), (), {one.retained.words.part for one in tables if one.retained} or ("lane",))
 
 
 UNKNOWN_LAST = float("inf")
@@ -191,7 +212,8 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
     if one.seen.fault:
         return Level.UNKNOWN
     if keeps_nothing(one):
-        return Level.FINE
+        purge = _purge(one)
+        return Level.FINE if purge is None else _LEVELS[purge.severity]
     return _level(remaining(one.retained.left, one.seen.at, now), _ttl(one))
 
 
@@ -330,9 +352,11 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
         said.append(
             (
                 Level.FINE,
-                f"oldest reader on {len(mine)} of {len(one.retained.shards)} DNs: {', '.join(mine[:6])}",
+                f"oldest reader on {len(mine)} of {len(one.retained.shards)} {_part(one)}s: {', '.join(mine[:6])}",
             )
         )
+    if (purge := _purge(one)) is not None and purge.gtids:
+        said.append((Level.FINE, f"GTIDs of the position: {safe(purge.gtids, 300)}"))
     limit = one.seen.retained.consume_timeout if one.seen.retained else None
     ddl = one.seen.retained.words.ddl if one.seen.retained else None
     if one.slot.unread and mine and ddl:
@@ -343,11 +367,23 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     return said
 
 
+def _purge(one: SlotFacts) -> Purge | None:
+    """What becomes of the binlog files that it needs, where its source purges them by their age."""
+    return one.seen.retained.purges.get(one.slot.name) if one.seen.retained else None
+
+
+def _part(one: SlotFacts) -> str:
+    return one.seen.retained.words.part if one.seen.retained else part_of(())
+
+
 def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
     level = slot_level(one, now)
     if one.slot.exists is False:
         return level, "the slot does not exist (and was not created by looking)"
     left = one.retained.left
+    purge = _purge(one)
+    if left is None and purge is not None and purge.file_text:
+        return level, purge.file_text
     if left is None and keeps_nothing(one):
         return level, "it does not expire: its source keeps nothing for it"
     if left is None:
@@ -361,8 +397,9 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
 def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> str:
     """The TTL and what is left of it, with its bar; the default is named as such; nothing is left of a lost slot's."""
     ttl = one.seen.retained.ttl if one.seen.retained else None
+    purge = _purge(one)
     if keeps_nothing(one):
-        return "TTL -"
+        return "TTL -" if purge is None else purge.age_text
     if ttl is None or ttl.seconds is None:
         return f"TTL {UNKNOWN}"
     lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from console.monitor.snapshot import JobFacts, Level
-from console.views.jobs import what_is_safe, what_is_wrong, worst_dn
+from console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
 from console.views.rows import age, beside, count
 from core.domain.text import safe
 from core.state.rows import EventRow
@@ -37,7 +37,9 @@ def _behind(job: JobFacts) -> str:
     lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
     applied = count(report.changes) if report else "?"
     unit = f" {report.unit}" if report and report.unit else ""
-    return f"behind  {count(job.behind)}{unit}, worst DN {worst_dn(job)} of {lanes}; events applied {applied}"
+    return (
+        f"behind  {count(job.behind)}{unit}, worst {part_in(job)} {worst_dn(job)} of {lanes}; events applied {applied}"
+    )
 
 
 def _copied(job: JobFacts) -> str:

@@ -36,9 +36,13 @@ class Condition:
 
     @property
     def effect(self) -> str:
-        """What waits by it.
+        """What waits by it."""
+        return self.effect_on("DN")
 
-        >>> Condition("sink", "sink mart", "refused", 0.0, ("dn_1", "dn_2"), 4).effect
+    def effect_on(self, part: str) -> str:
+        """What waits by it, where a lane reads what the source calls `part`.
+
+        >>> Condition("sink", "sink mart", "refused", 0.0, ("dn_1", "dn_2"), 4).effect_on("DN")
         '2 of 4 DNs wait'
         """
         if not self.lanes:
@@ -46,7 +50,7 @@ class Condition:
         if self.of == 1:
             return "the job waits"
         verb = "waits" if len(self.lanes) == 1 else "wait"
-        return f"{len(self.lanes)} of {many(self.of, 'DN')} {verb}"
+        return f"{len(self.lanes)} of {many(self.of, part)} {verb}"
 
     @property
     def said(self) -> str:

@@ -211,6 +211,9 @@ class Positions(Protocol):
     name: str
     """What a place is called: "sync point"."""
 
+    part: str
+    """What a lane of a table reads, one of several or the only one: "DN"."""
+
     marks: tuple[str, ...]
     """The names of `Kept.marks`, as columns: "live", "durable"."""
 

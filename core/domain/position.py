@@ -75,6 +75,11 @@ class Position:
         return self.text
 
     @property
+    def gtids_text(self) -> str:
+        """The transactions that are done there, as the server names them; "" where positions of its kind name none."""
+        return ""
+
+    @property
     def called(self) -> str:
         """What such a place is called where one is shown, in one word."""
         return "point"

@@ -55,6 +55,8 @@ class LaneReport:
     empty_to: int | None = None
     behind: int | None = None
     shown: str | None = None
+    gtids: str = ""
+    """The transactions that are done at `position`, as the server names them; "" where positions name none."""
     delay: float | None = None
     """By how much what was applied last is behind the source's clock, which grows while nothing more is applied; 0
     where nothing waits; None where positions do not tell (`Position.committed_at`)."""
@@ -83,9 +85,10 @@ class JobReport:
     `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
     configuration; with more than `quarantine_limit` of a table it stops. `repeats` are the rows that a sink beside its
-    progress store may have got once more, ever. `unit` is what `behind` counts and `place` what a position is called,
-    by the source's dialect; `keeps_positions`: it keeps some that have a time to live (`core.domain.source_traits`),
-    else no slot expires. `tables` are how the tables of a job of several stand, each by itself; `conditions` what the
+    progress store may have got once more, ever. `unit` is what `behind` counts, `place` what a position is called and
+    `part` what a lane reads, by the source's dialect; `keeps_positions`: it keeps some that have a time to live
+    (`core.domain.source_traits`), else no slot expires. `tables` are how the tables of a job of several stand, each by
+    itself; `conditions` what the
     driver knows to be wrong, the oldest first. `lock_waits` are those of its sessions at the sink, as last measured,
     and `locks_untold` why the sink could not tell of them when it was last asked, "" where it could.
     `clock_apart`: by how many seconds the source's clock was ahead of this machine's when last measured, at least
@@ -111,6 +114,7 @@ class JobReport:
     repeats: int = 0
     unit: str = ""
     place: str = ""
+    part: str = "DN"
     keeps_positions: bool = True
     tables: tuple[TableReport, ...] = ()
     conditions: tuple[Condition, ...] = ()

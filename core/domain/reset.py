@@ -383,7 +383,7 @@ def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str) -> Check:
     return Check(name, False, f"{words}: changes may be gone; only --to snapshot is safe")
 
 
-def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None) -> Check:
+def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
     """Every lane's new position lies between what is kept for certain and the newest point."""
     name = "target is retained"
     unsure: list[str] = []
@@ -395,7 +395,7 @@ def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None 
             return Check(name, False, verdict)
     if unsure:
         return Check(name, None, "; ".join(unsure))
-    return Check(name, True, "within what every DN keeps, and not beyond its newest point")
+    return Check(name, True, f"within what every {part} keeps, and not beyond its newest point")
 
 
 def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
@@ -423,16 +423,17 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
     return f"{place}: {new.shown} lies before {kept}, what is kept for certain; earliest or a snapshot is left"
 
 
-def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]) -> Check:
-    """The source has the DNs that the rows name."""
+def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:
+    """The source has the DNs that the rows name; `part` is what it calls them."""
+    name = f"same {part}s"
     ours = {(row.key.shard, row.node_id) for row in rows}
     theirs = {(shard.name, shard.node_id) for shard in shards}
     if ours == theirs:
-        return Check("same DNs", True, f"{len(ours)}, as in the progress rows")
+        return Check(name, True, f"{len(ours)}, as in the progress rows")
     names = ", ".join(sorted(name for name, _ in ours ^ theirs))
     if goal.kind is TargetKind.SNAPSHOT:
-        return Check("same DNs", True, f"changed ({names}); a snapshot takes them as they are")
-    return Check("same DNs", False, f"the DN set changed: {names}; only --to snapshot is left")
+        return Check(name, True, f"changed ({names}); a snapshot takes them as they are")
+    return Check(name, False, f"the {part} set changed: {names}; only --to snapshot is left")
 
 
 def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:

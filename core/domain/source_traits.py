@@ -38,6 +38,8 @@ class SourceTraits:
     silent_cascades: bool = False
     server_keys: str = "server"
     binlog_keys: str = "dws"
+    speaks: str = "PostgreSQL"
+    """Whose protocol its port answers with."""
 
     @property
     def shares_position(self) -> bool:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.config import handover
+from core.domain.endpoint import Endpoint
+from core.drivers import my
 from core.embedded import placement
 from core.embedded.placement import works_in
 from core.embedded.postgres import free_port
@@ -29,6 +31,8 @@ HOST = "127.0.0.1"
 SUPERUSER = "root"
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
+SESSION_SECONDS = 60.0
+"""The time of a call of a superuser's session."""
 PORT_TRIES = 5
 INSTALL_HINT = "install it (Debian, Ubuntu: apt-get install mariadb-server)"
 
@@ -91,6 +95,14 @@ class MariaServer:
     def log_file(self) -> Path:
         """Where the server writes its log."""
         return self.place / "server.log"
+
+    def endpoint(self, name: str = "maria") -> Endpoint:
+        """Where it is, for its superuser; `name` is the source's."""
+        return Endpoint(name, HOST, self.port, "", SUPERUSER, sslmode="disable")
+
+    def session(self) -> my.Session:
+        """A session of its superuser."""
+        return my.connect(self.endpoint(), "", "slotkeeper-demo", SESSION_SECONDS)
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
         """Start it, with these settings on top of its own; on the same port as before where that is free.

@@ -84,7 +84,7 @@ def _of_lock(lock: Locked, view: JobView, report: JobReport, facts: Facts) -> Fa
     """A limit that a lock made us run into is that lock's, not the sink's."""
     living = [lane for lane in report.lanes if lane.activity != Activity.STOPPED.value]
     waiting = [lane for lane in living if lane.target == lock.thing]
-    named = f"{len(waiting)} of {many(len(living), 'DN')} {'waits' if len(waiting) == 1 else 'wait'}"
+    named = f"{len(waiting)} of {many(len(living), report.part)} {'waits' if len(waiting) == 1 else 'wait'}"
     effect = named if waiting else f"{many(lock.sessions, 'session')} of the job wait"
     since = datetime.fromtimestamp(lock.since, timezone.utc)
     return Fault(
@@ -105,7 +105,7 @@ def _fault(one: Condition, view: JobView, facts: Facts, unread: str) -> Fault:
     severity = _severity(since, facts)
     refused = said(one.cause, PASSWORDS)
     do = _LOGIN if refused else _DO.get(party) or f"{PASSES}; `slotkeeper jobs logs {typed(view.name)}` says more"
-    effect = one.effect or f"the job waits, and {unread}"
+    effect = one.effect_on(view.report.part if view.report else "DN") or f"the job waits, and {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,
         thing=one.name, value=f"try {one.tries}" if one.tries else "", limit="",

@@ -278,12 +278,16 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
     severity = Severity.CRITICAL if late[name] >= facts.limits.lag_critical else Severity.WARNING
     yield Fault(
         "lag", Party.DN, safe(name, 60), severity, f"it is {behind} behind its source",
-        f"{len(late)} of {many(len(seen.lags), 'DN')} {'lags' if len(late) == 1 else 'lag'} by more than"
+        f"{len(late)} of {many(len(seen.lags), _part(seen.view))} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
         "by hand: take away what has become slow at the bottleneck, which is named above (or by Enter on the job): a"
         " trigger, a lost index, a lock, a disk; or wait, nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
     )  # fmt: skip
+
+
+def _part(view: JobView) -> str:
+    return view.report.part if view.report is not None else "DN"
 
 
 def _of_tables(seen: JobSeen) -> Iterator[Fault]:

@@ -14,6 +14,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from core.domain.kept import Kept
 from core.domain.peek import Filter, Range, Searched
 from core.domain.position import Position
+from core.domain.purge import Purge
 from core.domain.reset import Count
 from core.domain.row_counts import RowCount
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
@@ -296,9 +297,10 @@ class DdlWords:
 class SlotWords:
     """What cannot be told about slots, and what becomes of them, in a dialect's own sentences; "" is left unsaid.
 
-    `head` is about a table, of its {ttl} and {timeout}; `ttl` is the name of its time to live, `short` says that moving
-    a slot to the newest position reached too little, `identity` what tells tables of one name apart. `marks` are the
-    names of what is kept for a slot on one DN (`Positions.marks`), none where nothing is: then our own position stands
+    `head` is about a table, of its {ttl} and {timeout}; `ttl` is the name of its time to live, `part` that of what a
+    lane reads (`Positions.part`). `short` says that moving a slot to the newest position reached too little, `identity`
+    what tells tables of one name apart. `marks` are the names of what is kept for a slot on one DN
+    (`Positions.marks`), none where nothing is: then our own position stands
     there. `retains`: records stay until slots have passed them; else they go by their age, and no slot expires.
     `there` says that a slot is whole, `no_expiry` why no TTL of a slot stands before a reset. `ddl` is None where no
     DDL waits for readers or clears a slot.
@@ -317,6 +319,7 @@ class SlotWords:
     ages: str = ""
     head: str = ""
     ttl: str = "the time that records are kept"
+    part: str = "DN"
     short: str = "the slot did not move to the newest position"
     identity: str = "columns and key"
     marks: tuple[str, ...] = ()
@@ -387,6 +390,14 @@ class SlotPoller(Protocol):
 
     def close(self) -> None:
         """End the session."""
+
+
+@runtime_checkable
+class PurgesByAge(Protocol):
+    """A viewer or poller of a source that deletes its files by their age, whatever a slot still needs."""
+
+    def purge(self, position: Position | None) -> Purge:
+        """When files go, and what becomes of the one that a slot at this position needs."""
 
 
 class BinlogReader(Protocol):

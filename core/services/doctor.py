@@ -18,6 +18,7 @@ from core.config.secrets import login
 from core.domain.finding import Finding, Level
 from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
+from core.drivers.port_speaks import speaks
 from core.errors import ConfigError, ErrorKind, SlotkeeperError
 from core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
 from core.services.promise import promise_of
@@ -43,9 +44,20 @@ def check_source(loaded: Loaded, entry: SourceEntry, clock: Clock | None = None)
     def opened() -> SourceSession:
         return open_source(entry.dialect, entry.endpoint)
 
-    return _checked(
-        f"source {entry.name}", opened, lambda session: session.findings(asked, (clock or SystemClock()).utc)
-    )
+    utc, expected = (clock or SystemClock()).utc, sources.open(entry.dialect).traits.speaks
+    findings = _checked(f"source {entry.name}", opened, lambda session: session.findings(asked, utc))
+    return _with_protocol(findings, entry, expected)
+
+
+def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
+    """What a port speaks is asked where nothing but a failure was found: then it can be that of another server."""
+    if len(found) != 1 or found[0].level is not Level.FAIL:
+        return found
+    spoken = speaks(entry.endpoint.host, entry.endpoint.port)
+    if spoken in ("", expected):
+        return found
+    text = f"{entry.endpoint.place} answers with {spoken}'s protocol, not {expected}'s; correct host and port"
+    return [replace(found[0], text=text, unreachable=False)]
 
 
 def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> list[Finding]:
@@ -73,7 +85,7 @@ def _checked(place: str, opened: Callable[[], V], find: Callable[[V], Iterable[F
         return [Finding(place, Level.FAIL, str(error))]
     with closing(session):
         try:
-            return list(find(session))
+            return list(dict.fromkeys(find(session)))
         except SlotkeeperError as error:
             text = f"{error}" + (f" ({error.hint})" if error.hint else "")
             return [Finding(place, Level.FAIL, text, error.kind is ErrorKind.TRANSIENT)]

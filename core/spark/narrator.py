@@ -52,6 +52,7 @@ class StoreNarrator:
             environment=job.environment,
             unit=kind.positions.unit,
             place=kind.positions.name,
+            part=kind.positions.part,
             keeps_positions=kind.traits.keeps_positions and not kind.traits.by_age,
             quarantine_limit=job.sink_options.quarantine_limit if job.sink_options.quarantines else None,
         )
@@ -301,6 +302,7 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
         state=lane.state.value,
         activity=lane.activity.value,
         position=lane.position.text,
+        gtids=lane.position.gtids_text,
         latest=lane.latest.shown if lane.latest else None,
         registered=lane.registered.oldest.shown if lane.registered.oldest else None,
         changes=lane.changes,

@@ -1,4 +1,4 @@
-"""Each of the eighteen nights: told within five seconds, by whose fault it is, without one calm moment until its cure.
+"""Each incident: told within five seconds, by whose fault it is, without one calm moment until its cure.
 
 The job is a supervised one without Spark; the console stands in a terminal at 80x24 and is polled every 0.2 s, the
 judgement of `status --json` beside it. The table of a run is docs/reports/nights-told-<date>.md. Next door:
@@ -36,7 +36,7 @@ def page() -> Page:
     return Page(
         "nights-told",
         "Nights told in time",
-        "The eighteen nights over a real job (tasks in threads) and the stand-in on PostgreSQL, the console at 80x24"
+        "The incidents over a real job (tasks in threads) and the stand-in on PostgreSQL, the console at 80x24"
         " polled every 0.2 s, the judgement of `status --json` beside it. Samples are those from the first that tells"
         " it until its cure begins; a calm one says that nothing is wrong, an apart one says so on one side only.",
         ("night", "t0 is", "told after t0, s", "as", "samples", "calm", "apart", "calm after the cure, s"),

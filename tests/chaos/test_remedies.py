@@ -1,6 +1,6 @@
 """Each remedy that the console prints, done word for word by somebody who sees nothing but the screen, ends cured.
 
-The eleven faults of `test_told_in_time` and the eighteen incidents, each made over a real job, with the console in a
+The eleven faults of `test_told_in_time` and all incidents, each made over a real job, with the console in a
 terminal of 80x24: its configuration is named by --config for the eleven, by $SLOTKEEPER_CONFIG for the incidents. What
 the screen calls an act by hand is done by the record's step; everything else is typed as it stands there. The table of
 a run is docs/reports/remedies-<date>.md.

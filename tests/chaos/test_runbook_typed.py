@@ -1,6 +1,6 @@
 """Every command of docs/runbook.md is typed as it is printed there, over a job that runs.
 
-Those of the eighteen nights are typed by `test_remedies.py` and `tests/fault/test_nights.py` from the same records;
+Those of the incidents are typed by `test_remedies.py` and `tests/fault/test_nights.py` from the same records;
 here is the rest, and the proof that nothing is left between the two. Placeholders are filled as the page says: ID and N
 by what the dry run before has printed, BACKUP by the history, JOB, TABLE and SLOT by the demo's.
 """

@@ -1,6 +1,6 @@
 """Four nights over the whole product, by the command that anybody types: made, shown, refused and cured on Spark.
 
-Next door: `tests/fault/test_nights.py` plays all eighteen without Spark.
+Next door: `tests/fault/test_nights.py` plays all of them without Spark.
 """
 
 from __future__ import annotations

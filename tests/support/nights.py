@@ -13,19 +13,22 @@ from pathlib import Path
 
 import pytest
 
+from console import demo_sources
 from console.__main__ import main
 from console.commands import doctor
 from console.demo import JOB, SINK_USER, DemoOptions, configuration
 from core.domain.job import JobState
-from core.embedded import orders, postgres, workload
+from core.embedded import maria_orders, orders, postgres, workload
 from core.embedded.incidents.record import Answer, Incident, World
 from core.embedded.incidents.small_disk import small_disk
+from core.embedded.mariadb import MariaServer
 from core.embedded.warehouse import Warehouse
 from core.launch import control
 from core.launch.control import Patience
 from core.launch.launch import Launch, Limits
 from core.launch.view import observe
 from core.state.sqlite import Store
+from tests.support import maria
 from tests.support.jobs import Jobs
 from tests.support.standin import drop_database, new_database, run
 from tests.support.waiting import until
@@ -58,7 +61,8 @@ def world(
 ) -> Iterator[World]:
     """The world of one incident, with its job RUNNING; all of it ends with the block.
 
-    `beside` is a second table of the job, if any: `id` and `name`, with ten rows.
+    `beside` is a second table of the job, if any: `id` and `name`, with ten rows. `warehouse` is the source, or where
+    the incident is of a MySQL source has nothing but the sink.
     """
     number = next(_numbers)
     database, user = f"night_{number}", f"{SINK_USER}_{number}"
@@ -66,23 +70,42 @@ def world(
     monkeypatch.setattr(doctor, "_ask_java", lambda: {"version": "21", "home": "/j", "origin": "PATH"})
     with ExitStack() as stack:
         secret = _sink(stack, warehouse, database, user, folder)
-        workload.create(warehouse)
-        with closing(warehouse.connect()) as connection:
-            orders.load(connection, ROWS, seed)
         config, state = folder / "slotkeeper.toml", folder / "disk" / "state"
         if incident.small_disk:
             stack.enter_context(small_disk(state.parent))
         sink = warehouse.server.endpoint(database, user, secret)
         options = DemoOptions(sink_options=incident.options, small_disk=incident.small_disk)
-        text = configuration(warehouse.endpoint(), sink, state, options)
+        source = _maria(stack, seed) if incident.source == "mysql" else _loaded(warehouse, seed)
+        text = (
+            configuration(demo_sources.maria_section(source.endpoint()), sink, state, options, demo_sources.SOURCE)
+            if isinstance(source, MariaServer)
+            else configuration(source.endpoint(), sink, state, options)
+        )
         config.write_text(_with_table(text, warehouse, beside) if beside else text, "utf-8")
         store = stack.enter_context(Store.open(state))
         stack.callback(Jobs(store, folder).end_all)
-        made = World(warehouse, warehouse.server, database, user, secret, config, state, _runner(config, capsys))
+        made = World(source, warehouse.server, database, user, secret, config, state, _runner(config, capsys))
         stack.callback(made.opened.close)
         control.start(store, JOB, str(config), LAUNCH, patience=Patience(SECONDS))
         until(lambda: observe(store, JOB).state is JobState.RUNNING, SECONDS, "the job to be RUNNING")
         yield made
+
+
+def _loaded(warehouse: Warehouse, seed: int) -> Warehouse:
+    workload.create(warehouse)
+    with closing(warehouse.connect()) as connection:
+        orders.load(connection, ROWS, seed)
+    return warehouse
+
+
+def _maria(stack: ExitStack, seed: int) -> MariaServer:
+    """A MariaDB of the incident's own, because some of them crash it."""
+    server = maria.begin()
+    stack.callback(maria.end, server)
+    with closing(server.session()) as session:
+        maria_orders.create(session)
+        maria_orders.load(session, ROWS, seed)
+    return server
 
 
 def _with_table(text: str, warehouse: Warehouse, table: str) -> str:

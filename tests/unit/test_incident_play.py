@@ -85,6 +85,12 @@ def test_a_start_that_takes_longer_than_its_patience_is_waited_for() -> None:
     assert shell.typed[-1] == "verify orders_rt"
 
 
+def test_a_refused_start_that_takes_longer_than_its_patience_is_judged_by_how_it_ends() -> None:
+    late = Answer(1, "it is still wanted; `slotkeeper jobs show orders_rt` tells when it is reached")
+    ended = Answer(2, '"state": "FAILED", "reason": "SLOT LOST: binlog"')
+    assert "SLOT LOST" in play.refused(world(Shell(start=late, status=ended)), NIGHT).text
+
+
 def test_a_number_that_the_plan_does_not_ask_for_is_left_out() -> None:
     asked = Command("slotkeeper slots drop ods.orders s --execute --reason why --rows N")
     assert not play.filled(asked, "nothing to type").text.endswith("N")

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from console.commands.main import hoisted, main_command
+from console.demo_sources import KINDS
 from core.embedded.incidents.record import STATUS, ByHand, Incident
 from core.embedded.incidents.registry import INCIDENTS, named
 from core.errors import ConfigError
@@ -58,9 +59,10 @@ def refused_by_parser(command: str) -> str:
     return ""
 
 
-def test_the_nights_are_eighteen_and_numbered() -> None:
-    assert [one.number for one in INCIDENTS] == list(range(1, 19))
-    assert len({one.name for one in INCIDENTS} | {one.page for one in INCIDENTS}) == 36
+def test_the_incidents_are_numbered_and_of_sources_that_a_demo_has() -> None:
+    assert [one.number for one in INCIDENTS] == list(range(1, 22))
+    assert len({one.name for one in INCIDENTS} | {one.page for one in INCIDENTS}) == 42
+    assert {one.source for one in INCIDENTS} == {"dws", "mysql"} <= KINDS.keys()
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", one.name) for one in INCIDENTS)
 
 

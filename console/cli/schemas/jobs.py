@@ -106,6 +106,7 @@ _LANE = thing(
         "empty_to": maybe(whole("a number that grows with the place up to which no row was found", None)),
         "behind": maybe(whole("what lies between position and latest, in the report's unit")),
         "shown": maybe(text("position as people see it")),
+        "gtids": text("GTIDs that are done at position, empty where its source has none"),
         "delay": maybe(number("behind the source's clock, seconds"), "positions of this kind do not tell"),
     },
 )
@@ -145,6 +146,7 @@ _REPORT = thing(
         "repeats": whole("rows that a sink beside its progress store may have got once more, ever"),
         "unit": text("what behind counts, by the source's dialect"),
         "place": text("what a position is called, by the source's dialect"),
+        "part": text("what a lane reads, by the source's dialect: DN, shard, stream"),
         "keeps_positions": flag("whether the source keeps positions of slots"),
         "tables": listed("the tables of a job of several, each by itself", _TABLE),
         "conditions": listed("what is wrong by the driver's word, the oldest first", _CONDITION),

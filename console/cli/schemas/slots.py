@@ -66,6 +66,20 @@ _BACK = thing(
     optional=["behind"],
 )
 
+_PURGE = thing(
+    "when a server that purges its binlog files by their age purges what the slot needs",
+    {
+        "after_seconds": maybe(whole("the age at which a file can be purged, 0 where none is")),
+        "setting": text("the server's variable that says so"),
+        "oldest_file": text("the oldest binlog file that the server has"),
+        "needed_file": maybe(text("the oldest binlog file that the slot needs")),
+        "needed_is_there": maybe(flag("whether the server still has it")),
+        "purged_from": maybe(moment("from when on its age lets the server purge it"), "it is not purged, or unknown"),
+        "seconds_left": _LEFT,
+        "gtids": maybe(text("the GTIDs that are done at the slot's position"), "the position names none"),
+    },
+)
+
 _ONE: dict[str, Schema] = {
     "slot": _SLOT,
     "job": _OWNER,
@@ -79,6 +93,7 @@ _ONE: dict[str, Schema] = {
     "severity": _SEVERITY,
     "furthest_back": maybe(_BACK),
     "dns": listed("DN by DN", either("by what the source keeps", _DN, _OWN_DN)),
+    "purge": maybe(_PURGE, "its source does not purge by age"),
     "query": maybe(QUERY, "none, or its store does not answer"),
 }
 

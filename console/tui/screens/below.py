@@ -81,12 +81,14 @@ class GraphBelow(TableScreen):
             self.set_timer(left + 0.01, self._read)
             return []
         series = feed.ask(wanted, lambda: self.post_message(GraphRead()))
-        return [] if series is None else self._drawn(series, lane, shape, SAID[span])
+        return [] if series is None else self._drawn(series, lane, shape, SAID[span], job)
 
-    def _drawn(self, series: JobSeries, lane: str, shape: Shape, said: str) -> list[Text]:
+    def _drawn(self, series: JobSeries, lane: str, shape: Shape, said: str, job: str) -> list[Text]:
         from console.views.graphs import both
+        from console.views.jobs import part_in
 
-        name = f"of {safe(lane, 40)}" if lane else "of all DNs"
+        found = self.console.shown.job(job)
+        name = f"of {safe(lane, 40)}" if lane else f"of all {part_in(found) if found else 'lane'}s"
         title = self.rule(f"lag and rate {name}, last {said}", "h graphs")
         return [self.text(""), title, *parts_of(self, both(series, lane, shape))]
 

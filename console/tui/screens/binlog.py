@@ -58,7 +58,7 @@ class BinlogScreen(TableScreen):
         return "Binlog", [
             (
                 Level.FINE,
-                "Enter reads up to 200 rows of one DN: those that the job's slot has not read yet, or the last ones.",
+                "Enter reads up to 200 rows of one lane: those that the job's slot has not read yet, or the last ones.",
             ),
             (Level.FINE, "No slot is made and no point is moved by looking."),
         ]
@@ -122,7 +122,7 @@ class BinlogRowsScreen(AskingScreen):
         Binding("t", "time", "time", id="binlog-time", tooltip="go to a time; for tables with binlog timestamps"),
         Binding("f", "further", "further", id="binlog-further", tooltip="the rows after this page"),
         Binding("K", "key", "key", id="binlog-key", tooltip="follow the key under the cursor; again: all keys"),
-        Binding("D", "dn", "DN", id="binlog-dn", tooltip="the same on the next DN"),
+        Binding("D", "dn", "lane", id="binlog-dn", tooltip="the same on the next lane, as on another DN"),
         Binding("v", "mask", "mask", id="binlog-mask", tooltip="unmasking a PROD source is audited"),
     ]
     number = "5"
@@ -203,13 +203,18 @@ class BinlogRowsScreen(AskingScreen):
     def strip(self) -> Lines:
         """What was asked for, and what is not as asked for."""
         masked = "  masked" if self.hidden else ""
-        lines = [(Level.FINE, models.said_of(self.ask, self.page) + masked)]
+        lines = [(Level.FINE, models.said_of(self.ask, self.page, self._part()) + masked)]
         if self.fault:
             lines.append((Level.CRITICAL, safe(self.fault, 300)))
         for note in self.page.notes if self.page else ():
             lines.append((Level.WARNING, safe(note, 200)))
         left = models.left_out(self.page, self.columns) if self.page and self._rows else 0
         return [*lines, (Level.REST, f"{left} more columns do not fit: Enter shows them")] if left else lines
+
+    def _part(self) -> str:
+        """What a lane reads, as the source calls it."""
+        seen = self._seen()
+        return seen.retained.words.part if seen is not None and seen.retained is not None else "lane"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The row before and after, what became of its key, who has read it."""

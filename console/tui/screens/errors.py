@@ -7,6 +7,7 @@ Rows that a target refused stand among them, a line per job, as far as its sink 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -16,8 +17,9 @@ from console.tui.screens.ack_table import AckTable
 from console.tui.screens.base import Lines
 from console.tui.screens.below import events_below
 from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
+from console.views.jobs import parts
 from console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
-from console.views.rows import Row, rank
+from console.views.rows import Column, Row, named_by, rank
 from core.domain.text import safe
 from core.domain.verified import rows_quarantined
 from core.state.rows import ErrorRow
@@ -36,6 +38,10 @@ class ErrorsScreen(AckTable):
     def __init__(self, job: str = "") -> None:
         super().__init__()
         self.job = job
+
+    def every_column(self) -> Sequence[Column]:
+        """All of them, with what a lane reads called as the jobs' sources call it."""
+        return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def rows(self) -> list[Row]:
         """What still matters first; of what matters alike, rows that are held before errors."""

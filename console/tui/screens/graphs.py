@@ -6,6 +6,7 @@ From the recorded frames alone: no server is asked, and in history they end at t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
@@ -19,9 +20,10 @@ from console.tui.screens.below import GraphRead, parts_of
 from console.tui.screens.table import TableScreen
 from console.tui.widgets.line import Panel
 from console.views.graphs import AROUND, LEAST_ROWS, SAID, SPANS, Shape, both, even, first_span, strip
+from console.views.jobs import part_in
 from console.views.lanes import lane_level, speed
 from console.views.marks import mark_lines
-from console.views.rows import NARROW, Column, Row, seconds
+from console.views.rows import NARROW, Column, Row, named_by, seconds
 from core.domain.text import safe
 from core.domain.ttl import in_words
 
@@ -91,9 +93,18 @@ class GraphsScreen(TableScreen):
         lanes.sort(key=lambda name: (-(_last(series.lines[name].lags) or 0.0), name))
         levels = self._levels()
         return [
-            _row(ALL, "all DNs", Level.FINE, series.lines[WHOLE], room, ascii_only),
+            _row(ALL, f"all {self._part()}s", Level.FINE, series.lines[WHOLE], room, ascii_only),
             *(_row(one, one, levels.get(one, Level.FINE), series.lines[one], room, ascii_only) for one in lanes),
         ]
+
+    def _part(self) -> str:
+        """What a lane of the job reads."""
+        job = self.console.shown.job(self.job)
+        return part_in(job) if job is not None else "lane"
+
+    def every_column(self) -> Sequence[Column]:
+        """All of them, with the lanes called as the job's source calls what they read."""
+        return named_by(self.columns, (), (), (self._part(),))
 
     def _levels(self) -> dict[str, Level]:
         job = self.console.shown.job(self.job)
@@ -107,7 +118,7 @@ class GraphsScreen(TableScreen):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """Its title; what is drawn below it is not wrapped."""
-        name = "all DNs: the lag of the one that lags most" if key in (ALL, None) else safe(key or "", 60)
+        name = f"all {self._part()}s: the lag of the one that lags most" if key in (ALL, None) else safe(key or "", 60)
         return f"Lag and rate of {name}", ()
 
     def neighbours(self) -> list[str]:

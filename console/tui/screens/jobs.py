@@ -19,6 +19,7 @@ from console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
     job_rows,
+    parts,
     sync_line,
     units,
     what_is_safe,
@@ -29,6 +30,7 @@ from console.views.lanes import (
     counters,
     figures,
     lane_columns,
+    lane_gtids,
     lane_rows,
     lane_trouble,
     log_lines,
@@ -120,7 +122,8 @@ class _OfJobs(_LeadsToLocks):
 
     def every_column(self) -> Sequence[Column]:
         """All of them, with what is behind called as the sources do."""
-        return named_by(self.columns, units(self.console.shown.local.jobs))
+        jobs = self.console.shown.local.jobs
+        return named_by(self.columns, units(jobs), (), parts(jobs) or ("lane",))
 
     def opened(self, key: str) -> None:
         """One job DN by DN."""
@@ -217,7 +220,7 @@ class JobScreen(_LeadsToLocks):
         Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
         Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
     ]
-    its_name = "DN"
+    its_name = "Lanes"
     columns = LANE_COLUMNS
     has_strip = True
     has_actions = True
@@ -283,7 +286,7 @@ class JobScreen(_LeadsToLocks):
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             sync = sync_line(job, self.console.ascii_only)
-            lines += [(Level.FINE, one) for one in (sync, counters(job)) if one]
+            lines += [(Level.FINE, one) for one in (lane_gtids(job, key), sync, counters(job)) if one]
         if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
         for one in detail.errors[:2]:

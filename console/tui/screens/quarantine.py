@@ -17,8 +17,9 @@ from console.monitor.snapshot import Level
 from console.tui.screens.asking import AskingScreen
 from console.tui.screens.base import Lines
 from console.views import quarantine as models
+from console.views.jobs import parts
 from console.views.quarantine import Choice, JobQuarantine
-from console.views.rows import Column, Row, age
+from console.views.rows import Column, Row, age, named_by
 from core.domain.quarantine import QuarantineEntry, Wanted
 from core.domain.spec import JobSpec
 from core.domain.text import safe
@@ -107,6 +108,10 @@ class QuarantineScreen(AskingScreen):
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
         """What became of an entry is a column where not only held ones are listed."""
         return models.entry_columns(self.every)
+
+    def every_column(self) -> Sequence[Column]:
+        """All of them, with what a lane reads called as the jobs' sources call it."""
+        return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def heading(self) -> str:
         """The table's name."""

@@ -25,6 +25,7 @@ from console.views.slots import (
     seen_at,
     shard_columns,
     shard_rows,
+    slot_columns,
     slot_lines,
     slot_rows,
     ttl_line,
@@ -116,6 +117,10 @@ class SlotsScreen(_OfSlots, GraphBelow):
             self.console.shown.tables.values(), self.console.now, self.console.shown.local, self.console.ascii_only
         )
 
+    def every_column(self) -> Sequence[Column]:
+        """All of them, with what a lane reads called as the sources call it."""
+        return slot_columns(self.console.shown.tables.values())
+
     def about(self) -> str:
         """The age of the oldest look."""
         if self.console.in_history and not self.console.shown.tables:
@@ -154,7 +159,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
 class SlotScreen(_OfSlots):
     """One slot DN by DN."""
 
-    its_name = "DN"
+    its_name = "Lanes"
     columns = SHARD_COLUMNS
     panel_height = 10
     keys_shown: ClassVar[tuple[str, ...]] = (

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from core.domain.fault import Party
 from core.drivers import pg
+from core.embedded.mariadb import MariaServer
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 
@@ -37,14 +38,14 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class World:
-    """What an incident happens to: a warehouse, a sink, and one job between them that is RUNNING.
+    """What an incident happens to: a source, a sink, and one job between them that is RUNNING.
 
     `state` is the job's state folder. `run` runs `slotkeeper` with these words, as a person would. `opened` closes
     what an incident leaves open, as a session with a lock, at the end of the whole. `began` is when it began, as `make`
     has said by `begins`.
     """
 
-    warehouse: Warehouse
+    source: Warehouse | MariaServer
     sink: Server
     sink_database: str
     sink_user: str
@@ -55,13 +56,30 @@ class World:
     opened: ExitStack = field(default_factory=ExitStack)
     began: datetime = field(default_factory=_now)
 
+    @property
+    def warehouse(self) -> Warehouse:
+        """The source of an incident of a warehouse."""
+        assert isinstance(self.source, Warehouse), "an incident of a warehouse"
+        return self.source
+
+    @property
+    def maria(self) -> MariaServer:
+        """The source of an incident of a MySQL source."""
+        assert isinstance(self.source, MariaServer), "an incident of a MySQL source"
+        return self.source
+
     def begins(self) -> None:
         """From now on the incident can be seen: what was only prepared before is over."""
         self.began = _now()
 
     def at_source(self, *statements: str) -> None:
-        """Run statements at the source as its superuser, each in a transaction of its own."""
-        _each(self.warehouse.connect(), statements)
+        """Run statements at the source as its superuser, in one session, each in a transaction of its own."""
+        if isinstance(self.source, Warehouse):
+            _each(self.source.connect(), statements)
+            return
+        with closing(self.source.session()) as session:
+            for statement in statements:
+                session.rows(statement)
 
     def at_sink(self, *statements: str) -> None:
         """Run statements at the sink as its superuser, each in a transaction of its own."""
@@ -139,6 +157,7 @@ class Incident:
 
     `make` makes it happen, says when it begins, and returns what was done, as one line. `options` are keys of the job's
     `sink_options` that it needs from the start on, `small_disk` puts the state folder on a small disk of its own.
+    `source` is the kind of source that it happens to, as `demo --source` names it.
     """
 
     name: str
@@ -152,6 +171,7 @@ class Incident:
     stand_in: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
+    source: str = "dws"
 
 
 STATUS = "slotkeeper status --exit-code --json"

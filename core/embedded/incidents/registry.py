@@ -1,13 +1,16 @@
-"""All nights, by their numbers. Next door: `record` says what one is, `play` carries one out."""
+"""All incidents, by their numbers. Next door: `record` says what one is, `play` carries one out."""
 
 from __future__ import annotations
 
-from core.embedded.incidents import cluster, machine, rows, sinks, slots
+from core.embedded.incidents import cluster, machine, maria, rows, sinks, slots
 from core.embedded.incidents.record import Incident
 from core.errors import ConfigError
 
 INCIDENTS: tuple[Incident, ...] = tuple(
-    sorted((*slots.EVERY, *rows.EVERY, *sinks.EVERY, *cluster.EVERY, *machine.EVERY), key=lambda one: one.number)
+    sorted(
+        (*slots.EVERY, *rows.EVERY, *sinks.EVERY, *cluster.EVERY, *machine.EVERY, *maria.EVERY),
+        key=lambda one: one.number,
+    )
 )
 
 

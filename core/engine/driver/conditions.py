@@ -24,24 +24,25 @@ def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, 
     """
     living = [lane for lane in lanes if lane.activity is not Activity.STOPPED]
     troubled = [lane for lane in living if lane.error or lane.silent_since is not None]
-    return merged(_condition(lane, len(living), utc - now, names) for lane in troubled)
+    several = len({lane.shard.name for lane in living}) > 1
+    return merged(_condition(lane, len(living), several, utc - now, names) for lane in troubled)
 
 
-def _condition(lane: Lane, of: int, apart: float, names: Mapping[str, str]) -> Condition:
+def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[str, str]) -> Condition:
     began = [at for at in (lane.failing_since if lane.error else None, lane.silent_since) if at is not None]
-    party, name, cause = _blamed(lane, of, names)
+    party, name, cause = _blamed(lane, several, names)
     return Condition(
         party.value, name, _without(cause, lane), min(began) + apart, (lane.name,), of, lane.history.failures
     )
 
 
-def _blamed(lane: Lane, of: int, names: Mapping[str, str]) -> tuple[Party, str, str]:
-    """Whose fault it is, their name, and what they said."""
+def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:
+    """Whose fault it is, their name, and what they said; `several`: the lanes are of more than one DN."""
     said, called, cause = server_of(lane.error) if lane.error else ("source", "", lane.silent)
     side = said or lane.side
     if lane.silent_since is not None and not side:  # a step of it was given up: it is not what is wrong
         side, cause = "source", lane.silent
-    if side == "source" and of > 1 and (lane.silent_since is not None or not _of_line(lane)):
+    if side == "source" and several and (lane.silent_since is not None or not _of_line(lane)):
         return Party.DN, lane.shard.name, cause
     party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
     return party, called or names.get(side, "Spark" if side == "spark" else "this job's driver"), cause

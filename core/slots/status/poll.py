@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from core.domain.finding import clock_apart
+from core.domain.purge import Purge
 from core.domain.slot import TableAnswer, UnreadRows
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.source import SlotPoller
 from core.slots.status.inspect import TableSlots, inspect
-from core.slots.status.retained import OwnLane, TableRetained, put_together, times_untold
+from core.slots.status.retained import OwnLane, TableRetained, purges_of, put_together, times_untold
 
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
@@ -67,6 +68,7 @@ class _Table:
     late: bool = False
     ours: dict[str, Sequence[OwnLane]] = field(default_factory=dict)
     ours_at: float | None = None
+    purges: dict[str, Purge] = field(default_factory=dict)
 
 
 class StatusPoller:
@@ -137,6 +139,7 @@ class StatusPoller:
             mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
         ):
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
+            mine.purges = purges_of(self._reader, mine.ours)
             mine.ours_at = self._now()
         mine.answer, mine.at = answer, self._utc()
         mine.clock_apart = clock_apart(answer.now.timestamp(), before.timestamp(), after.timestamp())
@@ -165,4 +168,5 @@ class StatusPoller:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))
         points, unread, ours = answer.points, mine.unread, mine.ours
         found = put_together(answer.ttl, answer.consume_timeout, answer.now, points, unread, ours, words)
-        return PolledTable(slots, found, at, mine.counted_at, mine.clock_apart)
+        purges = {slot: one.counted_to(answer.now) for slot, one in mine.purges.items()}
+        return PolledTable(slots, replace(found, purges=purges), at, mine.counted_at, mine.clock_apart)

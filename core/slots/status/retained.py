@@ -7,14 +7,16 @@ slots together, `preflight` asks whether maintenance may begin.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 
 from core.domain.position import Position
+from core.domain.purge import Purge
 from core.domain.slot import RegisteredPoint, UnreadRows
 from core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of
-from core.ports.source import NEUTRAL, SlotViewer, SlotWords
+from core.errors import AccessRefused
+from core.ports.source import NEUTRAL, PurgesByAge, SlotViewer, SlotWords
 
 NO_TIMES = "no registration time is known for {slots}, so no time left is told"
 
@@ -90,6 +92,8 @@ class TableRetained:
     slots: tuple[SlotRetained, ...]
     untold: tuple[str, ...]
     words: SlotWords = NEUTRAL
+    purges: Mapping[str, Purge] = field(default_factory=dict)
+    """By slot, of a source that purges its files by their age."""
 
     def slot(self, name: str) -> SlotRetained:
         """One slot by its name; without DNs where nothing is known of it."""
@@ -117,7 +121,21 @@ def retained(
     if ttl is None:
         return None
     mine = ours() if times_untold(points, ttl) else {}
-    return put_together(ttl, viewer.consume_timeout(), viewer.now(), points, unread, mine, viewer.words)
+    found = put_together(ttl, viewer.consume_timeout(), viewer.now(), points, unread, mine, viewer.words)
+    return replace(found, purges=purges_of(viewer, mine))
+
+
+def purges_of(viewer: object, ours: Mapping[str, Sequence[OwnLane]]) -> dict[str, Purge]:
+    """What becomes of the files that each slot still needs, where the source purges them by their age."""
+    if not isinstance(viewer, PurgesByAge):
+        return {}
+    lows = {
+        slot: min((one.live for one in lanes if one.live is not None), default=None) for slot, lanes in ours.items()
+    }
+    try:
+        return {slot: viewer.purge(low) for slot, low in lows.items()}
+    except AccessRefused:  # of a login without the right to list files; doctor names the right
+        return {}
 
 
 def times_untold(points: Sequence[RegisteredPoint] | None, ttl: Ttl) -> bool:

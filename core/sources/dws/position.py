@@ -186,6 +186,7 @@ class DwsPositions:
 
     unit = "commits"
     name = "sync point"
+    part = "DN"
     marks: tuple[str, ...] = ("live", "durable")
 
     def position(self, text: str) -> DwsPosition:

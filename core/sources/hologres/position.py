@@ -151,6 +151,7 @@ class HoloPositions:
 
     unit = "LSNs"
     name = "LSN"
+    part = "shard"
     marks: tuple[str, ...] = ()
 
     def position(self, text: str) -> HoloPosition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.ports.source import SlotWords
+from core.sources.hologres.position import POSITIONS
 
 WORDS = SlotWords(
     no_list="no slot of the server is used, by SQL or by stream: shown is where our own progress rows stand",
@@ -12,6 +13,7 @@ WORDS = SlotWords(
     ages="records go once they are older than binlog.ttl, read or not",
     head="records are deleted after {ttl}, read or not",
     ttl="binlog.ttl",
+    part=POSITIONS.part,
     identity="table_id, columns and key",
     retains=False,
     no_expiry="no slot has a TTL here; records that are to be read again go by binlog.ttl, read or not",

@@ -10,10 +10,11 @@ from datetime import datetime
 
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Finding, Level, clock_finding
+from core.domain.purge import hours
 from core.domain.spec import ALLOW, BinlogOptions
 from core.errors import SlotkeeperError
 from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.mysql import inventory, requirements
+from core.sources.mysql import inventory, purging, requirements
 from core.sources.mysql.requirements import objections
 from core.sources.mysql.retention import MysqlRetention
 from core.sources.mysql.session import MysqlSession
@@ -37,24 +38,25 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
     if not facts.names_columns:
         text = "binlog_row_metadata is not FULL: names and signs come from information_schema while it fits"
         yield Finding(place, Level.WARN, f"{text}; cure: SET GLOBAL binlog_row_metadata = 'FULL'")
-    yield _expiry(place, facts.variables.get("binlog_expire_logs_seconds", ""))
+    yield _expiry(place, *purging.age_of(purging.variables_of(session)))
     yield _rights(place, session)
     for one in asked.tables:
         yield from _table(f"{place} {one.name}", session, one)
 
 
-def _expiry(place: str, seconds: str) -> Finding:
+def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
     """For how long a stopped job can be brought back."""
-    kept = int(seconds) if seconds.isdigit() else 0
-    if not kept:
-        return Finding(place, Level.OK, "binlog files are purged by hand only (binlog_expire_logs_seconds is 0)")
-    level = Level.WARN if kept < _DAY else Level.OK
-    return Finding(place, level, f"binlog files are purged after {kept} s, whoever still needs them")
+    if seconds is None:
+        return Finding(place, Level.UNKNOWN, "after how many hours binlogs are purged is unknown")
+    if not seconds:
+        return Finding(place, Level.OK, f"binlogs are purged only by PURGE BINARY LOGS ({setting})")
+    level = Level.WARN if seconds < _DAY else Level.OK
+    return Finding(place, level, f"binlogs are purged after {hours(seconds)}, whether read or not ({setting})")
 
 
 def _rights(place: str, session: MysqlSession) -> Finding:
     try:
-        session.asking(lambda line: requirements.admit(line, session.place, session.user))
+        session.asking(requirements.newest)
     except SlotkeeperError as error:
         return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
     return Finding(place, Level.OK, "this login may read where the binlog ends")

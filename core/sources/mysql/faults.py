@@ -48,12 +48,20 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
 
 
 _DENIED = 1045
+_NEEDS_TLS = 3159
+_USE_TLS = 'the server takes logins with TLS only: write sslmode = "verify-full", or "require" without a certificate'
+_MAY_NEED_TLS = 'or the account has REQUIRE SSL, which is refused in these words without TLS: write sslmode = "require"'
 _IN_CLEAR = 2061
 """`my_login` refuses to send the password on an open line."""
 
 
-def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words, `user` the login as a GRANT names it."""
+def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
+    """The error of ours for a driver's; `place` is the endpoint in words, `user` the login as a GRANT names it.
+
+    `in_clear`: the login was without TLS. An account with REQUIRE SSL is then refused in the words of a wrong password
+    (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so it can only be
+    named as a possible cause; a server with require_secure_transport says so (error 3159; older MariaDBs say 1045).
+    """
     code, text = my.code_of(error), safe(my.said(error), 300)
     message, number = f"source {place}: {text}", str(code or "")
     if isinstance(error, my.NoAnswer):
@@ -67,9 +75,13 @@ def classify(error: BaseException, place: str, user: str) -> SlotkeeperError:
         return AccessRefused(message, "", number, "source")
     if code in _RIGHTS:
         return AccessRefused(message, REPLICA_RIGHTS.format(user=user), number, "source")
+    if code == _NEEDS_TLS:
+        return AccessRefused(message, _USE_TLS, number, "source")
     if code in _LOGIN:
         refused_as = refused_login.error_of(text)
-        return refused_as(message, "check user, password and host of the login at the server", number, "source")
+        tls = f"; {_MAY_NEED_TLS}" if in_clear and code == _DENIED else ""
+        hint = f"check user, password and host of the login at the server{tls}"
+        return refused_as(message, hint, number, "source")
     if code in (1146, 1049, 1051):
         return Trouble(message, "the table is gone or renamed", number, "source", name=TroubleName.SCHEMA_CHANGED)
     if code == 1381:

@@ -18,6 +18,7 @@ class BinlogPositions:
 
     unit = "bytes"
     name = "binlog position"
+    part = "stream"
     marks: tuple[str, ...] = ()
 
     def position(self, text: str) -> MysqlPosition:

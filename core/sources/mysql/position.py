@@ -84,7 +84,7 @@ class MysqlPosition(Position):
         'b.000003/1234@1700000000-77|1-6162-@3:900'
         """
         born = "" if self.born is None else f"@{self.born[0]}-{self.born[1]}"
-        gtids = "" if self.gtids is None else f"/{self.gtids.text}".rstrip("/")
+        gtids = f"/{self.gtids_text}".rstrip("/")
         pending = "|" + ",".join(one.text for one in self.pending) if self.pending else ""
         return f"{self.file}/{self.offset}{born}{gtids}{pending}"
 
@@ -97,6 +97,11 @@ class MysqlPosition(Position):
         """A later position, up to which nothing happened."""
         born = self.born if file == self.file else None
         return MysqlPosition(file, offset, self.gtids, born=born, pending=self.pending)
+
+    @property
+    def gtids_text(self) -> str:
+        """GTIDs as the server shows them: of MariaDB domain-server-sequence, of MySQL sets of intervals."""
+        return "" if self.gtids is None else self.gtids.text
 
     @property
     def shown(self) -> str:

@@ -110,7 +110,7 @@ class MysqlSession:
 
     def error(self, error: BaseException) -> SlotkeeperError:
         """The error of ours for a driver's."""
-        return faults.classify(error, self.place, self.user)
+        return faults.classify(error, self.place, self.user, self._login.endpoint.sslmode == "disable")
 
     def replica(self, reader: str) -> my.Replica:
         """Who reads: the same for ever for what `reader` names, so that a later reader ends an earlier one."""

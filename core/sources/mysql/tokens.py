@@ -9,7 +9,7 @@ does not serve: it knows no sql_mode, and takes `/*!50000 t */` for a comment.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,7 +46,6 @@ class Said:
 
 
 NOTHING_SAID = Said()
-_DOT = Token("sign", ".")
 _WORD = "[0-9A-Za-z_$\\x80-\\U0010ffff]"
 _QUOTED = r"{q}[^{q}]*(?:{q}{q}[^{q}]*)*{q}(?!{q})"
 _ESCAPED = r"{q}[^{q}\\]*(?:(?:{q}{q}|\\.)[^{q}\\]*)*{q}(?!{q})"

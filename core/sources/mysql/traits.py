@@ -8,5 +8,11 @@ from __future__ import annotations
 from core.domain.source_traits import SourceTraits
 
 TRAITS = SourceTraits(
-    keeps_positions=False, slot_unasked=True, one_stream=True, paced=True, server_keys="mysql", silent_cascades=True
+    keeps_positions=False,
+    slot_unasked=True,
+    one_stream=True,
+    paced=True,
+    server_keys="mysql",
+    silent_cascades=True,
+    speaks="MySQL",
 )

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 
 from core.domain.peek import ChangeRow, Filter, Range, Searched
 from core.domain.position import Position
+from core.domain.purge import Purge
 from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
 from core.domain.spec import BinlogOptions
 from core.domain.ttl import Ttl
@@ -18,6 +19,7 @@ from core.errors import Refused
 from core.ports.source import SlotCalls
 from core.sources.mysql.image import speller
 from core.sources.mysql.position import MysqlPosition, ours
+from core.sources.mysql.purging import Purges
 from core.sources.mysql.retention import MysqlRetention
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.source import SHARD
@@ -26,17 +28,22 @@ from core.sources.mysql.words import WORDS
 
 
 class MysqlViewer:
-    """Implements `core.ports.source.SlotViewer` and `SlotPoller`."""
+    """Implements `core.ports.source.SlotViewer`, `SlotPoller` and `PurgesByAge`."""
 
     calls = SlotCalls((), "", "", "")
     words = WORDS
 
     def __init__(self, session: MysqlSession) -> None:
         self.session = session
+        self._purges = Purges(session)
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """None: the server lists no slots."""
         return None
+
+    def purge(self, position: Position | None) -> Purge:
+        """The server's setting, and what becomes of the file of a position."""
+        return self._purges.at(None if position is None else ours(position))
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """None: it counts no unread rows."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from core.ports.source import SlotWords
+from core.sources.mysql.kept import POSITIONS
 
 WORDS = SlotWords(
-    no_list="the server keeps no position of ours: shown is where our own progress rows stand",
+    no_list="the server lists no slots: the positions are those of the progress rows",
     no_count="unread events are not counted",
-    head="binlog files go by their age, whoever still needs them (binlog_expire_logs_seconds)",
+    head="the server deletes binlog files by their age, read or not",
     ttl="binlog_expire_logs_seconds",
+    part=POSITIONS.part,
     identity="columns and key",
     retains=False,
-    no_expiry="no slot has a TTL here; binlog files that are to be read again go by binlog_expire_logs_seconds",
+    no_expiry="a MySQL has no slot that expires; binlog files are purged by their age (binlog_expire_logs_seconds)",
 )

@@ -140,6 +140,7 @@ class SqlitePositions:
 
     unit = "transactions"
     name = "position"
+    part = "file"
     marks: tuple[str, ...] = ()
 
     def position(self, text: str) -> SqlitePosition:

@@ -25,6 +25,8 @@ def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.Capture
     [
         (["--incident", "nope"], "no incident is called 'nope'"),
         (["--read-by", "stream"], "--read-by stream and --source dws do not go together"),
+        (["--incident", "binlogs-purged"], "--incident binlogs-purged and --source dws do not go together"),
+        (["--incident", "slot-expired", "--source", "mysql"], "--incident slot-expired and --source mysql do not go"),
         (["--incident", "slot-expired", "--keep"], "--keep and --incident do not go together"),
     ],
 )

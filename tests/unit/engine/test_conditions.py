@@ -50,6 +50,14 @@ def test_what_names_a_dn_is_the_dns_and_a_line_that_breaks_the_sources() -> None
     assert (source.party, source.name) == ("source", "source dws1")
 
 
+def test_no_dn_is_blamed_where_all_lanes_read_one_stream() -> None:
+    shard = Shard("binlog", 1)
+    key = replace(LANE.key, shard=shard.name)
+    lanes = [replace(one, shard=shard, key=key) for one in (failing(1, "binlog: error 1236", "source"), lane(2))]
+    (one,) = of_lanes(lanes, 100.0, 1_000.0, NAMES)
+    assert (one.party, one.name) == ("source", "source dws1")
+
+
 def test_a_line_that_is_cut_while_its_dn_alone_is_silent_is_that_dns() -> None:
     hangs = replace(failing(2, SOURCE, "source"), silent_since=97.0, silent="does not answer within 2 s")
     (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)

@@ -27,7 +27,7 @@ from console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sh
 from console.tui.screens.actions.confirm import JobConfirm
 from console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
 from console.tui.widgets.line import Line
-from core.domain.text import safe
+from core.domain.text import many, safe
 from core.domain.ttl import in_words
 
 _AROUND = 8
@@ -146,7 +146,7 @@ class SlotPreview(FieldsScreen):
         armed = self.console.armed
         for old in self.query(Fields):
             old.remove()
-        does = f"{self.doing.verb.value.capitalize()} on {len(plan.lanes) or 'all'} DN"
+        does = f"{self.doing.verb.value.capitalize()} on {many(len(plan.lanes), 'lane') if plan.lanes else 'all lanes'}"
         given = ({Part.REASON: armed.reason} if armed else {}) | self._typed
         fields = Fields(plan.wants, does, self.console.ascii_only, given)
         self._coming = plan

@@ -1,0 +1,181 @@
+"""Incidents of a MySQL source: purged binlogs, a binlog that lost its end in a crash, and changes without row events.
+
+See also: docs/mysql.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from core.domain.fault import Party
+from core.drivers import my
+from core.embedded.incidents.record import (
+    COPY_ANEW,
+    EXECUTE,
+    JOB,
+    PLAN,
+    START,
+    STOP,
+    VERIFY,
+    ByHand,
+    Command,
+    Incident,
+    World,
+    by_status,
+    start_refused,
+)
+from core.embedded.orders import TABLE
+from core.errors import Refused, Unreachable
+
+CASCADE_PARENT = "ods.customers"
+WITHIN = 60.0
+_POLL = 0.1
+_CHANGE = f"UPDATE {TABLE} SET amount = amount + 1 WHERE order_no BETWEEN 1 AND 100"
+_POSITION = Command(f"slotkeeper jobs show {JOB} --json")
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + WITHIN
+    while not condition():
+        if time.monotonic() > end:
+            raise Unreachable(f"not within {WITHIN:g} s: {what}")
+        time.sleep(_POLL)
+
+
+def _newest(session: my.Session) -> tuple[str, int]:
+    """The binlog file that is written now, and where it ends."""
+    file, offset, *_ = session.rows("SHOW MASTER STATUS")[0]
+    return str(file), int(offset)
+
+
+def _run(world: World, command: Command) -> str:
+    answer = world.run(command.text.split()[1:])
+    if answer.code not in command.ends:
+        raise Refused(f"{command.text} ended with {answer.code}: {answer.text}")
+    return answer.text
+
+
+def _purge(world: World) -> str:
+    """A file that a replica still reads is not purged, so the job has to be stopped, and its sessions ended."""
+    _run(world, STOP)
+    world.at_source(_CHANGE, "FLUSH BINARY LOGS", _CHANGE)
+    with closing(world.maria.session()) as session:
+        file, _ = _newest(session)
+
+        def purged() -> bool:
+            session.rows(f"PURGE BINARY LOGS TO '{file}'")
+            return str(session.rows("SHOW BINARY LOGS")[0][0]) == file
+
+        world.begins()
+        _wait(purged, f"the files before {file} to be purged")
+    world.run(START.text.split()[1:])  # it ends FAILED, on a slow host after the command's own patience
+    return f"the job was stopped, the binlogs before {file} were purged, and the job was started again"
+
+
+def _lose_tail(world: World) -> str:
+    """With sync_binlog = 0 the operating system writes the binlog when it likes; the end of it is cut off here."""
+    server = world.maria
+    with closing(server.session()) as session:
+        file, offset = _newest(session)
+        session.rows(_CHANGE)
+    _wait(lambda: _place(world) > (file, offset), f"the job to be past {file}/{offset}")
+    server.stop(crash=True)
+    os.truncate(server.data_dir / file, offset)
+    world.begins()
+    server.start()
+    return f"the source crashed, and {file} ends at {offset} now: the job had read beyond that"
+
+
+def _place(world: World) -> tuple[str, int]:
+    """File and offset up to which the job has applied everything."""
+    lanes = (json.loads(_run(world, _POSITION))["report"] or {}).get("lanes") or [{}]
+    file, _, rest = str(lanes[0].get("position") or "").partition("/")
+    return file, int(rest.partition("/")[0] or 0)
+
+
+def _write_a_statement(world: World) -> str:
+    world.begins()
+    world.at_source("SET SESSION binlog_format = 'STATEMENT'", _CHANGE)
+    return f"a session with binlog_format = STATEMENT changed rows of {TABLE}: no row event says which"
+
+
+def _add_cascade(world: World) -> str:
+    world.at_source(
+        f"CREATE TABLE {CASCADE_PARENT} (cust BIGINT PRIMARY KEY)",
+        f"INSERT INTO {CASCADE_PARENT} SELECT DISTINCT cust FROM {TABLE}",
+    )
+    world.begins()
+    world.at_source(
+        "SET SESSION foreign_key_checks = 0",  # markers and writers have customers of their own
+        f"ALTER TABLE {TABLE} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES {CASCADE_PARENT} (cust)"
+        " ON DELETE CASCADE",
+    )
+    return f"{TABLE} got a foreign key with ON DELETE CASCADE: deleted customers take orders along without row events"
+
+
+def _drop_cascade(world: World) -> None:
+    world.at_source(f"ALTER TABLE {TABLE} DROP FOREIGN KEY of_customer")
+
+
+BINLOGS_PURGED = Incident(
+    "binlogs-purged",
+    19,
+    "MySQL: binlogs that a job needs were purged",
+    "the binlogs that a stopped job still needs are purged",
+    _purge,
+    by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
+    start_refused("SLOT LOST"),
+    COPY_ANEW,
+    stand_in="time is not waited for: PURGE BINARY LOGS takes the place of binlog_expire_logs_seconds",
+    source="mysql",
+)
+TAIL_LOST = Incident(
+    "tail-lost",
+    20,
+    "MySQL: the binlog lost its end in a crash",
+    "the source crashes, and its binlog ends before the position of the job",
+    _lose_tail,
+    by_status(2, ("SOURCE OLDER",), "job_failed", Party.SOURCE),
+    start_refused("SOURCE OLDER"),
+    COPY_ANEW,
+    stand_in="the host does not crash: the server is killed, and its newest binlog file is cut off",
+    source="mysql",
+)
+STATEMENT_SESSION = Incident(
+    "statement-session",
+    21,
+    "MySQL: rows were changed by a statement",
+    "a session with binlog_format = STATEMENT changes rows of the table",
+    _write_a_statement,
+    by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
+    start_refused("SLOT LOST"),
+    COPY_ANEW,
+    source="mysql",
+)
+CASCADE_ADDED = Incident(
+    "cascade-added",
+    22,
+    "MySQL: a foreign key with CASCADE was added",
+    "the table gets a foreign key with ON DELETE CASCADE",
+    _add_cascade,
+    by_status(2, ("CASCADE",), "job_failed", Party.TABLE, Party.SOURCE),
+    start_refused("CASCADE"),
+    (
+        ByHand(
+            "drop the foreign key, or let a trigger's statements delete the children",
+            _drop_cascade,
+            lambda world: f"ALTER TABLE {TABLE} DROP FOREIGN KEY of_customer, at the source",
+        ),
+        PLAN,
+        EXECUTE,
+        START,
+        VERIFY,
+    ),
+    source="mysql",
+)
+"""Prepared: an incident once the reader refuses such a key; it is not in `EVERY` until then."""
+EVERY = (BINLOGS_PURGED, TAIL_LOST, STATEMENT_SESSION)
