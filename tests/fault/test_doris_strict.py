@@ -1,4 +1,4 @@
-"""A job into a Doris with its limits: keywords as names, long values, late publishing, few labels, a BE that is lost."""
+"""A job into a Doris with its limits: keywords as names, long values, late publishing, few labels, a lost BE."""
 
 from __future__ import annotations
 
