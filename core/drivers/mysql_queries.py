@@ -26,6 +26,10 @@ _LOGIN |= {CR.CR_AUTH_PLUGIN_ERR}
 _STATEMENTS = range(1000, 2000)
 """Numbers of a server's own errors; those from 2000 on are the client's."""
 READ_SECONDS = 60
+_NAMES = (
+    "map the column to another name (`columns` of the channel); for letters beyond ASCII: SET GLOBAL"
+    " enable_unicode_name_support = true"
+)
 
 
 class MysqlQueries:
@@ -124,4 +128,6 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
     low = text.lower()
     if "unknown database" in low or "unknown table" in low or "does not exist" in low:
         return Refused(text, "the database or the table was dropped, or never made", where=where)
+    if "incorrect column name" in low:
+        return Refused(text, _NAMES, where=where)
     return Unclassified(text, where=where, code=str(number or ""))

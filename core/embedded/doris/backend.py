@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
 from core.embedded.doris.faults import Call, Fault, Faults
+from core.embedded.doris.header import NotParsed, columns_of
 from core.embedded.doris.http import LOOPBACK, Request
 from core.embedded.doris.tables import SEQUENCE, SIGN, Loaded, Table, Tables
-from core.embedded.doris.transactions import DECIDED, EXISTING, LabelTaken, Refused, Transaction, Transactions
+from core.embedded.doris.transactions import DECIDED, EXISTING, LabelTaken, Refused, State, Transaction, Transactions
 
 _FAILED = "Fail"
 _NO_ROW = "all partitions have no load data"
@@ -128,8 +129,8 @@ class Backend:
         if two_phase:
             self.transactions.precommit(one)
             return _answer(one.label, two_phase, "Success", "OK", one.id, loaded)
-        self.transactions.finish(one)
-        status = "Publish Timeout" if fault is Fault.PUBLISH_TIMEOUT else "Success"
+        self.transactions.finish(one, published=fault is not Fault.PUBLISH_TIMEOUT)
+        status = "Success" if one.state is State.VISIBLE else "Publish Timeout"
         return _answer(one.label, two_phase, status, "OK", one.id, loaded)
 
     def _page(self, loaded: Loaded) -> str:
@@ -201,7 +202,13 @@ def refusal(headers: Any, two_phase: bool) -> str:
 
 
 def _columns(table: Table, headers: Any) -> list[str]:
-    names = [one.strip() for one in headers.get("columns", "").split(",") if one.strip()]
+    try:
+        names = columns_of(headers.get("columns", ""))
+    except NotParsed as error:
+        raise Refused(f"errCode = 2, detailMessage = {error}") from error
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), "")
+    if twice:
+        raise Refused(f"errCode = 2, detailMessage = Duplicate column: {twice}")
     if not names:
         hidden = [one.strip() for one in headers.get("hidden_columns", "").split(",") if one.strip()]
         names = [one.name for one in table.columns] + hidden

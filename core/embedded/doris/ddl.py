@@ -20,7 +20,10 @@ _MAKE = re.compile(
 _LIKE = re.compile(rf"CREATE TABLE {_AT} LIKE {_AT}$")
 _DROP = re.compile(rf"DROP TABLE IF EXISTS {_AT} FORCE$")
 _REPLACE = re.compile(rf"ALTER TABLE {_AT} REPLACE WITH TABLE `([^`]+)` PROPERTIES \('swap' = 'false'\)$")
-_COLUMN = re.compile(r"\s*`([^`]+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
+_COLUMN = re.compile(r"\s*`((?:[^`]|``)+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
+_FIRST, _REST = frozenset("_@/"), frozenset('_.+,-/?@#$%^&*":')
+"""Of a column's name, beside letters, digits and blanks of ASCII (apache/doris, `FeNameFormat.COLUMN_NAME_REGEX`)."""
+LONGEST_NAME = 256
 
 
 class NotDone(Exception):
@@ -42,7 +45,7 @@ def _make(tables: Tables, found: re.Match[str]) -> None:
     if not tables.has_database(database):
         raise NotDone(f"Unknown database '{database}'")
     key, buckets = re.findall(r"`([^`]+)`", found[4]), re.findall(r"`([^`]+)`", found[5])
-    columns = [_column(line) for line in found[3].split(",\n")]
+    columns = [_column(line, tables.unicode_names) for line in found[3].split(",\n")]
     if [one.name for one in columns[: len(key)]] != key:
         raise NotDone("Key columns must be the first few columns of the schema")
     if set(buckets) - set(key):
@@ -54,11 +57,31 @@ def _make(tables: Tables, found: re.Match[str]) -> None:
         tables.create(Table(database, name, tuple(columns), tuple(key)))
 
 
-def _column(line: str) -> Column:
+def _column(line: str, unicode_names: bool) -> Column:
     found = _COLUMN.match(line)
     if found is None:
         raise NotDone(f"the stand-in does not know the column: {line.strip()}")
-    return Column(found[1], found[2], found[3] == "NULL")
+    name = found[1].replace("``", "`")
+    if not _names_a_column(name, unicode_names):
+        raise NotDone(f"Incorrect column name '{name}'. Column regex is {_FIRST | _REST}")
+    return Column(name, found[2], found[3] == "NULL")
+
+
+def _names_a_column(name: str, unicode_names: bool) -> bool:
+    """Whether the FE takes a name for a column; other letters need `enable_unicode_name_support`, off by default.
+
+    >>> [_names_a_column(one, False) for one in ("order", "a b", "a`b", "a(b)", "größe", "mv_a")]
+    [True, True, False, False, False, False]
+    """
+
+    def plain(letter: str) -> bool:
+        if letter.isascii():
+            return letter.isalnum() or (letter.isspace() and not unicode_names)
+        return unicode_names and letter.isalpha()
+
+    if len(name) > LONGEST_NAME or name.startswith(("mv_", "mva_", "__doris_shadow_")):
+        return False
+    return (plain(name[0]) or name[0] in _FIRST) and all(plain(one) or one in _REST for one in name[1:])
 
 
 def _like(tables: Tables, found: re.Match[str]) -> None:

@@ -27,7 +27,7 @@ class Fault(Enum):
     DEAD_BACKEND = "the FE names a backend that does not answer"
     NO_BACKEND = "the FE has no backend"
     TOO_MANY_VERSIONS = "a tablet has too many versions"
-    PUBLISH_TIMEOUT = "committed, and not visible in time"
+    PUBLISH_TIMEOUT = "committed, and not visible before Transactions.publish"
     CUT = "half of the rows are taken, and the answer says so"
     ELSEWHERE = "the FE names another host"
     PLAIN_BACKEND = "the FE names a backend without TLS"

@@ -13,7 +13,11 @@ from core.embedded.doris.http import LOOPBACK, Request
 from core.embedded.doris.transactions import Transactions
 
 DEAD_PORT = 1
-"""Nobody listens there."""
+"""No server listens there."""
+_NO_BACKEND = "No backend load available, or there are no backends available"
+_OF_FRONTEND = frozenset(
+    {Fault.NO_BACKEND, Fault.SLOW_FRONTEND, Fault.DEAD_BACKEND, Fault.ELSEWHERE, Fault.PLAIN_BACKEND}
+)
 
 
 @dataclass
@@ -36,7 +40,7 @@ class Frontend:
             case "PUT", ["api", _, _, "_stream_load"]:
                 self._load(request)
             case "PUT", ["api", _, "_stream_load_2pc"] | ["api", _, _, "_stream_load_2pc"]:
-                self._redirect(request, Fault.NONE)
+                self._second_phase(request)
             case "GET", ["api", database, "get_load_state"]:
                 self._state(request, database)
             case _:
@@ -46,16 +50,30 @@ class Frontend:
         if request.headers.get("expect", "").lower() != "100-continue":
             failed(request, "There is no 100-continue header")
             return
-        fault = self.faults.next(Call.LOAD)
+        fault = self._of_frontend(Call.LOAD)
         if fault is Fault.NO_BACKEND:
-            failed(request, "No backend load available, or there are no backends available")
+            failed(request, _NO_BACKEND)
             return
         if fault is Fault.SLOW_FRONTEND:
             self.faults.ended.wait()
             return
-        if fault not in (Fault.DEAD_BACKEND, Fault.ELSEWHERE, Fault.PLAIN_BACKEND, Fault.NONE):
-            self.faults.give_back(Call.LOAD, fault)  # it is the BE's to carry out
         self._redirect(request, fault)
+
+    def _second_phase(self, request: Request) -> None:
+        fault = self._of_frontend(Call.TWO_PHASE)
+        if fault is Fault.NO_BACKEND:
+            failed(request, _NO_BACKEND)
+            return
+        self._redirect(request, fault)
+
+    def _of_frontend(self, call: Call) -> Fault:
+        """What goes wrong at the FE; another fault is left to the BE."""
+        fault = self.faults.next(call)
+        if fault in _OF_FRONTEND:
+            return fault
+        if fault is not Fault.NONE:
+            self.faults.give_back(call, fault)
+        return Fault.NONE
 
     def _redirect(self, request: Request, fault: Fault) -> None:
         """307 with the user and the password in the URL, which ends with a question mark: as FE does it."""

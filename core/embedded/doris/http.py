@@ -69,7 +69,7 @@ class Exchange(BaseHTTPRequestHandler):
     def _answer(self, method: str) -> None:
         where = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(where.query).items()}
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = {name.lower(): _utf8(value) for name, value in self.headers.items()}
         self.close_connection = True
         parts = [one for one in where.path.split("/") if one]
         self.server.respond(Request(method, parts, query, headers, self))
@@ -108,6 +108,11 @@ class Exchange(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: what is asked may name a password."""
+
+
+def _utf8(value: str) -> str:
+    """A header's value: the BE hands its bytes to the FE, which reads them as UTF-8 (doris-flink-connector, PR 623)."""
+    return value.encode("latin-1").decode("utf-8", "replace")
 
 
 class Server(ThreadingHTTPServer):

@@ -43,7 +43,11 @@ class DorisStandin:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.user, self.password = user, password
-        self.settings = {"label_keep_max_second": "259200", "streaming_label_keep_max_second": "43200"}
+        self.settings = {
+            "label_keep_max_second": "259200",
+            "streaming_label_keep_max_second": "43200",
+            "label_num_threshold": "2000",
+        }
         self.faults = Faults()
         self.transactions = Transactions(clock)
         self.tables = Tables()

@@ -35,6 +35,10 @@ TYPES = {
     "JSON": "VARCHAR",
 }
 """Doris's types, and DuckDB's for each."""
+STRING_LIMIT = "string_type_length_soft_limit_bytes"
+"""The setting of a BE (be.conf) that bounds a STRING, a VARCHAR and a CHAR (apache/doris, be/src/common/config.cpp)."""
+STRING_BYTES = 2_147_483_643
+"""The length of the type STRING itself (Doris, "STRING")."""
 NAMED_ROWS = 100
 """How many rejected rows an error page names."""
 
@@ -103,8 +107,13 @@ class Tables:
         self._partitions: dict[tuple[str, str], int] = {}
         self._versions: dict[tuple[str, str], int] = {}
         self._number, self._id = 0, 10_000
+        self.be_conf = {STRING_LIMIT: "1048576"}
         self.tells_partitions = True
         """Whether this login may ask for partitions ("SHOW PARTITIONS": it needs the SHOW permission)."""
+        self.unicode_names = False
+        """`enable_unicode_name_support`, a session variable of the FE."""
+        self.tells_be_conf = True
+        """Whether this login may ask for the BEs' settings ("SHOW BACKEND CONFIG": it needs ADMIN_PRIV)."""
         self._db.execute("CREATE SCHEMA slotkeeper_loads")
 
     def create_database(self, name: str) -> None:
@@ -163,6 +172,14 @@ class Tables:
             left = tuple(one for one in table.columns if one.name != column)
             self._tables[database, name] = replace(table, columns=left)
 
+    def rename_column(self, database: str, name: str, column: str, to: str) -> None:
+        """RENAME COLUMN: the partition stays."""
+        with self._lock:
+            table = self._tables[database, name]
+            self._db.execute(f"ALTER TABLE {_at(table)} RENAME COLUMN {quoted(column)} TO {quoted(to)}")
+            named = tuple(replace(one, name=to) if one.name == column else one for one in table.columns)
+            self._tables[database, name] = replace(table, columns=named)
+
     def widen(self, database: str, name: str, column: str, type: str) -> None:
         """MODIFY COLUMN: the partition stays."""
         with self._lock:
@@ -217,7 +234,7 @@ class Tables:
         if file.stat().st_size == 0:
             empty = ", ".join(f"CAST(NULL AS VARCHAR) AS {quoted(name)}" for name in names)
             source = f"(SELECT {empty} LIMIT 0)"
-        reasons = [_misfit(table, name, strict) for name in names]
+        reasons = [_misfit(table, name, strict, int(self.be_conf[STRING_LIMIT])) for name in names]
         bad = f"concat_ws('; ', {', '.join(reasons)})"
         self._db.execute(f"CREATE TABLE {staged} AS SELECT row_number() OVER () AS n, {bad} AS bad, * FROM {source}")
         counted = self._db.execute(f"SELECT count(*), count(*) FILTER (bad <> '') FROM {staged}").fetchone()
@@ -274,7 +291,7 @@ class Tables:
             self._db.close()
 
 
-def _misfit(table: Table, name: str, strict: bool) -> str:
+def _misfit(table: Table, name: str, strict: bool, soft: int) -> str:
     """An SQL expression: why a row's text does not fit its column, or NULL; a cast to NULL is one only where strict."""
     column = table.column(name)
     assert column is not None
@@ -286,13 +303,25 @@ def _misfit(table: Table, name: str, strict: bool) -> str:
         )
     if not column.nullable or name in table.key:
         wrong.append(f"WHEN {at} IS NULL THEN {_text(f'column_name[{name}], null value for not null column')}")
-    if column.type.upper().startswith(("VARCHAR(", "CHAR(")):
-        most = int(column.type.partition("(")[2].rstrip(")"))
-        wrong.append(
-            f"WHEN octet_length(encode({at})) > {most} THEN"
-            f" {_text(f'column_name[{name}], the length of input is too long than schema. schema length: {most}')}"
-        )
+    if TYPES[column.type.partition("(")[0].upper()] == "VARCHAR":
+        sized = column.type.partition("(")[2].rstrip(")")
+        wrong += _too_long(at, name, int(sized) if sized else STRING_BYTES, soft)
     return f"CASE {' '.join(wrong)} END" if wrong else "NULL"
+
+
+def _too_long(at: str, name: str, schema: int, soft: int) -> list[str]:
+    """Cases for what is longer than its type, or than the BE takes, in bytes of UTF-8.
+
+    apache/doris, `OlapTableBlockConvertor::_validate_column` (vtablet_block_convertor.cpp), with its texts.
+    """
+    length = f"octet_length(encode({at}))"
+    found = f"' || left({at}, 32) || '] schema length: {schema}; "
+    start, end = f"column_name[{name}], the length of input".replace("'", "''"), f"actual length: ' || {length} || '; '"
+    own = f"'{start} is too long than schema. first 32 bytes of input str: [{found}{end}"
+    vec = (
+        f"'{start} string is too long than vec schema. first 32 bytes of input str: [{found}limit length: {soft}; {end}"
+    )
+    return [f"WHEN {length} > {schema} THEN {own}", f"WHEN {length} > {soft} THEN {vec}"]
 
 
 def _text(value: str) -> str:

@@ -1,7 +1,7 @@
 """Loads of the stand-in as a Doris keeps them: transactions, the labels that stand for them, and how long.
 
-States and sentences are those of FE's transaction manager (facts in docs/adr/0041). Next door: `frontend.py` asks,
-`tables.py` holds the rows.
+States and sentences are those of apache/doris, `DatabaseTransactionMgr`, `TransactionState` and `GlobalTransactionMgr`;
+settings are those of "FE Configuration". Next door: `frontend.py` asks, `tables.py` holds the rows.
 """
 
 from __future__ import annotations
@@ -57,12 +57,24 @@ class Transaction:
 
 @dataclass
 class Transactions:
-    """All of them; `label_keep` is how many seconds an ended one is known, `most` how many may run per database."""
+    """All transactions, and what an administrator can set; `clock` gives seconds."""
 
     clock: Callable[[], float]
-    label_keep: float = 259_200.0
+    label_keep: float = 43_200.0
+    """`streaming_label_keep_max_second`: how long an ended load is known. `label_keep_max_second` is for other loads
+    (`TransactionState.isShortTxn`)."""
+    label_most: int = 2_000
+    """`label_num_threshold`: how many ended loads of a database are known, the oldest are dropped first; 0 or less: no
+    limit (`DatabaseTransactionMgr.unprotectedRemoveUselessTxns`)."""
+    precommit_seconds: float = 3_600.0
+    """`stream_load_default_precommit_timeout_second`: the header `timeout` limits PREPARE only
+    (`TransactionState.isTimeout`)."""
     most: int = 100
+    """`max_running_txn_num_per_db`."""
+    publishes: bool = True
+    """Whether a committed load becomes visible at once; False as long as a BE is lost, or its publish is slow."""
     _all: dict[int, Transaction] = field(default_factory=dict)
+    _committed: list[Transaction] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _next: int = 1_000
 
@@ -99,7 +111,7 @@ class Transactions:
     def precommit(self, one: Transaction) -> None:
         with self._lock:
             self._still(one)
-            one.state, one.began = State.PRECOMMITTED, self.clock()
+            one.state, one.began, one.limit = State.PRECOMMITTED, self.clock(), self.precommit_seconds
 
     def commit(self, database: str, number: int) -> None:
         """The second phase; Refused in the FE's words."""
@@ -114,13 +126,41 @@ class Transactions:
                 raise Refused(_says(number, "is prepare, not pre-committed."))
             self.finish(one)
 
-    def finish(self, one: Transaction) -> None:
-        """Make the rows of a transaction visible."""
+    def finish(self, one: Transaction, published: bool = True) -> None:
+        """Commit a transaction; its rows are visible where it is `published`, else with the next `publish`."""
         with self._lock:
             self._still(one)
-            if one.apply is not None:
-                one.apply()
-            one.state, one.ended, one.apply = State.VISIBLE, self.clock(), None
+            self._committed.append(one)
+            if published and self.publishes:
+                self.publish()
+            else:
+                one.state = State.COMMITTED
+
+    def publish(self) -> None:
+        """Make visible what is committed, in the order of commits, as a partition's versions are."""
+        with self._lock:
+            while self._committed:
+                one = self._committed.pop(0)
+                if one.apply is not None:
+                    one.apply()
+                one.state, one.ended, one.apply = State.VISIBLE, self.clock(), None
+
+    def lose_backend(self) -> None:
+        """The coordinator BE is lost: what still runs is aborted, what is pre-committed stays.
+
+        apache/doris, `GlobalTransactionMgr.abortTxnWhenCoordinateBeDown`. What is committed waits for its replicas.
+        """
+        with self._lock:
+            self.publishes = False
+            for one in self.running():
+                if one.state is State.PREPARE:
+                    self._end(one, "coordinate BE is down")
+
+    def backend_returns(self) -> None:
+        """The BE is back: what was committed meanwhile becomes visible."""
+        with self._lock:
+            self.publishes = True
+            self.publish()
 
     def abort(self, database: str, number: int, reason: str = "User Abort") -> None:
         with self._lock:
@@ -140,12 +180,17 @@ class Transactions:
     def forget(self) -> None:
         """All that has ended, as retention does."""
         with self._lock:
-            self._all = {number: one for number, one in self._all.items() if _runs(one)}
+            self._all = {number: one for number, one in self._all.items() if one.ended is None}
 
-    def running(self) -> list[Transaction]:
+    def all(self) -> list[Transaction]:
+        """Every transaction that is known."""
         with self._lock:
             self._tidy()
-            return [one for one in self._all.values() if _runs(one)]
+            return list(self._all.values())
+
+    def running(self) -> list[Transaction]:
+        """Those that count against the limit of a database."""
+        return [one for one in self.all() if _runs(one)]
 
     def _end(self, one: Transaction, reason: str) -> None:
         one.state, one.reason, one.ended, one.apply = State.ABORTED, reason, self.clock(), None
@@ -166,11 +211,15 @@ class Transactions:
         for one in self._all.values():
             if _runs(one) and now - one.began > one.limit:
                 self._end(one, "timeout by txn manager")
-        gone = [
-            number for number, one in self._all.items() if one.ended is not None and now - one.ended > self.label_keep
-        ]
-        for number in gone:
-            del self._all[number]
+        ended: dict[str, list[tuple[float, int]]] = {}
+        for number, one in self._all.items():
+            if one.ended is not None:
+                ended.setdefault(one.database, []).append((one.ended, number))
+        for known in ended.values():
+            beyond = len(known) - self.label_most if self.label_most > 0 else 0
+            for place, (at, number) in enumerate(sorted(known)):
+                if place < beyond or now - at > self.label_keep:
+                    del self._all[number]
 
 
 def _runs(one: Transaction) -> bool:

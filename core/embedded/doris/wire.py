@@ -31,6 +31,7 @@ _HIDDEN = re.compile(r"SET\s+(?:SESSION\s+)?show_hidden_columns\s*=\s*(\w+)$", r
 _THERE = re.compile(
     r"SELECT 1 FROM information_schema\.tables WHERE table_schema = '([^']*)' AND table_name = '([^']*)'$", re.I
 )
+_BE_CONFIG = re.compile(r"SHOW\s+BACKEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 _CONFIG = re.compile(r"ADMIN\s+SHOW\s+FRONTEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 
 Result = tuple[list[Sequence[Any]], list[str]]
@@ -85,6 +86,8 @@ class _Asked(Session):  # type: ignore[misc]  # the same
             known = [(key, value, "long", "true", "false", "") for key, value in self._settings.items()]
             names = ["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]
             return [row for row in known if row[0] == found[1]], names
+        if found := _BE_CONFIG.match(sql):
+            return self._be_config(found[1])
         if found := _THERE.match(sql):
             return [(1,)] if self._tables.find(found[1], found[2]) else [], ["1"]
         try:
@@ -98,6 +101,18 @@ class _Asked(Session):  # type: ignore[misc]  # the same
         if word != "SELECT":
             raise MysqlError(f"the stand-in does not know: {sql[:80]}", ErrorCode.NOT_SUPPORTED_YET)
         return self._selected(sql)
+
+    def _be_config(self, name: str) -> Result:
+        """Rows as the FE has them from each BE's `/api/show_config` (apache/doris, `ShowConfigCommand`)."""
+        if not self._tables.tells_be_conf:
+            what = "errCode = 2, detailMessage = Access denied; you need (at least one of) the (ADMIN) privilege(s)"
+            raise MysqlError(what, ErrorCode.ACCESS_DENIED_ERROR)
+        known = [
+            ("10002", LOOPBACK, key, value, "int32_t", "true")
+            for key, value in self._tables.be_conf.items()
+            if key == name
+        ]
+        return list(known), ["BackendId", "Host", "Key", "Value", "Type", "IsMutable"]
 
     def _selected(self, sql: str) -> Result:
         if re.match(r"SELECT\s+@@(?:global\.)?version_comment", sql, re.I):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,12 +31,15 @@ _RELATED = re.compile(r"relate to txn \[(\d+)\]")
 _DONE = re.compile(r"is already (committed|visible)", re.I)
 _ABORTED = re.compile(r"is already aborted", re.I)
 _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
-_NAMED_COLUMN = re.compile(r"column_name\[[\w$ -]{1,128}\]|column\([\w$ -]{1,128}\)")
-_REASON = re.compile(r"^Reason: (.*?)(?:\. src line|; src line|$)")
+_NAMED_COLUMN = re.compile(r"column_name\[[^\]\[\x00-\x1f]{1,256}\]|column\([\w$ -]{1,128}\)")
+_REASON = re.compile(r"^Reason: (.*?)(?:[.;] ?src line|\Z)", re.M | re.S)
+"""A value in a reason may have line breaks: its end is what the BE writes after it (`append_error_msg_to_file`)."""
+_SOFT_LIMIT = "too long than vec schema"
+"""BE's text for a value beyond string_type_length_soft_limit_bytes (vtablet_block_convertor.cpp)."""
 _NO_ROW = "all partitions have no load data"
 """FE's words for a load of which not one row fitted (apache/doris #8133), or not one came."""
 PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
-"""Of a page of errors, that are looked at."""
+"""Letters and reasons of a page of errors that are looked at."""
 _NAMED = 3
 """How many reasons of rejected rows an error names."""
 
@@ -174,9 +178,8 @@ def page_name(url: str) -> str:
 def reasons_of(page: str) -> list[str]:
     """The reasons of an error page, each once, without values of rows; of its beginning, however long it is."""
     reasons: list[str] = []
-    for line in page[:PAGE_LETTERS].splitlines()[:PAGE_LINES]:
-        found = _REASON.match(line)
-        if found and (reason := without_values(found[1])) not in reasons:
+    for found in islice(_REASON.finditer(page[:PAGE_LETTERS]), PAGE_LINES):
+        if (reason := without_values(found[1]).rstrip("; ")) not in reasons:
             reasons.append(reason)
     return reasons
 
@@ -189,6 +192,8 @@ def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> Slo
     said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors does not say why"
     more = f" (and {len(reasons) - _NAMED} more reasons)" if len(reasons) > _NAMED else ""
     hint = "bring the target's columns in line with the source, or filter such rows"
+    if any(_SOFT_LIMIT in one for one in reasons):
+        hint = 'raise string_type_length_soft_limit_bytes on each BE, or set on_bad_row = "quarantine"'
     at = f"; Doris's page: {page_name(url)}"
     return RowRefused(f"{what}: {said}{more}{at}", hint, code_of(" ".join(reasons)), where="sink")
 
@@ -202,12 +207,14 @@ def without_values(reason: str) -> str:
     'column_name[v], the value [..] at all'
     >>> without_values("decimal value is not valid for definition, column=v, value=12.3, precision=2")
     'decimal value is not valid for definition, column=v, value=..'
+    >>> without_values("column_name[v], first 32 bytes of input str: [secret] schema length: 1; actual length: 6; ")
+    'column_name[v], first 32 bytes of input str: [..] schema length: 1; actual length: 6; '
     """
     named = _NAMED_COLUMN.match(reason)
     head = named[0] if named else ""
     rest = re.sub(r"\[.*\]", "[..]", reason[len(head) :], flags=re.S)
     rest = re.sub(r"(['\"]).*\1", "'..'", rest, flags=re.S)
-    return head + re.sub(r"\b(value|input|str)\s*[=:]\s*(?!\[\.\.\]).*", r"\1=..", rest, flags=re.S)
+    return head + re.sub(r"\b(value|input|str)\s*[=:](?!\s*\[\.\.\]).*", r"\1=..", rest, flags=re.S)
 
 
 def counted(answer: Mapping[str, Any], name: str) -> int:

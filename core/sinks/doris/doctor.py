@@ -1,15 +1,19 @@
-"""What `doctor` finds at a Doris sink: login, labels' life, the targets, and the least rights. Changes nothing.
+"""What `doctor` finds at a Doris sink: login, labels' life, the longest value, the targets, the least rights.
+
+Changes nothing.
 
 Next door: `shape.py` has the rules for targets.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from core.domain.finding import Finding, Level
 from core.domain.image import image_of
+from core.domain.slot import TableIdentity
 from core.domain.spec import JobSpec
 from core.domain.tls import Line, line_finding
 from core.drivers.mysql_queries import MysqlQueries
@@ -19,10 +23,16 @@ from core.sinks.doris import shape
 from core.sinks.doris.seen import partitions
 from core.sinks.doris.shape import quoted
 
-LIVES = ("label_keep_max_second", "streaming_label_keep_max_second")
-"""Settings of the FE that say how long labels are known (Doris, "FE Configuration")."""
-SHORTEST_SECONDS = 86_400
-"""A label that is known for less does not outlast a night in which nobody can be reached."""
+KEPT_SECONDS, KEPT_LABELS = "streaming_label_keep_max_second", "label_num_threshold"
+"""Settings of the FE that say how long the label of a Stream Load is known (Doris, "FE Configuration").
+
+`label_keep_max_second` is for other loads (apache/doris, `TransactionState.isShortTxn`).
+"""
+LEAST_SECONDS, LEAST_LABELS = 43_200, 2_000
+"""Doris's defaults: labels outlast an outage of 12 h, if no more loads than these end in the database meanwhile."""
+_WHOLE = re.compile(r"-?\d+$")
+STRING_LIMIT, STRING_BYTES = "string_type_length_soft_limit_bytes", 1_048_576
+"""The setting of a BE that bounds a STRING, and its default (Doris, "STRING")."""
 
 
 def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -31,33 +41,64 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
     comment = str(queries.rows("SELECT @@version_comment")[0][0])
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {comment}")
     yield line_finding(place, asked.endpoint, Line(*queries.line()))
-    yield from _life_findings(place, queries)
+    yield _kept(place, queries, KEPT_SECONDS, " s", LEAST_SECONDS, "after a longer outage")
+    yield _kept(place, queries, KEPT_LABELS, "", LEAST_LABELS, "once more loads than these ended in its database")
+    limit = _string_limit(queries)
+    if limit is None:
+        text = f"{STRING_LIMIT} cannot be read (it needs ADMIN_PRIV): {STRING_BYTES:,} where no one changed it"
+        yield Finding(place, Level.UNKNOWN, text)
     for job in asked.jobs:
-        yield from _target_findings(f"{place} {job.channel.target}", job, queries, asked)
+        yield from _target_findings(f"{place} {job.channel.target}", job, queries, asked, limit or STRING_BYTES)
 
 
-def _life_findings(place: str, queries: MysqlQueries) -> Iterator[Finding]:
-    """How long an outage may last between the commit of a load and the row that notes it."""
-    for name in LIVES:
-        try:
-            found = queries.rows(f"ADMIN SHOW FRONTEND CONFIG LIKE '{name}'")
-        except Unreachable:
-            raise
-        except SlotkeeperError:
-            text = f"{name} cannot be read (it needs ADMIN_PRIV): loads are exactly once for as long as labels are kept"
-            yield Finding(place, Level.UNKNOWN, text)
-            continue
-        seconds = int(found[0][1]) if found and str(found[0][1]).isdigit() else None
-        if seconds is None:
-            yield Finding(place, Level.UNKNOWN, f"{name} is not told")
-        elif name == LIVES[0] and seconds < SHORTEST_SECONDS:
-            text = f"{name} = {seconds} s: after a longer outage a load may be sent again, as counted repeats"
-            yield Finding(place, Level.WARN, f"{text}; set it to {SHORTEST_SECONDS} at least")
-        else:
-            yield Finding(place, Level.OK, f"{name} = {seconds} s")
+def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, when: str) -> Finding:
+    """Whether labels are known for long enough between the commit of a load and the row that notes it."""
+    try:
+        found = queries.rows(f"ADMIN SHOW FRONTEND CONFIG LIKE '{name}'")
+    except Unreachable:
+        raise
+    except SlotkeeperError:
+        text = f"{name} cannot be read (it needs ADMIN_PRIV): loads are exactly once for as long as labels are kept"
+        return Finding(place, Level.UNKNOWN, text)
+    number = next((int(row[1]) for row in found if _WHOLE.match(str(row[1]))), None)
+    if number is None:
+        return Finding(place, Level.UNKNOWN, f"{name}: unknown")
+    if 0 < number < least or (number <= 0 and name == KEPT_SECONDS):
+        text = f"{name} = {number}{unit}: {when} a load may be sent again, as counted repeats"
+        return Finding(place, Level.WARN, f"{text}; set it to {least} at least")
+    return Finding(place, Level.OK, f"{name} = {number}{unit}")
 
 
-def _target_findings(place: str, job: JobSpec, queries: MysqlQueries, asked: SinkAsked) -> Iterator[Finding]:
+def _string_limit(queries: MysqlQueries) -> int | None:
+    """The lowest limit of a STRING among the BEs, in bytes; None where this login is not told.
+
+    Doris, "SHOW BACKEND CONFIG": BackendId, Host, Key, Value, Type, IsMutable (apache/doris, `ShowConfigCommand`).
+    """
+    try:
+        found = queries.rows(f"SHOW BACKEND CONFIG LIKE '{STRING_LIMIT}'")
+    except Unreachable:
+        raise
+    except SlotkeeperError:
+        return None
+    return min((int(row[3]) for row in found if row[2] == STRING_LIMIT and _WHOLE.match(str(row[3]))), default=None)
+
+
+def _longest(place: str, table: shape.DorisTable, image: TableIdentity, limit: int) -> Iterator[Finding]:
+    """The longest value of columns that have no length of their own; bytes come as `\\x` and two letters each."""
+    names = shape.of_types(table, [one.name for one in image.columns], shape.UNSIZED)
+    raw = [one.name for one in image.columns if one.name in names and image.plain(one.type) == "bytea"]
+    end = f"a longer one is rejected, never cut ({STRING_LIMIT})"
+    if raw:
+        text = f"{', '.join(raw)}: a value of at most {(limit - 2) // 2:,} bytes, as its hex digits; {end}"
+        yield Finding(place, Level.WARN, text)
+    if len(names) > len(raw):
+        text = f"{', '.join(one for one in names if one not in raw)}: a value of at most {limit:,} bytes; {end}"
+        yield Finding(place, Level.OK, text)
+
+
+def _target_findings(
+    place: str, job: JobSpec, queries: MysqlQueries, asked: SinkAsked, limit: int
+) -> Iterator[Finding]:
     identity, why = asked.identity_of(job)
     try:
         table = shape.read(queries, job.channel.target)
@@ -77,6 +118,7 @@ def _target_findings(place: str, job: JobSpec, queries: MysqlQueries, asked: Sin
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if not found:
         yield Finding(place, Level.OK, "is a unique table with a delete sign, and takes the source's columns")
+    yield from _longest(place, table, image, limit)
     if not partitions(queries, job.channel.target):
         text = "partitions are not told (SHOW PARTITIONS): a TRUNCATE or an exchange is known by missing rows alone"
         yield Finding(place, Level.WARN, f"{text}; grant the right, and `slotkeeper verify`")

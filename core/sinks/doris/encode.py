@@ -26,6 +26,15 @@ _EVENT = 3
 """Fields before the columns of an event: point, sequence, kind."""
 
 
+def backquoted(name: str) -> str:
+    """A name as Doris reads any name.
+
+    >>> backquoted("order"), backquoted("a`b")
+    ('`order`', '`a``b`')
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How rows become lines: names of the columns, in their order, and where the key is among them.
@@ -42,8 +51,11 @@ class Layout:
 
     @property
     def header(self) -> str:
-        """What the header `columns` of a load says."""
-        return ",".join((*self.columns, SIGN, *((SEQUENCE,) if self.sequenced else ())))
+        """What the header `columns` of a load says: SQL to the FE, so a name that is a keyword or odd needs quotes.
+
+        apache/doris, `NereidsStreamLoadTask.setColumnToColumnExpr` and `quotedIdentifier` of `DorisParser.g4`.
+        """
+        return ",".join(map(backquoted, (*self.columns, SIGN, *((SEQUENCE,) if self.sequenced else ()))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ class DorisHttp:
         basic = base64.b64encode(f"{self.login.endpoint.user}:{plain}".encode()).decode()
         line.putrequest(method, path, skip_accept_encoding=True)
         for name, value in {**headers, "Authorization": f"Basic {basic}"}.items():
-            line.putheader(name, value)
+            line.putheader(name, value.encode())  # the FE reads the bytes as UTF-8 (doris-flink-connector, PR 623)
         if method == "PUT":
             line.putheader("Content-Length", str(size))
         line.endheaders()

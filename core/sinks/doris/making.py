@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from core.domain.objection import Objection
 from core.domain.slot import Column, TableIdentity
-from core.sinks.doris.shape import quoted
+from core.sinks.doris.encode import backquoted
+from core.sinks.doris.shape import quoted, unsendable
 
 _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _PLAIN = {
@@ -65,6 +66,7 @@ def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
     """Why no target can be made for the source's image."""
     if not image.key:
         yield Objection(f"{name} cannot be made: the source has no key", "give the source's table a primary key")
+    yield from unsendable(image)
     for column in image.columns:
         if column.name in image.key and type_of(image.plain(column.type), True) in _NO_KEY:
             what = f"{name} cannot be made: its key column {column.name} is {column.type}, and a Doris has no such key"
@@ -77,7 +79,7 @@ def statement(name: str, image: TableIdentity) -> str:
     order = [*sorted(key, key=lambda one: image.key.index(one.name))]
     order += [column for column in image.columns if column.name not in image.key]
     columns = ",\n".join(f"  {_column(column, image)}" for column in order)
-    names = ", ".join(_name(column) for column in image.key)
+    names = ", ".join(map(backquoted, image.key))
     return (
         f"CREATE TABLE IF NOT EXISTS {quoted(name)} (\n{columns}\n)\nUNIQUE KEY({names})\n"
         f"DISTRIBUTED BY HASH({names}) BUCKETS AUTO\n"
@@ -88,11 +90,7 @@ def statement(name: str, image: TableIdentity) -> str:
 def _column(column: Column, image: TableIdentity) -> str:
     in_key = column.name in image.key
     kind = type_of(image.plain(column.type), in_key)
-    return f"{_name(column.name)} {kind} {'NOT NULL' if in_key else 'NULL'}"
-
-
-def _name(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
+    return f"{backquoted(column.name)} {kind} {'NOT NULL' if in_key else 'NULL'}"
 
 
 def shadow_of(name: str) -> str:

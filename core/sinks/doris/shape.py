@@ -12,14 +12,18 @@ from dataclasses import dataclass
 
 from core.domain.objection import Objection
 from core.domain.slot import TableIdentity
+from core.domain.text import safe
 from core.drivers.mysql_queries import MysqlQueries
-from core.sinks.doris.encode import SEQUENCE, SIGN, Layout
+from core.sinks.doris.encode import SEQUENCE, SIGN, Layout, backquoted
 
 _MODEL = re.compile(r"^(UNIQUE|DUPLICATE|AGGREGATE|AGG|PRIMARY) KEY\s*\(([^)]*)\)", re.M | re.I)
 _MAPPED = re.compile(r'"function_column\.sequence_col"\s*=\s*"([^"]*)"')
 _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "largeint")
 _TEXTS = frozenset({"string", "text", "varchar", "char"})
+UNSIZED = frozenset({"string", "text"})
+"""Types that the BE's setting alone bounds; DESC calls STRING `text`."""
+_NO_HEADER = frozenset("\0\r\n")
 _AT_LEAST = {"smallint": 1, "tinyint": 1, "integer": 2, "bigint": 3}
 """Places in _WHOLE from which on a type takes the source's; a DWS's tinyint has no sign."""
 _SAME = {
@@ -89,7 +93,7 @@ def quoted(target: str) -> str:
     >>> quoted("mart.t`1")
     '`mart`.`t``1`'
     """
-    return ".".join("`" + part.replace("`", "``") + "`" for part in target.split(".", 1))
+    return ".".join(map(backquoted, target.split(".", 1)))
 
 
 def read(queries: MysqlQueries, target: str) -> DorisTable:
@@ -120,6 +124,7 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
         what = f"the key of {name} is ({', '.join(table.key)}), the source's ({', '.join(image.key)})"
         yield Objection(what, "make it with the source's key")
     yield from _sequence_objections(table)
+    yield from unsendable(image)
     known = {one.name for one in image.columns}
     for column in image.columns:
         there = table.column(column.name)
@@ -135,6 +140,14 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
         if other.name not in known:
             what = f"{name}.{other.name} is no column of the source: each change would empty it"
             yield Objection(what, "drop it, or keep it in another table")
+
+
+def unsendable(image: TableIdentity) -> Iterator[Objection]:
+    """Columns whose names no header of HTTP can carry: a load names its columns in one (RFC 9110, 5.5)."""
+    for column in image.columns:
+        if _NO_HEADER.intersection(column.name):
+            what = f"column {safe(column.name, 128)} has a line break or a NUL in its name: no load can name it"
+            yield Objection(what, "rename it at the source, or map it to another name: `columns` of the channel")
 
 
 def _several_texts(source: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,10 @@ LOAD_SECONDS = 600
 """The header `timeout` of a load, after which Doris ends it; ours is a little later."""
 GRACE_SECONDS = 10
 TRIAL_SECONDS = 60
-"""The header `timeout` of a trial: one whose abort is lost ends by itself."""
+"""The header `timeout` of a trial; one whose abort is lost after its first phase ends by itself after
+stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`)."""
+VISIBLE_SECONDS = 30
+"""How long a task waits for a committed load to become visible; the next task of the lane waits again."""
 SHORT_SECONDS = 30
 """Of a second phase, a label's state, a page of errors."""
 _TRIES = 3
@@ -57,6 +61,7 @@ class DorisSink:
                 message = str(answer.get("Message", ""))
                 existing = str(answer.get("ExistingJobStatus") or "") or self._existing(label)
                 if existing == answers.FINISHED:
+                    self._wait_visible(label)
                     return ""
                 if existing == answers.RUNNING:
                     break
@@ -79,17 +84,40 @@ class DorisSink:
         """The second phase of a transaction."""
         status, message = self._second_phase(load, "commit")
         if status == answers.SUCCESS or answers.is_done(message):
+            self._wait_visible(label)
             return Outcome.COMMITTED
         if answers.is_aborted(message):
             return Outcome.ABORTED
         if answers.is_missing(message):
             state = self.state(label)
             if answers.EXISTING.get(state) == answers.FINISHED:
+                self._wait_visible(label)
                 return Outcome.COMMITTED
             return Outcome.ABORTED if state == "ABORTED" else Outcome.UNKNOWN
         if answers.still_runs(message):
             raise Busy(f"{self.target}: load {load} is not pre-committed yet", where="sink")
         raise answers.refusal(message, self.target)
+
+    def _wait_visible(self, label: str) -> None:
+        """Return once a committed load is VISIBLE; Busy where Doris has not published it in VISIBLE_SECONDS.
+
+        The second phase answers at COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), readers see rows at
+        VISIBLE. A label that Doris does not know any more was final; where the state cannot be asked, the answer to
+        the commit counts.
+        """
+        end, pause = time.monotonic() + VISIBLE_SECONDS, 0.01
+        while self._is_unpublished(label):
+            if time.monotonic() >= end:
+                what = f"{self.target}: load {label} is committed and not visible yet"
+                raise Busy(what, "see whether a BE is lost: SHOW BACKENDS", where="sink")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.5)
+
+    def _is_unpublished(self, label: str) -> bool:
+        try:
+            return self.state(label) == "COMMITTED"
+        except SlotkeeperError:
+            return False
 
     def abort(self, load: str) -> None:
         """Give a transaction up; where that fails, it ends when its time is over."""
@@ -163,7 +191,9 @@ class DorisSink:
         """A chunk's rows in one load, seen at once."""
         body = self._body(batch.rows, chunk=True)
         with body.file:
-            answer = self._load(body, self.label(batch), two_phase=False)
+            answer = self._load(body, label := self.label(batch), two_phase=False)
+        if answer["Status"] == answers.PUBLISH_TIMEOUT:
+            self._wait_visible(label)
         there = answer.get("NumberLoadedRows")
         if there != body.rows:
             raise Busy(f"{self.target}: of {body.rows} rows the load has {there}", where="sink")

@@ -21,6 +21,7 @@ from core.drivers.mysql_queries import MysqlQueries
 from core.errors import Refused
 from core.ports.table import COUNTED, Checksum, Digest, Key, KeyRange
 from core.sinks.doris import shape
+from core.sinks.doris.encode import backquoted
 from core.sinks.doris.shape import DorisColumn, quoted
 
 KEYS_PER_STATEMENT = 200
@@ -190,7 +191,7 @@ def _family(column: DorisColumn) -> str:
 
 
 def _name(column: str) -> str:
-    return "`" + column.replace("`", "``").replace("%", "%%") + "`"
+    return backquoted(column).replace("%", "%%")
 
 
 def _hash(texts: Sequence[str | None]) -> str:

@@ -54,6 +54,17 @@ def test_rejected_rows_are_told_with_doriss_reasons_and_without_values() -> None
     assert "geheim" not in error.message
 
 
+def test_a_value_with_line_breaks_hides_neither_size_nor_limit_and_is_not_shown() -> None:
+    start = "the length of input string is too long than vec schema. first 32 bytes of input str:"
+    end = "limit length: 9; actual length: 12"
+    page = (
+        f"Reason: column_name[v], {start} [geheim\nReason: geheim] {end}; . src line []; \n"
+        f"Reason: column_name[w/x], {start} [geheim\n] {end}; . src line []; \n"
+    )
+    named = [f"column_name[{one}], {start} [..] {end}" for one in ("v", "w/x")]
+    assert answers.reasons_of(page) == named
+
+
 HOSTILE = [
     "Reason: column_name[v], the value [geheim]geheim2]\x1b]0;geheim\x07] is too long. src line [1]; \n",
     "Reason: the value 'it's geheim' cannot be cast. src line ['geheim']; \n",

@@ -65,7 +65,7 @@ def test_rows_of_a_chunk_have_columns_alone_and_lie_below_all_changes() -> None:
     (copied,) = lines(layout, [("1", "a")], chunk=True)
     (read,) = lines(layout, [("0", "0", "I", "1", "a")])
     assert (copied[SEQUENCE], int(read[SEQUENCE] or 0) > 0) == ("0", True)
-    assert layout.header == f"id,v,{SIGN},{SEQUENCE}"
+    assert layout.header == f"`id`,`v`,`{SIGN}`,`{SEQUENCE}`"
 
 
 def test_many_rows_wait_in_a_file() -> None:
