@@ -274,7 +274,7 @@ class Fuzz:
 
 
 def fuzz(server: MariaServer, seed: int, statements: int, most: int = 10) -> Fuzz:
-    """Run so many random statements, checking after `most` of them at the latest; the seed repeats them."""
+    """Run random statements and check after at most `most` of them; the seed repeats the run."""
     writer = log_in(server)
     for statement in (
         "SET GLOBAL log_bin_trust_function_creators = 1",

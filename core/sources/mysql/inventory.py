@@ -1,7 +1,7 @@
 """What a followed table has beside its columns that changes rows without row events: refused by name, before a start.
 
 Foreign keys and their actions are read from SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAINTS is empty for
-a login that has SELECT alone (tried on MariaDB 10.11). Next door: `bystanders.py` asks about other tables.
+a login that has SELECT alone (tried on MariaDB 10.11).
 """
 
 from __future__ import annotations
