@@ -295,7 +295,7 @@ PLACE_COLUMNS = (
     Column("table", "TABLE", 0, name=True),
     Column("source", "SOURCE", 16),
     Column("job", "READ BY", 24),
-    Column("dns", "DNS", 4, right=True),
+    Column("dns", "LANES", 5, right=True),
 )
 
 
