@@ -86,5 +86,5 @@ class Purges:
                 began = starts.file_began(self._session.connect, replica, following)
             except (my.DriverError, BinlogError, SlotkeeperError):
                 return None
-            self._closed[following] = datetime.fromtimestamp(began, timezone.utc)
+            self._closed[following] = datetime.fromtimestamp(began.header.time, timezone.utc)
         return self._closed[following]
