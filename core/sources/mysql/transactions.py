@@ -2,7 +2,7 @@
 
 Only a transaction's end is a place to go on from: behind a TABLE_MAP the rows of its statement would be lost without a
 word. Rows before a rollback in one transaction are refused by name, because the stream does not tell which of them
-count. Rows that XA prepares are marked; `xa.py` holds them until their transaction ends. A change written as a
+count. Rows that XA prepares are marked; `xa.py` keeps them until their transaction ends. A change written as a
 statement has no rows at all.
 """
 

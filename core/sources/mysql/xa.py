@@ -1,7 +1,7 @@
-"""Rows of transactions that XA prepares: held until their transaction commits, dropped where it rolls back.
+"""Rows of transactions that XA prepares: kept until their transaction commits, dropped where it rolls back.
 
 The stream has the rows where the transaction is prepared; they take effect where it commits, maybe files later. A few
-are held in memory. All others are read again at the commit, from where their event group begins: positions name these
+are kept in memory. All others are read again at the commit, from where their event group begins: positions name these
 places (`MysqlPosition.pending`), so a restart loses nothing. A transaction that was prepared before the stream began,
 and that the position does not name, is searched for in the binlog, newest file first.
 MySQL, "XA Transactions" and "XA_prepare_event"; MariaDB, "XA Transactions" (since 10.5 in the binlog).
@@ -21,7 +21,7 @@ from core.sources.mysql.events import Parser
 from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa
 from core.sources.mysql.transactions import End, Fate, Item, TableRows, Transactions, XaEnd
 
-HELD_BYTES = 8 << 20
+KEPT_BYTES = 8 << 20
 """Rows of prepared transactions in memory, of all of them; the binlog has what goes beyond."""
 STRIDE = 32
 """Bits of a number for the images of one event; the event's own number in its transaction is above."""
@@ -38,7 +38,7 @@ class PreparedRows:
 
     def __init__(self, read: Read, files: Callable[[], list[starts.BinlogFile]], place: str) -> None:
         self._read, self._files, self._place = read, files, place
-        self._held: dict[str, list[TableRows]] = {}
+        self._kept: dict[str, list[TableRows]] = {}
         self._bytes = 0
         self._group: list[TableRows] | None = []
         self._found: dict[str, PendingXa] = {}
@@ -54,41 +54,41 @@ class PreparedRows:
         if xa is None or xa.fate is not Fate.COMMITTED:
             self.pass_over(item)
         else:
-            yield from self._committed(item, xa, self._held.get(xa.xid) if xa.xid else self._group)
+            yield from self._committed(item, xa, self._kept.get(xa.xid) if xa.xid else self._group)
             self.pass_over(item)
         yield item
 
     def pass_over(self, item: TableRows | End) -> None:
         """The same of an item that has taken effect before: its rows are not given."""
         if isinstance(item, TableRows):
-            self._hold(item)
+            self._add(item)
         elif item.xa is not None:
             group, self._group = self._group, []
             if item.xa.fate is Fate.PREPARED:
                 self._keep(item.xa.xid, group)
             else:
-                self._release(group if not item.xa.xid else self._held.pop(item.xa.xid, None))
+                self._release(group if not item.xa.xid else self._kept.pop(item.xa.xid, None))
 
-    def _hold(self, item: TableRows) -> None:
+    def _add(self, item: TableRows) -> None:
         if self._group is None:
             return
         self._group.append(item)
         self._bytes += len(item.rows.body)
-        if self._bytes > HELD_BYTES:
+        if self._bytes > KEPT_BYTES:
             self._release(self._group)
             self._group = None
 
     def _keep(self, xid: str, group: list[TableRows] | None) -> None:
-        self._release(self._held.pop(xid, None))
+        self._release(self._kept.pop(xid, None))
         if group is not None:
-            self._held[xid] = group
+            self._kept[xid] = group
 
     def _release(self, rows: list[TableRows] | None) -> None:
         self._bytes -= sum(len(one.rows.body) for one in rows or ())
 
-    def _committed(self, end: End, xa: XaEnd, held: list[TableRows] | None) -> Iterator[TableRows]:
+    def _committed(self, end: End, xa: XaEnd, kept: list[TableRows] | None) -> Iterator[TableRows]:
         """The rows with the place and the time of the commit, which orders them among all others."""
-        rows = iter(held) if held is not None else self._again(end, xa)
+        rows = iter(kept) if kept is not None else self._again(end, xa)
         for number, one in enumerate(rows):
             header = replace(one.rows.header, time=end.time)
             moved = replace(one.rows, header=header)

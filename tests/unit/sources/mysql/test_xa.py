@@ -118,7 +118,7 @@ def test_a_commit_in_one_phase_is_a_commit() -> None:
 
 @pytest.mark.parametrize("one_phase", [False, True])
 def test_rows_beyond_what_is_held_are_read_again(one_phase: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xa, "HELD_BYTES", 60)
+    monkeypatch.setattr(xa, "KEPT_BYTES", 60)
     first = prepared(1, inserted(1), inserted(2), inserted(3), one_phase=one_phase)
     binlog = Binlog(*first, *([] if one_phase else decided(2, "COMMIT")), *plain(3, inserted(4)))
     assert [one for one in numbers(binlog.items()) if one] == [[1, 2, 3], [4]]
