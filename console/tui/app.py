@@ -159,10 +159,8 @@ class ConsoleApp(Navigation):
 
     def redrawn(self) -> None:
         """Draw everything that is shown again; an app that is closing has no screen left to draw."""
-        if not self.screen_stack:
-            return
         self.arrived()
-        if isinstance(self.screen, Frame):
+        if self.screen_stack and isinstance(self.screen, Frame):
             self.screen.redraw()
 
     def tick(self) -> None:
