@@ -136,10 +136,10 @@ async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is
     shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f valid 10m00s")
     for text in (
         "RESET SLOT to latest   PROD",
-        "dws1 ods.orders / order_slot   2 DN",
+        "dws1 ods.orders / order_slot   2 lanes",
         "holder job orders_rt STOPPED",
         "! dn_2              88120441/3   88512330/-1 12,403,118 skipped       88120441",
-        "Effect  12,403,125 changes on 2 DN are SKIPPED: they never reach the target",
+        "Effect  12,403,125 changes on 2 lanes are SKIPPED: they never reach the target",
         "Undo    backed up first",
         "Safer   --to snapshot",
         "Checks  ok job at rest",
@@ -161,7 +161,7 @@ def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tu
 
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r", "l")
-        shown = await until(pilot, made.app, "lines 1-", "of 24, j k", "[ Reset on 24 DN ]", "dn_1 ")
+        shown = await until(pilot, made.app, "lines 1-", "of 24, j k", "[ Reset on 24 lanes ]", "dn_1 ")
         assert max(map(len, shown.splitlines())) <= size[0] and len(shown.splitlines()) == size[1]
         assert "dn_24 " not in shown and "Checks  ok" in shown and "Rows    300" in shown
         await press(pilot, "pagedown", "pagedown", "pagedown")
