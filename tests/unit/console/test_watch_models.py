@@ -36,7 +36,7 @@ def test_there_are_always_six_lines_of_one_line_each(job: JobFacts) -> None:
 
 
 def test_what_is_not_known_is_a_question_mark() -> None:
-    assert list_lines(RUNNING, (), NOW)[3][1] == "behind  ?, worst DN ? of ?; events applied ?"
+    assert list_lines(RUNNING, (), NOW)[3][1] == "behind  ?, worst lane ? of ?; events applied ?"
 
 
 def test_the_worst_dn_and_the_copy_are_named() -> None:
