@@ -22,7 +22,7 @@ from core.state.sqlite import Store
 from tests.support.nights import SECONDS, world
 from tests.support.waiting import until
 
-OFTEN = ("dead-slot", "clock-skew", "disk-full", "statement-session")
+OFTEN = ("dead-slot", "clock-skew", "disk-full")
 """The quicker ones, of each group at least one beside the start below; the others are played by the chaos run."""
 NIGHTS = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pytest.mark.chaos,)) for one in INCIDENTS]
 

@@ -118,13 +118,17 @@ def said(job: Mirrored, *words: str) -> str:
 
 
 def repeat_the_password(job: Mirrored) -> None:
-    """From now on the sink's own error repeats both passwords, one of them as a URL has it."""
+    """From now on the sink's own error repeats both passwords, one of them as a URL has it.
+
+    It is raised where a step moves a position: a trigger on the target would end its table as TARGET CHANGED.
+    """
     url = OF_SOURCE.replace("/", "%%2F")
     body = f"BEGIN RAISE EXCEPTION 'no route: host=h password={OF_SINK} via u:{url}@h'; END"
     with closing(job.product.sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE FUNCTION mart.repeats() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
         cursor.execute(
-            f"CREATE TRIGGER repeats BEFORE INSERT OR UPDATE ON mart.{job.name} EXECUTE FUNCTION mart.repeats()"
+            "CREATE TRIGGER repeats BEFORE UPDATE ON slotkeeper_progress FOR EACH ROW"
+            " WHEN (OLD.position IS DISTINCT FROM NEW.position) EXECUTE FUNCTION mart.repeats()"
         )
 
 
