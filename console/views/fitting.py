@@ -48,11 +48,14 @@ class Chosen:
 def needs(
     rows: Sequence[Row], columns: Iterable[Column], before: Mapping[str, int], ascii_only: bool = False
 ) -> dict[str, int]:
-    """How wide each column must be for nothing in it to be cut; never less than before, so that nothing flutters."""
+    """How wide each column must be for no value in it to be cut; never less than before, so that nothing flutters.
+
+    A label is not part of it: it can change, as `WORST LANE` does once a job has reported what its lanes read.
+    """
     found = dict(before)
     for one in columns:
         widest = max((_width(plain(row.cells.get(one.key, ""), ascii_only)) for row in rows[:MEASURED]), default=0)
-        found[one.key] = min(MOST, max(found.get(one.key, 0), widest, len(one.label)))
+        found[one.key] = min(MOST, max(found.get(one.key, 0), widest))
     return found
 
 
@@ -75,12 +78,12 @@ def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str =
     [12, 6]
     """
     widths = {one.key: one.width for one in columns}
-    lacks = {one.key: needed.get(one.key, one.width) - one.width for one in columns}
+    lacks = {one.key: _least(one, needed) - one.width for one in columns}
     for one in sorted((one for one in columns if lacks[one.key] > 0), key=lambda one: lacks[one.key]):
         for other in sorted(columns, key=lambda other: (not other.grows, lacks[other.key])):
             if (other.right and other.key != flexible) or not other.label:
                 continue
-            given = max(0, min(needed.get(one.key, 0) - widths[one.key], widths[other.key] - _least(other, needed)))
+            given = max(0, min(_least(one, needed) - widths[one.key], widths[other.key] - _least(other, needed)))
             widths[one.key] += given
             widths[other.key] -= given
     if flexible in widths and not any(one.grows for one in columns):
