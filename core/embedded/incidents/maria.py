@@ -15,13 +15,9 @@ from core.domain.fault import Party
 from core.drivers import my
 from core.embedded.incidents.record import (
     COPY_ANEW,
-    EXECUTE,
     JOB,
-    PLAN,
     START,
     STOP,
-    VERIFY,
-    ByHand,
     Command,
     Incident,
     World,
@@ -31,7 +27,6 @@ from core.embedded.incidents.record import (
 from core.embedded.orders import TABLE
 from core.errors import Refused, Unreachable
 
-CASCADE_PARENT = "ods.customers"
 WITHIN = 60.0
 _POLL = 0.1
 _CHANGE = f"UPDATE {TABLE} SET amount = amount + 1 WHERE order_no BETWEEN 1 AND 100"
@@ -109,24 +104,6 @@ def _write_a_statement(world: World) -> str:
     return f"a session with binlog_format = STATEMENT changed rows of {TABLE}: no row event says which"
 
 
-def _add_cascade(world: World) -> str:
-    world.at_source(
-        f"CREATE TABLE {CASCADE_PARENT} (cust BIGINT PRIMARY KEY)",
-        f"INSERT INTO {CASCADE_PARENT} SELECT DISTINCT cust FROM {TABLE}",
-    )
-    world.begins()
-    world.at_source(
-        "SET SESSION foreign_key_checks = 0",  # markers and writers have customers of their own
-        f"ALTER TABLE {TABLE} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES {CASCADE_PARENT} (cust)"
-        " ON DELETE CASCADE",
-    )
-    return f"{TABLE} got a foreign key with ON DELETE CASCADE: deleted customers take orders along without row events"
-
-
-def _drop_cascade(world: World) -> None:
-    world.at_source(f"ALTER TABLE {TABLE} DROP FOREIGN KEY of_customer")
-
-
 BINLOGS_PURGED = Incident(
     "binlogs-purged",
     19,
@@ -162,26 +139,4 @@ STATEMENT_SESSION = Incident(
     COPY_ANEW,
     source="mysql",
 )
-CASCADE_ADDED = Incident(
-    "cascade-added",
-    22,
-    "MySQL: a foreign key with CASCADE was added",
-    "the table gets a foreign key with ON DELETE CASCADE",
-    _add_cascade,
-    by_status(2, ("CASCADE",), "job_failed", Party.TABLE, Party.SOURCE),
-    start_refused("CASCADE"),
-    (
-        ByHand(
-            "drop the foreign key, or let a trigger's statements delete the children",
-            _drop_cascade,
-            lambda world: f"ALTER TABLE {TABLE} DROP FOREIGN KEY of_customer, at the source",
-        ),
-        PLAN,
-        EXECUTE,
-        START,
-        VERIFY,
-    ),
-    source="mysql",
-)
-"""Prepared: an incident once the reader refuses such a key; it is not in `EVERY` until then."""
 EVERY = (BINLOGS_PURGED, TAIL_LOST, STATEMENT_SESSION)
