@@ -36,8 +36,9 @@ def is_direct(connection: pg.Connection) -> bool:
 def shared(first: pg.Connection, login: Callable[[], pg.Connection]) -> str:
     """Why `first` does not keep a server session of its own; "" where it does. Both are in autocommit.
 
-    `login` opens another connection of the same login. Its transactions lie between those of `first`, and are open
-    while `first` asks, so that a pooler has to use another server process for it. Nothing that was set is left.
+    `login` opens another connection of the same login. Its transactions lie between those of `first`, which asks while
+    one is open, so that a pooler has to use another server process for it, and again once it is over: a third client
+    may have the server session of `first` when that of `second` is chosen. Nothing that was set is left.
     Raises psycopg2.Error.
     """
     before, first.limit_ms = first.limit_ms, LIMIT_MS
@@ -74,13 +75,15 @@ def _is_cut(connection: pg.Connection, error: pg.DriverError) -> bool:
 
 def _taken_in_turn(first: pg.Connection, second: pg.Connection, mark: str) -> str:
     mine, theirs, found = [_seen(first)], list[Seen](), ""
-    while not found and len(mine) < TRANSACTIONS:
+    while not found and len(theirs) < TRANSACTIONS - 1:
         theirs.append(_seen(second, "BEGIN; "))
         found = breach(mine, theirs, mark)
-        if not found:  # else `first` may wait for the very session that `second` holds
-            mine.append(_seen(first))
-            _run(second, "COMMIT")
-            found = breach(mine, theirs, mark)
+        if found:  # else `first` may wait for the very session that `second` holds
+            break
+        mine.append(_seen(first))
+        _run(second, "COMMIT")
+        mine.append(_seen(first))  # a pooler that gives out what came back last gives it the session of `second` now
+        found = breach(mine, theirs, mark)
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from core.config.load import load
 from core.config.secrets import resolve
+from core.domain.affinity import Seen
 from core.domain.endpoint import Endpoint
 from core.domain.finding import Level
 from core.domain.progress import LaneState
@@ -106,6 +107,32 @@ def test_a_pooler_is_found_out_whatever_server_session_it_gives_next(
         with pytest.raises(Refused, match=SAID):
             refused.ready()
         assert time.monotonic() - began < WITHIN
+        refused.close()
+    assert left_on_server(pooler, endpoint) == []
+
+
+def test_a_pooler_is_found_out_where_a_third_client_has_the_server_session_as_the_second_is_given_one(
+    pg_server: Server, make_pooler: MakePooler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = pg_server.endpoint("postgres")
+    pooler = make_pooler([endpoint], "transaction")
+    asked = affinity._seen
+    with closing(pg.log_in(pooler.before(endpoint), resolve(endpoint.password), "third")) as third:
+
+        def between(connection: pg.Connection, before: str = "") -> Seen:
+            if not before:
+                return asked(connection)
+            monkeypatch.setattr(affinity, "_seen", asked)
+            with third.cursor() as cursor:
+                cursor.execute("BEGIN")
+                found = asked(connection, before)
+                cursor.execute("COMMIT")
+            return found
+
+        monkeypatch.setattr(affinity, "_seen", between)
+        refused = session(pooler.before(endpoint), dialect_of("postgres"))
+        with pytest.raises(Refused, match=SAID):
+            refused.ready()
         refused.close()
     assert left_on_server(pooler, endpoint) == []
 
