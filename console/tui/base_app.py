@@ -7,15 +7,17 @@ be changed, `console.tui.commands` has the commands that are typed, `console.tui
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
 from textual import events
+from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
+from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.timer import Timer
 
@@ -152,6 +154,17 @@ class Shell(PatchedApp):
         if not in_turn or not self.screen.is_mounted:
             return False
         return await self._check_bindings(key, priority=True) or await self._check_bindings(key)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """No key acts on a screen that has no parts, or none any more: it is opening, or was closed meanwhile."""
+        if isinstance(default_namespace, Frame) and default_namespace.without_parts:
+            return False
+        return await super().run_action(action, default_namespace, namespaces)
 
     # Arming
 

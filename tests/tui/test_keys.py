@@ -51,12 +51,16 @@ async def test_a_key_typed_before_a_screen_has_its_parts_does_nothing_there(
     made.app.push_screen(opening)
     without_parts = opening.without_parts
     assert without_parts
-    for action in ("back", "pane(1)", "filter", "copy"):
+    actions = ("back", "pane(1)", "filter", "copy", "act", "ack")
+    for action in actions:
         assert not await made.app.run_action(action, opening)
     await opening.on_event(events.Key("x", "x"))
     await opening.on_event(events.Mount())
     await pilot.pause()
     assert made.app.screen is opening and not opening.without_parts and made.app.defect is None
+    await made.app.pop_screen()
+    for action in actions:
+        assert not await made.app.run_action(action, opening), "closed"
 
 
 @pytest.mark.parametrize(

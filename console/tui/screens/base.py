@@ -94,7 +94,7 @@ class Frame(Screen[None]):
     @property
     def without_parts(self) -> bool:
         """Whether it has no widgets: it is only just opening, or was closed meanwhile, and is mounted all the same."""
-        return self.is_attached and not self.children
+        return not self.children
 
     async def on_event(self, event: events.Event) -> None:
         """Without its parts, opening or closed meanwhile, it is not mounted, and no key is for it."""
