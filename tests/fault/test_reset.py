@@ -22,6 +22,7 @@ from tests.support.mirror import MakeMirror, Mirror
 from tests.support.replayed import replay
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
 from tests.support.standin import MakeWarehouse, run
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -30,12 +31,15 @@ def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path
 
 
 def followed(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, folder: Path) -> Resetting:
-    """A mirror that has followed changes and was stopped; its binlog still holds them all."""
+    """A mirror that has followed changes on every DN, registered some and was stopped; its binlog still holds all."""
     mirror = orders(make_mirror, warehouse, seed)
     mirror.start().wait_running()
+    first = {row.key: row.registered for row in mirror.rows()}
     with written(mirror, seed, changes=150):
         pass
     mirror.wait_applied(mirror.booked())
+    # behind the next check of the target
+    until(lambda: all(row.registered != first[row.key] for row in mirror.rows()), 30, "every DN to be registered")
     mirror.stop()
     return Resetting(mirror, folder / "state")
 

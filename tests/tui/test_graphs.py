@@ -94,7 +94,7 @@ def test_graphs_fill_the_width_and_nothing_is_cut(size: tuple[int, int], ascii_o
 
     async def do(pilot: Pilot[int]) -> None:
         made.app.open_graphs("orders_rt")
-        await until(pilot, made.app, "all DNs")
+        await until(pilot, made.app, "all DNs", *([READ] if size[1] >= 24 else []))
         shown = lines(made.app)
         assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
         assert not ascii_only or screen(made.app).isascii()
