@@ -1,4 +1,4 @@
-"""Incidents of a MySQL source: purged binlogs, a binlog that lost its end in a crash, and changes without row events.
+"""Incidents of a MySQL source: purged binlogs, a binlog that lost its end in a crash, changes without row events.
 
 See also: docs/mysql.md.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -18,6 +19,7 @@ from core.embedded.incidents.record import (
     JOB,
     START,
     STOP,
+    ByHand,
     Command,
     Incident,
     World,
@@ -30,6 +32,8 @@ from core.errors import Refused, Unreachable
 WITHIN = 60.0
 _POLL = 0.1
 _CHANGE = f"UPDATE {TABLE} SET amount = amount + 1 WHERE order_no BETWEEN 1 AND 100"
+_PARENTS = "ods.customers"
+_DROP_KEY = f"ALTER TABLE {TABLE} DROP FOREIGN KEY of_customer"
 _POSITION = Command(f"slotkeeper jobs show {JOB} --json")
 
 
@@ -88,8 +92,8 @@ def _lose_tail(world: World) -> str:
 def _place(world: World) -> tuple[str, int]:
     """File and offset up to which the job has applied everything."""
     lanes = (json.loads(_run(world, _POSITION))["report"] or {}).get("lanes") or [{}]
-    file, _, rest = str(lanes[0].get("position") or "").partition("/")
-    return file, int(rest.partition("/")[0] or 0)
+    file, offset = re.match(r"([^/]*)/?(\d*)", str(lanes[0].get("position") or "")).groups()  # type: ignore[union-attr]
+    return file, int(offset or 0)
 
 
 def is_caught_up(world: World) -> bool:
@@ -102,6 +106,23 @@ def _write_a_statement(world: World) -> str:
     world.begins()
     world.at_source("SET SESSION binlog_format = 'STATEMENT'", _CHANGE)
     return f"a session with binlog_format = STATEMENT changed rows of {TABLE}: no row event says which"
+
+
+def _add_cascade(world: World) -> str:
+    world.at_source(
+        f"CREATE TABLE {_PARENTS} (cust BIGINT PRIMARY KEY)", f"INSERT INTO {_PARENTS} SELECT DISTINCT cust FROM {TABLE}"
+    )
+    world.begins()
+    world.at_source(
+        "SET SESSION foreign_key_checks = 0",  # the writers insert orders of customers that are no parents
+        f"ALTER TABLE {TABLE} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES {_PARENTS} (cust)"
+        " ON DELETE CASCADE",
+    )
+    return f"{TABLE} got a foreign key with ON DELETE CASCADE: orders that it deletes have no row events"
+
+
+def _drop_cascade(world: World) -> None:
+    world.at_source(_DROP_KEY)
 
 
 BINLOGS_PURGED = Incident(
@@ -139,4 +160,15 @@ STATEMENT_SESSION = Incident(
     COPY_ANEW,
     source="mysql",
 )
-EVERY = (BINLOGS_PURGED, TAIL_LOST, STATEMENT_SESSION)
+CASCADE_ADDED = Incident(
+    "cascade-added",
+    22,
+    "MySQL: a foreign key with CASCADE was added",
+    "the table gets a foreign key with ON DELETE CASCADE",
+    _add_cascade,
+    by_status(2, ("foreign key",), "job_failed", Party.SOURCE),
+    start_refused("foreign key of_customer with cascades"),
+    (ByHand("drop the foreign key", _drop_cascade, lambda _: f"{_DROP_KEY}, at the source"), *COPY_ANEW),
+    source="mysql",
+)
+EVERY = (BINLOGS_PURGED, TAIL_LOST, STATEMENT_SESSION, CASCADE_ADDED)
