@@ -17,7 +17,7 @@ TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos clean
+.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -56,6 +56,9 @@ snapshots: $(STAMP) ## the pictures of the console, from a run of the demo in tm
 
 chaos: $(STAMP) ## the tests that kill things at random for a while
 	$(PY) -m pytest $(TESTS) -m chaos $(ARGS)
+
+sbom: $(STAMP) ## what is installed, as an SBOM: CycloneDX JSON, to standard output
+	exec $(PY) -m bench.sbom
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache
