@@ -17,7 +17,7 @@ TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos clean
+.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -57,10 +57,15 @@ snapshots: $(STAMP) ## the pictures of the console, from a run of the demo in tm
 chaos: $(STAMP) ## the tests that kill things at random for a while
 	$(PY) -m pytest $(TESTS) -m chaos $(ARGS)
 
+sbom: $(STAMP) ## what is installed, as an SBOM: CycloneDX JSON, to standard output
+	exec $(PY) -m bench.sbom
+
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Every file that is downloaded has a hash in constraints.txt. setuptools comes first: it builds pyspark and this
+# checkout, without the build isolation in which an installer would fetch a setuptools that nothing has checked.
 $(STAMP): pyproject.toml constraints.txt
 	{ \
 	  python=''; \
@@ -73,15 +78,19 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "Installing into $(VENV), once; this takes a minute or two"; \
 	  "$(PY)" -c '$(IS_NEW_ENOUGH)' 2>/dev/null || rm -rf $(VENV); \
 	  if command -v uv >/dev/null 2>&1; then \
-	    [ -e $(PY) ] || UV_PYTHON_DOWNLOADS=never uv venv -q --python "$$python" $(VENV) || exit 1; \
-	    UV_PYTHON_DOWNLOADS=never uv pip install -q --python $(PY) -c constraints.txt -e '.[demo,dev]' || exit 1; \
+	    export UV_PYTHON_DOWNLOADS=never; \
+	    [ -e $(PY) ] || uv venv -q --python "$$python" $(VENV) || exit 1; \
+	    set -- uv pip install -q --python $(PY); \
 	  else \
 	    if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
 	      echo "make: $$python has no venv or ensurepip; install them (Debian, Ubuntu: apt install python3-venv) or uv"; exit 1; \
 	    fi; \
 	    $(PY) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); "$$python" -m venv $(VENV) || exit 1; }; \
-	    $(PY) -m pip install -q --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[demo,dev]' || exit 1; \
+	    set -- $(PY) -m pip install -q --disable-pip-version-check --use-pep517; \
 	  fi; \
+	  sed -n '/^setuptools==/,/[^\\]$$/p' constraints.txt | "$$@" --require-hashes -r /dev/stdin || exit 1; \
+	  "$$@" --require-hashes --no-build-isolation -r constraints.txt || exit 1; \
+	  "$$@" --no-deps --no-build-isolation -e . || exit 1; \
 	  mkdir -p $(VENV)/share/man/man1; \
 	  ln -sf "$$PWD/docs/man/slotkeeper.1" $(VENV)/share/man/man1/; \
 	  rm -f $(VENV)/.installed-*; \

@@ -62,10 +62,21 @@ def test_statements_and_styles_are_packaged() -> None:
         assert lying <= shipped, sorted(map(str, lying - shipped))
 
 
-def test_the_lock_holds_versions_only() -> None:
-    lines = [line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if not line.startswith("#")]
-    assert lines
-    assert not [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line)]
+def test_the_lock_holds_a_version_and_hashes_of_each_package_and_no_index() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").replace("\\\n", "").splitlines()
+    packages = [line for line in lines if not line.startswith("#")]
+    assert len(packages) > 60
+    pinned = re.compile(r"[a-z0-9-]+==[\w.+!]+(?: ; [\w.'!=<>() ]+)?(?:\s+--hash=sha256:[0-9a-f]{64})+")
+    assert [line for line in packages if not pinned.fullmatch(line)] == []
+    assert "://" not in "\n".join(lines)
+
+
+def test_make_installs_nothing_without_a_hash_but_this_checkout() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    installs = re.findall(r'"\$\$@" (.+?) \|\|', text)
+    unhashed = [line for line in installs if not line.startswith("--require-hashes ")]
+    assert (unhashed, len(installs)) == (["--no-deps --no-build-isolation -e ."], 3)
+    assert len(re.findall(r"pip install", text)) == 2, "uv and pip run the same three steps"
 
 
 def test_the_example_configuration_is_accepted(tmp_path: Path) -> None:
@@ -86,4 +97,4 @@ def test_make_lists_its_targets() -> None:
     said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert said.stderr == ""
     targets = re.findall(r"^make ([a-z-]+) ", said.stdout, re.MULTILINE)
-    assert {"install", "demo", "test", "check", "bench", "chaos", "clean", "help"} <= set(targets)
+    assert {"install", "demo", "test", "check", "bench", "chaos", "clean", "help", "sbom"} <= set(targets)

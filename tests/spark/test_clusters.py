@@ -23,6 +23,7 @@ from core.domain.spec import SparkOptions
 from core.errors import ConfigError
 from core.spark import package
 from core.spark.runner import open_runner
+from tests.support import listening
 from tests.support.executors import backend_lives, executors, held_in_a_step
 from tests.support.mirrored import Kind, Mirrored
 from tests.support.product import Product
@@ -92,6 +93,9 @@ def test_a_local_cluster_mirrors(killed: bool, tmp_path: Path, seed: int) -> Non
         assert (home / "work").is_dir()
         assert {stat.S_IMODE(path.stat().st_mode) for path in (work, home.parent.parent, home.parent, home)} == {0o700}
         assert shown_by([job.driver(), job.jvm(), *executors([job.jvm().pid])], "spark.authenticate.secret") == set()
+        open_ports = listening.sockets([job.driver()])
+        assert {one.process for one in open_ports} == {"local cluster JVM", "executor"}
+        assert listening.unlisted(open_ports) == []
         if killed:
             survives_the_kill_of_an_executor(product, job, [job.jvm().pid])
         assert job.pause() < 10
@@ -134,6 +138,9 @@ def test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor(
         assert f"{cluster.folder}/worker" in job.log(), "the workers ran in the folders of the cluster"
         assert f"{package.NAME}/core" in job.log(), "what was shipped to them"
         assert shown_by([job.driver(), job.jvm(), *executors(cluster.worker_pids())], SECRET) == set()
+        open_ports = listening.sockets([job.driver(), *(psutil.Process(one.pid) for one in cluster._started)])
+        assert {one.process for one in open_ports} == {"driver JVM", "master", "worker", "executor"}
+        assert listening.unlisted(open_ports) == []
         survives_the_kill_of_an_executor(product, job, cluster.worker_pids())
         product.quiet()
         job.wait_equal()

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core.domain.job import JobState
 from core.embedded.switches import Switches
+from tests.support import listening
 from tests.support.mirrored import Kind, Mirrored
 from tests.support.product import Product
 from tests.support.waiting import until
@@ -60,6 +62,10 @@ def test_a_kill_of_each_kind_is_survived_without_a_command(
     writing.write(RATE)
     killed_in_mid_copy(job, in_copy)
     job.wait_state(JobState.RUNNING)
+    servers = [psutil.Process(writing.warehouse.server.pid), psutil.Process(writing.sink.pid)]
+    open_ports = listening.sockets([*servers, job.driver()])
+    assert {one.process for one in open_ports} == {"postgres", "driver JVM"}
+    assert listening.unlisted(open_ports) == []
     for kind in in_stream:
         print(f"{kind}: {job.recover_from(kind):.1f} s", flush=True)
     assert job.pause() < 10
