@@ -45,8 +45,8 @@ class Endpoint:
 
     `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit. `sslrootcert`, `sslcert` and
     `sslkey` are paths on the host that connects, empty where there is none; `sslpassword` opens an encrypted `sslkey`.
-    `http_port`, `backends` and `compression` are of a Doris: the port of its FE for loads, further hosts (with a port or
-    without, see `place_of`) that may be sent the password, and how the bodies of loads are packed.
+    `http_port`, `backends` and `compression` are of a Doris: the port of its FE for loads, further hosts that may be
+    sent the password (with a port or without, see `place_of`), and how the bodies of loads are packed.
     """
 
     name: str

@@ -31,7 +31,7 @@ TLS 1.3 a line can be read at once, and has a session's ticket only."""
 ERRORS = "/api/_load_error_log"
 """The path of a page of errors (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
 BE_PORT = 8040
-"""A BE's port for loads where neither the FE nor the configuration says it (Doris, "BE Configuration": webserver_port)."""
+"""A BE's port for loads where neither FE nor configuration says it (Doris, "BE Configuration": webserver_port)."""
 ANSWER_BYTES = 1 << 20
 """Of an answer, at most."""
 _PIECE = 1 << 16
@@ -152,7 +152,8 @@ class DorisHttp:
         if (host, port) not in named and not ((host, 0) in named and self._has_be(host, port)):
             what = f"the FE {endpoint.host} sends loads to {host}:{port}, a port at which no BE is known"
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            hint = f'if a BE listens there, add "{place}" to backends of [sinks.{endpoint.name}]: the password goes there'
+            more = f"backends of [sinks.{endpoint.name}]: the password goes there"
+            hint = f'if a BE listens there, add "{place}" to {more}'
             raise Refused(what, hint, where="sink")
         return host, port
 

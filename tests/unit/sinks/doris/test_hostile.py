@@ -71,7 +71,9 @@ def test_a_redirect_to_a_port_that_no_be_has_gets_no_password(told: Sequence[Pla
     with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, stolen):
         port = other.login.endpoint.http_port
         with saying(sent_on(f"http://{HOST}:{port}/api/a/b/_stream_load"), told=told) as (http, asked):
-            with pytest.raises(Refused, match=f"sends loads to {HOST}:{port}, a port at which no BE is known") as refused:
+            with pytest.raises(
+                Refused, match=f"sends loads to {HOST}:{port}, a port at which no BE is known"
+            ) as refused:
                 http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
             assert f'"{HOST}:{port}"' in refused.value.hint and SECRET not in str(refused.value)
             assert http.page(f"http://{HOST}:{port}/api/_load_error_log?file=a", 5) == ""
