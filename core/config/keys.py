@@ -185,7 +185,9 @@ DORIS = KindKeys(
         *_PASSWORD,
         Key(
             "backends",
-            "further hosts to which the FE may send a load, and so the password; the FE's own host always may",
+            'further hosts to which the FE may send a load, and so the password, as "host" or "host:port"; '
+            "the FE's own host always may. Without a port: the HttpPort of SHOW BACKENDS; 8040 where this login may "
+            "not see it",
             values.hosts,
             tested=_DORIS,
         ),

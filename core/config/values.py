@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
 
+from core.domain.endpoint import place_of
 from core.domain.master import Master
 from core.domain.slot_name import slot_name
 from core.domain.starting import EVERY_DN, StartKind, start_at
@@ -293,10 +294,18 @@ def mapping(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def hosts(value: object) -> tuple[str, ...]:
-    """Host names or addresses, as a list."""
+    """Host names or addresses, each with a port or without, as a list."""
     if not isinstance(value, list) or not value:
-        raise BadValue('must be a list such as ["be1.example.org", "be2.example.org"]')
-    return tuple(str(host(one)) for one in value)
+        raise BadValue('must be a list such as ["be1.example.org", "be2.example.org:18040"]')
+    written = tuple(str(host(one)) for one in value)
+    for one in written:
+        try:
+            _, port = place_of(one)
+        except ValueError:
+            port = -1
+        if not 0 <= port <= 65_535:
+            raise BadValue(f"{one}: the port must be a number from 1 to 65535")
+    return written
 
 
 def row_filter(value: object) -> str:

@@ -23,6 +23,22 @@ class SecretRef:
     word: str = "password"
 
 
+Place = tuple[str, int]
+"""A host and a port; 0 is any port that is known for it."""
+
+
+def place_of(written: str) -> Place:
+    """A host with a port, or with none: an IPv6 address that has a port stands in brackets.
+
+    >>> place_of("be1:8040"), place_of("be1"), place_of("::1"), place_of("[::1]:8040")
+    (('be1', 8040), ('be1', 0), ('::1', 0), ('::1', 8040))
+    """
+    host, colon, port = written.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")):
+        return written.strip("[]"), 0
+    return host.strip("[]"), int(port)
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A server: `name` is its name in the configuration, times are in milliseconds.
@@ -30,7 +46,7 @@ class Endpoint:
     `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit. `sslrootcert`, `sslcert` and
     `sslkey` are paths on the host that connects, empty where there is none; `sslpassword` opens an encrypted `sslkey`.
     `http_port`, `backends` and `compression` are of a Doris: the port of its FE for loads, further hosts that may be
-    sent the password, and how the bodies of loads are packed.
+    sent the password (with a port or without, see `place_of`), and how the bodies of loads are packed.
     """
 
     name: str

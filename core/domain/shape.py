@@ -15,6 +15,7 @@ from typing import Any
 
 from core.domain.objection import Objection
 from core.domain.slot import Column
+from core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def columns_from(text: str) -> tuple[Column, ...] | None:
     """
     try:
         return tuple(_column(*one) for one in json.loads(text))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, Refused):
         return None
 
 

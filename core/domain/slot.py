@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from core.domain import type_name
 from core.domain.kept import Kept
 from core.domain.position import Position
 from core.domain.ttl import Ttl
@@ -91,7 +92,8 @@ class Column:
 
     A type outside pg_catalog has its schema before it, whatever the search_path of whoever asks. `required` says that
     it holds no NULL; `collation` is SQL text, empty where it is the type's own. `number` is what the server calls it
-    by under any name (attnum), 0 where that is not told.
+    by under any name (attnum), 0 where that is not told. A server's text is never SQL: a type or a collation that
+    cannot be parsed is Refused here, and `type_name.sql` writes a type into a statement.
     """
 
     name: str
@@ -100,6 +102,12 @@ class Column:
     collation: str = field(default="", compare=False)
     number: int = field(default=0, compare=False)
 
+    def __post_init__(self) -> None:
+        owner = f"column {self.name}"
+        object.__setattr__(self, "type", type_name.parsed(self.type, owner).text)
+        if self.collation:
+            type_name.qualified(self.collation, owner)
+
 
 @dataclass(frozen=True, slots=True)
 class UserType:
@@ -107,7 +115,7 @@ class UserType:
 
     `base` is a domain's type, a range's subtype, or a multirange's range. `parts` are an enum's labels, a composite's
     attributes as `name type`, or a range's further options as SQL. `table` says that a composite is the row type of a
-    table, whose key is `key`.
+    table, whose key is `key`. As with a column, what is SQL in it is parsed first.
     """
 
     name: str
@@ -116,6 +124,14 @@ class UserType:
     parts: tuple[str, ...] = ()
     table: bool = False
     key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        owner = f"type {self.name}"
+        type_name.qualified(self.name, owner)
+        if self.base:
+            type_name.parsed(self.base, owner)
+        for part in self.parts if self.kind in ("c", "r") else ():
+            type_name.attribute(part, owner) if self.kind == "c" else type_name.range_options(part, owner)
 
 
 def without_domains(spelled: str, known: Iterable[UserType]) -> str:

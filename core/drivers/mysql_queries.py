@@ -40,10 +40,16 @@ class MysqlQueries:
         self._where = where
         self._seconds = read_seconds
         self._line: Any = None
+        self._names: list[str] = []
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """A statement's rows; a session that has broken is opened anew at the next."""
         return self.in_one_session(statement, values=values)[0]
+
+    def records(self, statement: str) -> list[dict[str, Any]]:
+        """The same, each row by the names of its columns."""
+        rows = self.rows(statement)
+        return [dict(zip(self._names, row, strict=True)) for row in rows]
 
     def in_one_session(self, *asked: str, values: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
         """The rows of each statement; what one sets holds for the next, or an error is raised."""
@@ -56,6 +62,7 @@ class MysqlQueries:
                 with answered(line._sock.fileno(), self._seconds, ANSWER_BYTES), line.cursor() as cursor:
                     cursor.execute(statement, tuple(values) if values else None)
                     found.append(list(cursor.fetchall()))
+                    self._names = [str(one[0]) for one in cursor.description or ()]
         except pymysql.MySQLError as error:
             raise self._failed(error) from error
         return found

@@ -45,7 +45,8 @@ LAYOUT = Layout(("id", "v"), (0,))
 
 
 def at(doris: DorisStandin, mode: str, root: Path | str = "") -> Login:
-    return Login(replace(endpoint(doris), sslmode=mode, sslrootcert=str(root)), PASSWORD, "test")
+    be = f"{doris.host}:{doris.ports.backend}"  # the port for queries has no TLS, so that it lists no BE
+    return Login(replace(endpoint(doris), sslmode=mode, sslrootcert=str(root), backends=(be,)), PASSWORD, "test")
 
 
 def sent(login: Login) -> Outcome:

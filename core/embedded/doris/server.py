@@ -11,7 +11,7 @@ from typing import Self
 
 from core.embedded.doris.backend import Backend
 from core.embedded.doris.faults import Faults
-from core.embedded.doris.frontend import Frontend
+from core.embedded.doris.frontend import DEAD_PORT, Frontend
 from core.embedded.doris.http import LOOPBACK, Server
 from core.embedded.doris.tables import Column, Table, Tables
 from core.embedded.doris.transactions import Transactions
@@ -55,6 +55,7 @@ class DorisStandin:
         self.backend = Backend(login, self.faults, self.transactions, self.tables)
         self._backend = Server(self.backend.respond, self.faults, tls)
         self.backend.port = self._backend.port
+        self.tables.be_ports = [self._backend.port, DEAD_PORT]
         self.frontend = Frontend(login, self.faults, self.transactions, lambda: self._backend.port)
         self.frontend.scheme = self.backend.scheme = "https" if tls else "http"
         self._frontend = Server(self.frontend.respond, self.faults, tls)

@@ -113,7 +113,9 @@ class Tables:
         self.unicode_names = False
         """`enable_unicode_name_support`, a session variable of the FE."""
         self.tells_be_conf = True
-        """Whether this login may ask for the BEs' settings ("SHOW BACKEND CONFIG": it needs ADMIN_PRIV)."""
+        """Whether this login may ask for BEs and their settings (SHOW BACKENDS, SHOW BACKEND CONFIG: ADMIN_PRIV)."""
+        self.be_ports: list[int] = []
+        """HttpPorts that SHOW BACKENDS lists."""
         self._db.execute("CREATE SCHEMA slotkeeper_loads")
 
     def create_database(self, name: str) -> None:

@@ -31,6 +31,7 @@ _HIDDEN = re.compile(r"SET\s+(?:SESSION\s+)?show_hidden_columns\s*=\s*(\w+)$", r
 _THERE = re.compile(
     r"SELECT 1 FROM information_schema\.tables WHERE table_schema = '([^']*)' AND table_name = '([^']*)'$", re.I
 )
+_BACKENDS = re.compile(r"SHOW\s+BACKENDS$", re.I)
 _BE_CONFIG = re.compile(r"SHOW\s+BACKEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 _CONFIG = re.compile(r"ADMIN\s+SHOW\s+FRONTEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 
@@ -88,6 +89,10 @@ class _Asked(Session):  # type: ignore[misc]  # the same
             return [row for row in known if row[0] == found[1]], names
         if found := _BE_CONFIG.match(sql):
             return self._be_config(found[1])
+        if _BACKENDS.match(sql):
+            self._refuse_unless_admin()
+            rows = [(number, LOOPBACK, port) for number, port in enumerate(self._tables.be_ports, 10_002)]
+            return list(rows), ["BackendId", "Host", "HttpPort"]
         if found := _THERE.match(sql):
             return [(1,)] if self._tables.find(found[1], found[2]) else [], ["1"]
         try:
@@ -104,15 +109,18 @@ class _Asked(Session):  # type: ignore[misc]  # the same
 
     def _be_config(self, name: str) -> Result:
         """Rows as the FE has them from each BE's `/api/show_config` (apache/doris, `ShowConfigCommand`)."""
-        if not self._tables.tells_be_conf:
-            what = "errCode = 2, detailMessage = Access denied; you need (at least one of) the (ADMIN) privilege(s)"
-            raise MysqlError(what, ErrorCode.ACCESS_DENIED_ERROR)
+        self._refuse_unless_admin()
         known = [
             ("10002", LOOPBACK, key, value, "int32_t", "true")
             for key, value in self._tables.be_conf.items()
             if key == name
         ]
         return list(known), ["BackendId", "Host", "Key", "Value", "Type", "IsMutable"]
+
+    def _refuse_unless_admin(self) -> None:
+        if not self._tables.tells_be_conf:
+            what = "errCode = 2, detailMessage = Access denied; you need (at least one of) the (ADMIN) privilege(s)"
+            raise MysqlError(what, ErrorCode.ACCESS_DENIED_ERROR)
 
     def _selected(self, sql: str) -> Result:
         if re.match(r"SELECT\s+@@(?:global\.)?version_comment", sql, re.I):

@@ -12,13 +12,13 @@ import http.client
 import io
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
-from core.domain.endpoint import Login
+from core.domain.endpoint import Login, Place, place_of
 from core.domain.secret import secret_of
 from core.domain.text import safe
 from core.drivers import deadline, tls_context
@@ -30,6 +30,8 @@ GO_ON_SECONDS = 2.0
 TLS 1.3 a line can be read at once, and has a session's ticket only."""
 ERRORS = "/api/_load_error_log"
 """The path of a page of errors (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
+BE_PORT = 8040
+"""A BE's port for loads where neither FE nor configuration says it (Doris, "BE Configuration": webserver_port)."""
 ANSWER_BYTES = 1 << 20
 """Of an answer, at most."""
 _PIECE = 1 << 16
@@ -58,9 +60,14 @@ class HttpAnswer:
 
 @dataclass(slots=True)
 class DorisHttp:
-    """Requests of one session, one at a time; `sever` cuts the one under way off, from any thread."""
+    """Requests of one session, one at a time; `sever` cuts the one under way off, from any thread.
+
+    `told` asks the FE for the places of its BEs.
+    """
 
     login: Login
+    told: Callable[[], Collection[Place]] = tuple
+    _places: frozenset[Place] = frozenset()
     _line: http.client.HTTPConnection | None = None
     _severed: bool = False
 
@@ -127,21 +134,38 @@ class DorisHttp:
         return found.data.decode("utf-8", "replace") if found.status == 200 else ""
 
     def _named(self, url: str) -> tuple[str, int]:
-        """The host and port of a URL, without the password in it; Refused where nobody named the host."""
+        """The host and port of a URL, without the password in it; Refused where it is not a place of this Doris."""
         endpoint = self.login.endpoint
         try:
             where = urlsplit(url)
-            host, port = safe(where.hostname or "", 253), where.port or 8040
+            host, port = safe(where.hostname or "", 253), where.port or BE_PORT
         except ValueError as error:  # of the URL, which has a password in it, nothing is repeated
             what = f"the FE {endpoint.host} sends on to what is no URL"
             raise Refused(what, "see what answers there in its place", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
             self._refuse_scheme(host, port, where.scheme)
-        if host not in (endpoint.host, *endpoint.backends):
+        named = {(endpoint.host, 0), (endpoint.host, endpoint.http_port), *map(place_of, endpoint.backends)}
+        if host not in {name for name, _ in named}:
             what = f"the FE {endpoint.host} sends loads to the BE {host}, which the configuration does not name"
             hint = f'add "{host}" to backends of [sinks.{endpoint.name}]: the password goes there'
             raise Refused(what, hint, where="sink")
+        if (host, port) not in named and not ((host, 0) in named and self._has_be(host, port)):
+            what = f"the FE {endpoint.host} sends loads to {host}:{port}, a port at which no BE is known"
+            place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            more = f"backends of [sinks.{endpoint.name}]: the password goes there"
+            hint = f'if a BE listens there, add "{place}" to {more}'
+            raise Refused(what, hint, where="sink")
         return host, port
+
+    def _has_be(self, host: str, port: int) -> bool:
+        """Whether the FE lists a BE there; by its default port where it lists none of that host.
+
+        A port that is not known is asked for once more: a BE may have come, or have moved.
+        """
+        if (host, port) not in self._places:
+            self._places = frozenset(self.told())
+        ports = {there for name, there in self._places if name == host}
+        return port in (ports or {BE_PORT})
 
     def _refuse_scheme(self, host: str, port: int, scheme: str) -> None:
         """A password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for."""

@@ -32,8 +32,8 @@ class DorisConnection:
     """One session; implements `core.ports.kinds.BatchSession`."""
 
     def __init__(self, login: Login) -> None:
-        self._http = DorisHttp(login)
         self._queries = MysqlQueries(login, "sink")
+        self._http = DorisHttp(login, lambda: shape.backends(self._queries))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
         """A worker's ranges and chunks; the target is read once more, because it may have changed."""

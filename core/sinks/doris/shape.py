@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from core.domain.endpoint import Place
 from core.domain.objection import Objection
 from core.domain.slot import TableIdentity
 from core.domain.text import safe
 from core.drivers.mysql_queries import MysqlQueries
+from core.errors import SlotkeeperError, Unreachable
 from core.sinks.doris.encode import SEQUENCE, SIGN, Layout, backquoted
 
 _MODEL = re.compile(r"^(UNIQUE|DUPLICATE|AGGREGATE|AGG|PRIMARY) KEY\s*\(([^)]*)\)", re.M | re.I)
@@ -109,6 +111,21 @@ def read(queries: MysqlQueries, target: str) -> DorisTable:
     sequence = hidden[SEQUENCE].base if SEQUENCE in hidden else ""
     own = tuple(one for one in columns if one.name not in hidden)
     return DorisTable(target, own, key, model, SIGN in hidden, sequence, mapped[1] if mapped else "")
+
+
+def backends(queries: MysqlQueries) -> list[Place]:
+    """Host and HttpPort of each BE; none where this login may not see them.
+
+    Doris, "SHOW BACKENDS": it needs ADMIN_PRIV or NODE_PRIV. Versions before 2.0 call the host IP.
+    """
+    try:
+        rows = queries.records("SHOW BACKENDS")
+    except Unreachable:
+        raise
+    except SlotkeeperError:
+        return []
+    found = [(str(row.get("Host", row.get("IP", ""))), str(row.get("HttpPort", ""))) for row in rows]
+    return [(host, int(port)) for host, port in found if port.isdecimal()]
 
 
 def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:

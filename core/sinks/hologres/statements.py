@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from core.domain import type_name
 from core.drivers import pg
 from core.ports.sink import Fields
 
@@ -92,7 +93,7 @@ def cast(type_: str) -> str:
     ('bpchar', 'numeric', 'bit(3)')
     """
     bare = plain(type_)
-    return {"character": "bpchar", "bit": type_}.get(bare, bare)
+    return type_name.sql({"character": "bpchar", "bit": type_}.get(bare, bare))
 
 
 def pieces(rows: Iterable[Fields]) -> Iterator[list[Fields]]:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.sources.mysql import binary_json, values
-from core.sources.mysql.errors import Unsupported
+from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
 from core.sources.mysql.table_map import CHARACTER, PhysicalColumn, TableMap, Type
 
 FULL = "set binlog_row_metadata = FULL at the source"
+MOST_COLUMNS = 4096
+"""Of a table (MySQL, "Limits on Table Column Count and Row Size"; MariaDB, "InnoDB Limitations", has fewer)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,14 @@ class Column:
 def columns_of(table: TableMap, described: Described | None, charsets: Mapping[int, str]) -> tuple[Column, ...]:
     """The columns of a table map; `charsets` are character sets by collation.
 
-    Raises Unsupported with the column's name where one cannot be read, or is not known well enough.
+    Raises Unsupported with the column's name where one cannot be read, or is not known well enough, Damaged where its
+    description is none that a server writes.
     """
     place = f"{table.schema}.{table.table}"
     if table.unread:
         raise Unsupported(f"{place}: {table.unread}")
+    if len(table.columns) > MOST_COLUMNS:
+        raise Damaged(f"{place}: {len(table.columns):,} columns, and a table has at most {MOST_COLUMNS:,}")
     fits = described is not None and not (why := misfit(table, described))
     if not table.named and not fits:
         said = f"{why}: it was changed since" if described is not None else "the table is gone since"
@@ -86,8 +91,8 @@ def columns_of(table: TableMap, described: Described | None, charsets: Mapping[i
         name = one.name if one.name is not None else other.name if other else f"column {place_of + 1}"
         try:
             form, shown = _form(one, other or native.get(name), charsets, bool(other))
-        except Unsupported as error:
-            raise Unsupported(f"{place}, column {name}: {error.message}", error.cure) from None
+        except BinlogError as error:
+            raise type(error)(f"{place}, column {name}: {error.message}", error.cure) from None
         found.append(Column(name, form, one.nullable, shown))
     return tuple(found)
 
@@ -165,6 +170,8 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
     3: (("H", "B"), "({0} | {1} << 16)"),
     4: (("I",), "{0}"),
 }
+_MOST_FRACTION, _MOST_BITS = 6, 64
+"""Digits of a second's fraction, and bits of a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
 _OLD = "is stored in the form of before MySQL 5.6 (mysql56_temporal_format = OFF), which does not say its fraction"
 
 
@@ -179,6 +186,8 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
         return _PLAIN[code]
     if code in _TEMPORAL:
         shown, whole, reader = _TEMPORAL[code]
+        if one.first > _MOST_FRACTION:
+            raise Damaged(f"{shown}({one.first}) is not a type that a server has")
         inline = values.datetime_inline(one.first) if code == Type.DATETIME2 else ""
         form = Form((f"{whole + values.fraction_bytes(one.first)}s",), reader(one.first), inline=inline)
         return form, f"{shown}({one.first})" if one.first else shown
@@ -188,6 +197,8 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
         form = Form((f"{size}s",), values.decimal_reader(one.first, one.second), inline=inline)
         return form, f"decimal({one.first},{one.second})"
     if code == Type.BIT:
+        if not 1 <= one.second <= _MOST_BITS:
+            raise Damaged(f"bit({one.second}) is not a type that a server has")
         return Form((f"{one.first}s",), values.big_endian), f"bit({one.second})"
     if code in (Type.ENUM, Type.SET):
         return _labelled(one, other if fits else None, charsets)
@@ -202,6 +213,8 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
 
 def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None) -> Form:
     """Bytes behind a length of so many bytes."""
+    if length_bytes not in _LENGTHS:
+        raise Damaged(f"a length of {length_bytes} bytes is not one that a server writes")
     codes, expression = _LENGTHS[length_bytes]
     return Form(codes, convert, expression, sized=True)
 
@@ -242,7 +255,10 @@ def _labelled(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping
     labels: tuple[str, ...] | None = None
     if one.labels is not None:
         read = _reader(_charset(one, other, charsets))
-        labels = tuple(read(label) for label in one.labels)
+        try:
+            labels = tuple(read(label) for label in one.labels)
+        except UnicodeDecodeError as error:
+            raise Damaged("a label holds bytes that are no such characters") from error
     elif other is not None:
         labels = labels_of(other.full_type)
     if labels is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from core.domain.text import safe
 from core.sources.mysql.columns import SchemaColumn
 from core.sources.mysql.errors import Unsupported
 from core.sources.mysql.values import shortest_float
@@ -115,7 +116,8 @@ def _characters(column: SchemaColumn) -> Image:
         if kind in _BY_NUMBER:
             return Image(name, "text", "text", ordered="({0} + 0)", literal=_number)
         return Image(name, "text", "text")
-    raise Unsupported(f"column {name} has type {column.full_type}, which is not read", "leave the table out of the job")
+    what = f"column {safe(name, 80)} has type {safe(column.full_type, 120)}, which is not read"
+    raise Unsupported(what, "leave the table out of the job")
 
 
 def bytes_text(value: bytes) -> str:

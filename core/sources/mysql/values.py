@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from core.drivers.my import ROW_BYTES
 from core.sources.mysql.errors import Damaged, Unsupported
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -27,8 +28,14 @@ _MOST_KEPT = 100_000
 """Texts kept of dates and times; there are 86,400 times of day."""
 
 
+MOST_DIGITS, MOST_SCALE = 65, 38
+"""Of a DECIMAL (MariaDB, "DECIMAL"; MySQL, "DECIMAL Data Type Characteristics", has a scale of at most 30)."""
+
+
 def decimal_bytes(precision: int, scale: int) -> int:
-    """Bytes of a DECIMAL(precision, scale)."""
+    """Bytes of a DECIMAL(precision, scale). Raises Damaged where no server has such a type."""
+    if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= min(precision, MOST_SCALE):
+        raise Damaged(f"decimal({precision},{scale}) is not a type that a server has")
     whole = precision - scale
     return whole // 9 * 4 + _LEFT_BYTES[whole % 9] + scale // 9 * 4 + _LEFT_BYTES[scale % 9]
 
@@ -283,8 +290,8 @@ def uuid(raw: bytes) -> str:
 def unzipped(raw: bytes) -> bytes:
     """A value of a COMPRESSED column: as it is behind one byte, or deflated.
 
-    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. Raises Unsupported for another method, Damaged where the
-    bytes are no such thing.
+    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. It inflates at most one byte more than the value claims.
+    Raises Unsupported for another method, Damaged where the bytes are no such thing.
     """
     if not raw:
         return raw
@@ -294,12 +301,17 @@ def unzipped(raw: bytes) -> bytes:
     if method != 8:
         raise Unsupported(f"a COMPRESSED value of method {method}, only zlib is read")
     wanted = int.from_bytes(raw[1 : 1 + length_bytes], "big")
+    if wanted > ROW_BYTES:
+        raise Damaged(f"a COMPRESSED value says that it has {wanted} bytes, more than a row can hold")
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS if raw[0] & 8 else zlib.MAX_WBITS)
     try:
-        found = zlib.decompress(raw[1 + length_bytes :], -zlib.MAX_WBITS if raw[0] & 8 else zlib.MAX_WBITS)
+        found = inflate.decompress(raw[1 + length_bytes :], wanted + 1)
     except zlib.error as error:
         raise Damaged("a COMPRESSED value cannot be inflated") from error
-    if len(found) != wanted:
-        raise Damaged(f"a COMPRESSED value of {len(found)} bytes says that it has {wanted}")
+    if len(found) > wanted:
+        raise Damaged(f"a COMPRESSED value says that it has {wanted} bytes, and has more")
+    if len(found) < wanted or not inflate.eof:
+        raise Damaged(f"a COMPRESSED value says that it has {wanted} bytes, and is cut short")
     return found
 
 

@@ -36,15 +36,17 @@ def test_ports_have_dorises_defaults_and_the_lock_names_the_cluster(tmp_path: Pa
 
 
 def test_further_hosts_are_a_list(tmp_path: Path) -> None:
-    made = load(job(tmp_path, 'backends = ["be1.example.org", "10.0.0.7"]\nhttp_port = 18030\n'), {})
+    made = load(job(tmp_path, 'backends = ["be1.example.org", "10.0.0.7:18040"]\nhttp_port = 18030\n'), {})
     endpoint = made.jobs["orders_rt"].sink
-    assert (endpoint.backends, endpoint.http_port) == (("be1.example.org", "10.0.0.7"), 18030)
+    assert (endpoint.backends, endpoint.http_port) == (("be1.example.org", "10.0.0.7:18040"), 18030)
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
         ('backends = "be1"\n', "must be a list"),
+        ('backends = ["be1:x"]\n', "be1:x: the port must be a number from 1 to 65535"),
+        ('backends = ["be1:70000"]\n', "the port must be a number"),
         ('database = "mart"\n', "unknown key database"),
         ("http_port = 0\n", "http_port"),
     ],

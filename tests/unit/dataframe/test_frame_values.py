@@ -48,7 +48,7 @@ VALUES = [
 
 def layout_of(*types: FieldType, led: bool = False, key: tuple[str, ...] = ()) -> Layout:
     fields = tuple(Field(f"c{number}", one) for number, one in enumerate(types))
-    return Layout(tuple(Column(field.name, "") for field in fields), fields, led, "", key)
+    return Layout(tuple(Column(field.name, "text") for field in fields), fields, led, "", key)
 
 
 @pytest.mark.parametrize(("spelled", "text", "value"), VALUES)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core.domain import type_name
 from core.domain.objection import INHERITED, Objection
 from core.domain.slot import Column, TableIdentity, UserType, without_domains
 from core.domain.spec import SinkOptions
@@ -391,7 +392,7 @@ def _column_objections(
     there = facts.columns.get(column.name)
     wanted = identity.plain(column.type)
     if there is None:
-        made = types.at_postgres(wanted)
+        made = type_name.sql(types.at_postgres(wanted))
         cure = f"ALTER TABLE {dotted(target.name)} ADD COLUMN {quoted(column.name)} {made}"
         yield _objection(target, f"has no column {column.name!r}", cure)
         return
@@ -401,13 +402,13 @@ def _column_objections(
         yield _objection(target, f"generates column {column.name!r} itself", cure)
     if there.refuses_null:
         what = f"keeps column {column.name!r} in a domain that refuses NULL, which old images hold"
-        yield _objection(target, what, f"{alter} TYPE {there.base}")
+        yield _objection(target, what, f"{alter} TYPE {type_name.sql(there.base)}")
     source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
     if source is None or there.type == "text":
         if not types.fits(has, wanted):
             over = f"a domain over {wanted}" if wanted != column.type else column.type
             what = f"column {column.name!r} is {there.type}, the source's is {over}"
-            yield _objection(target, what, f"{alter} TYPE {types.at_postgres(wanted)}")
+            yield _objection(target, what, f"{alter} TYPE {type_name.sql(types.at_postgres(wanted))}")
         return
     yield from _user_type_objections(target, column, source, (wanted, has), identity, facts)
 
@@ -425,15 +426,15 @@ def _user_type_objections(
     wanted, has = spelled
     if has != wanted:
         what = f"column {column.name!r} is {has}, the source's is {wanted}"
-        yield _objection(target, what, made_types.pasteable(f"{alter} TYPE {wanted}, or TYPE text"))
+        yield _objection(target, what, made_types.pasteable(f"{alter} TYPE {type_name.sql(wanted)}, or TYPE text"))
         return
     known = facts.types.get(source.name)
     if known is None:
         return
     lacking = [one for one in source.parts if one not in known.parts]
     if source.kind == "e" and lacking:
-        value = made_types.pasteable(made_types.literal(lacking[0]))
-        what = f"keeps column {column.name!r} in an enum without the label {value}"
+        value = made_types.literal(lacking[0])
+        what = f"keeps column {column.name!r} in an enum without the label {made_types.pasteable(value)}"
         yield _objection(target, what, made_types.pasteable(f"ALTER TYPE {source.name} ADD VALUE {value}"))
     elif source.kind != "e" and not made_types.same(source, known, identity, facts.types.values()):
         what = f"keeps column {column.name!r} in another {source.name} than the source's"
@@ -444,7 +445,7 @@ def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objecti
     for name in (one for one in target.key if one in facts.folding):
         what = f"compares key column {name!r} by a nondeterministic collation: keys that differ would be one row"
         alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
-        yield _objection(target, what, f'{alter} TYPE {facts.columns[name].type} COLLATE "C"')
+        yield _objection(target, what, f'{alter} TYPE {type_name.sql(facts.columns[name].type)} COLLATE "C"')
     for key in (one for one in facts.keys if _is_key(target, one) and not one.immediate):
         cure = f"{_dropped(target.name, key)}; {_with_key(target)}"
         yield _objection(target, f"has a deferrable key ({key.index})", cure)

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
+from core.domain import type_name
 from core.domain.slot import TableIdentity, UserType, without_domains
 from core.domain.text import safe
 from core.drivers.pg_table import types
@@ -17,7 +18,6 @@ from core.sqltext import quoted
 MANUAL = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
 """The cure where no statement is known: of base types, which have functions of their own."""
 
-_ATTRIBUTE = re.compile(r'("(?:[^"]|"")*"|[^\s"]+) (.*)', re.DOTALL)
 _TOKEN = re.compile(r"'(?:[^']|'')*'" + r'|"(?:[^"]|"")*"')
 
 
@@ -45,12 +45,15 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
 
 
 def literal(text: str) -> str:
-    """A text as SQL."""
+    """A text as SQL, for `pasteable`."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def pasteable(statement: str) -> str:
     r"""The statement with Unicode escapes for what no terminal shows as it is; pasted, it means the same.
+
+    A text with a backslash is escaped too: a session in which a backslash escapes takes no U& (PostgreSQL, "String
+    Constants with Unicode Escapes"), so that no text ends earlier there.
 
     >>> pasteable("SELECT 'a\x1b', 'o''k'"), pasteable("SELECT 'plain'")
     ("SELECT U&'a\\001b', 'o''k'", "SELECT 'plain'")
@@ -60,7 +63,7 @@ def pasteable(statement: str) -> str:
 
 def _escaped(token: re.Match[str]) -> str:
     text = token[0]
-    if all(_shown(one) for one in text):
+    if all(_shown(one) for one in text) and (text[0] != "'" or "\\" not in text):
         return text
     spelled = "".join(one if _shown(one) and one != "\\" else _escape(one) for one in text)
     return f"U&{spelled}"
@@ -81,7 +84,7 @@ def _needed(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]
     """The type and those within it that the sink lacks, the innermost first."""
     if not lacks(one.name):
         return
-    within = [_type(part) for part in one.parts] if one.kind == "c" else [one.base]
+    within = [type_name.attribute(part)[1].text for part in one.parts] if one.kind == "c" else [one.base]
     for spelled in within:
         other = identity.user_type(identity.plain(spelled))
         if other is not None and other != one:
@@ -108,13 +111,9 @@ def _statement(one: UserType, identity: TableIdentity) -> str:
 
 def _attribute(part: str, plain: Callable[[str], str]) -> str:
     """A composite's attribute with its type as a made target would have it."""
-    return f"{part[: len(part) - len(_type(part))]}{_plain(_type(part), plain)}"
-
-
-def _type(part: str) -> str:
-    found = _ATTRIBUTE.fullmatch(part)
-    return found[2] if found else part
+    name, own = type_name.attribute(part)
+    return f"{name} {_plain(own.text, plain)}"
 
 
 def _plain(spelled: str, plain: Callable[[str], str]) -> str:
-    return types.at_postgres(plain(spelled))
+    return type_name.sql(types.at_postgres(plain(spelled)))

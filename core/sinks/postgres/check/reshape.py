@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from core.domain import type_name
 from core.domain.image import image_of
 from core.domain.objection import Objection
 from core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
@@ -197,7 +198,7 @@ class _Reshaping:
         if self._automatic(one, made) and not (blanks and not key):
             return ""
         emptied = key or blanks or not self._castable(one, made)
-        return _EMPTIED if emptied else f" USING {quoted(one.column)}::{self._made(one.to)}"
+        return _EMPTIED if emptied else f" USING {quoted(one.column)}::{type_name.sql(self._made(one.to))}"
 
     def _loses(self, one: Need, made: Sequence[Need]) -> bool:
         """Whether old values may not outlive a column's new type: it is emptied, or has no room for each of them.
@@ -215,7 +216,7 @@ class _Reshaping:
     def _spelled(self, need: Need, known: set[str]) -> str:
         """A column's type as a made target has it, with its collation where the sink knows that."""
         collation = self._wanted[need.column].collation
-        return self._made(need.to) + (f" COLLATE {collation}" if collation in known else "")
+        return type_name.sql(self._made(need.to)) + (f" COLLATE {collation}" if collation in known else "")
 
     def _automatic(self, need: Need, made: Sequence[Need]) -> bool:
         same, context, category = self._cast(need, made)

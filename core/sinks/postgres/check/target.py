@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from core.domain import type_name
 from core.domain.image import image_of
 from core.domain.objection import refuse
 from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
@@ -98,7 +99,7 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
         spelled = eligibility.made_type(column.type, identity, session.dialect)
         collated = f" COLLATE {column.collation}" if column.collation in known else ""
         required = " NOT NULL" if column.required and column.name not in identity.key else ""
-        made.append(SQL("{} {}").format(Identifier(column.name), SQL(spelled + collated + required)))
+        made.append(SQL("{} {}").format(Identifier(column.name), SQL(type_name.sql(spelled) + collated + required)))
     return made
 
 

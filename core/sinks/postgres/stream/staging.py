@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+from core.domain import type_name
 from core.drivers import pg
 from core.sinks.postgres.write import statements as compose
 from core.sinks.postgres.write.statements import TargetTable
@@ -38,7 +39,8 @@ def create(table: TargetTable, schema: Composable) -> Composable:
     PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. No column of it is
     NOT NULL, because old images hold the key alone.
     """
-    typed = [SQL("{} {}").format(Identifier(f"c{n}"), SQL(spelled)) for n, spelled in enumerate(table.types, 1)]
+    spelled = map(type_name.sql, table.types)
+    typed = [SQL("{} {}").format(Identifier(f"c{n}"), SQL(type_)) for n, type_ in enumerate(spelled, 1)]
     own = [SQL('token bigint, point bigint, sequence bigint, kind "char"')]
     key = [Identifier(f"c{n}") for n in table.places]
     return SQL("CREATE UNLOGGED TABLE {}.{} ({}){}{}").format(

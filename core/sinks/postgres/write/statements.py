@@ -24,6 +24,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.domain import type_name
 from core.domain.spec import SinkOptions
 from core.drivers import pg
 from core.sinks.postgres.dialect import POSTGRES, SinkDialect
@@ -106,7 +107,8 @@ class TargetTable:
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
     """A temporary table of a DWS, emptied at every commit: own columns, c1..cn in the target's types, more own ones."""
     typed = SQL(", ").join(
-        SQL("{} {}").format(Identifier(f"c{n}"), SQL(spelled)) for n, spelled in enumerate(table.types, 1)
+        SQL("{} {}").format(Identifier(f"c{n}"), SQL(spelled))
+        for n, spelled in enumerate(map(type_name.sql, table.types), 1)
     )
     key = [Identifier(f"c{n}") for n in table.places]
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(

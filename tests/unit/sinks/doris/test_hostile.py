@@ -8,22 +8,28 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pytest
 
-from core.domain.endpoint import Endpoint, Login
+from core.domain.endpoint import Endpoint, Login, Place
 from core.errors import Refused, RowRefused, SlotkeeperError, Unreachable
 from core.sinks.doris import answers
 from core.sinks.doris.http import ANSWER_BYTES, DorisHttp, HttpAnswer
 
 SECRET = "canary-4711"
+HOST = "127.0.0.1"
 
 
 @contextmanager
-def saying(answer: bytes, for_ever: bytes = b"") -> Iterator[tuple[DorisHttp, list[bytes]]]:
-    """A client of a server that answers so, and then goes on with `for_ever`; the requests that it got."""
+def saying(
+    answer: bytes, for_ever: bytes = b"", told: Sequence[Place] = (), backends: tuple[str, ...] = ()
+) -> Iterator[tuple[DorisHttp, list[bytes]]]:
+    """A client of a server that answers so, and then goes on with `for_ever`; the requests that it got.
+
+    `told` are the BEs that SHOW BACKENDS lists, `backends` those of the configuration.
+    """
     server, asked = socket.create_server(("127.0.0.1", 0)), list[bytes]()
 
     def serve() -> None:
@@ -37,9 +43,10 @@ def saying(answer: bytes, for_ever: bytes = b"") -> Iterator[tuple[DorisHttp, li
                         client.sendall(for_ever)
 
     threading.Thread(target=serve, daemon=True).start()
-    endpoint = Endpoint("d", "127.0.0.1", 1, "", "etl", sslmode="disable", http_port=server.getsockname()[1])
+    port = server.getsockname()[1]
+    endpoint = Endpoint("d", HOST, 1, "", "etl", sslmode="disable", http_port=port, backends=backends)
     try:
-        yield DorisHttp(Login(endpoint, SECRET, "test")), asked
+        yield DorisHttp(Login(endpoint, SECRET, "test"), lambda: told), asked
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
@@ -57,6 +64,42 @@ def test_a_place_that_is_no_url_is_refused_without_what_is_in_it(place: str) -> 
         with pytest.raises(Refused) as refused:
             http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
         assert "p@" not in str(refused.value) and str(refused.value).isprintable() and len(asked) == 1
+
+
+@pytest.mark.parametrize("told", [(), ((HOST, 8040),), (("10.0.0.7", 8040),)])
+def test_a_redirect_to_a_port_that_no_be_has_gets_no_password(told: Sequence[Place]) -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, stolen):
+        port = other.login.endpoint.http_port
+        with saying(sent_on(f"http://{HOST}:{port}/api/a/b/_stream_load"), told=told) as (http, asked):
+            with pytest.raises(
+                Refused, match=f"sends loads to {HOST}:{port}, a port at which no BE is known"
+            ) as refused:
+                http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
+            assert f'"{HOST}:{port}"' in refused.value.hint and SECRET not in str(refused.value)
+            assert http.page(f"http://{HOST}:{port}/api/_load_error_log?file=a", 5) == ""
+        assert len(asked) == 1 and not stolen
+
+
+@pytest.mark.parametrize("known", ["told", "configured"])
+def test_a_redirect_to_the_port_of_a_be_is_followed(known: str) -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, asked):
+        port = other.login.endpoint.http_port
+        told = ((HOST, port),) if known == "told" else ()
+        backends = (f"{HOST}:{port}",) if known == "configured" else ()
+        with saying(sent_on(f"http://{HOST}:{port}/"), told=told, backends=backends) as (http, _):
+            assert http.ask("PUT", "/api/a/b/_stream_load", {}, 5).json == {}
+        assert len(asked) == 1
+
+
+def test_a_be_that_moves_to_another_port_is_found_again() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, _):
+        port = other.login.endpoint.http_port
+        with saying(sent_on(f"http://{HOST}:{port}/")) as (http, _):
+            answers_in_turn = [[(HOST, 9)], [(HOST, port)]]
+            http.told = lambda: answers_in_turn.pop(0)
+            with pytest.raises(Refused):
+                http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
+            assert http.ask("PUT", "/api/a/b/_stream_load", {}, 5).json == {}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""A column's type as a value: what a server calls it, parsed, and the one place that writes it into a statement. Pure.
+
+A server's text is never part of a statement. `format_type` of PostgreSQL, DWS and Hologres writes a name, sizes in
+parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type outside pg_catalog comes with its schema.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from core.domain.text import safe
+from core.errors import Refused
+
+_PLAIN = r"[a-z_][a-z0-9_$]*"
+IDENTIFIER = rf'(?:{_PLAIN}|"(?:[^"\0]|"")+")'
+"""A name as `quote_ident` writes it."""
+_SIZE = r"-?[A-Za-z0-9_]+(?: [A-Za-z0-9_]+)?"
+_FIELDS = (
+    "year|month|day|hour|minute|second"
+    "|year to month|day to (?:hour|minute|second)|hour to (?:minute|second)|minute to second"
+)
+_TYPE = re.compile(
+    rf"(?:(?P<words>bit varying|character varying|double precision|interval(?: (?:{_FIELDS}))?)"
+    rf"|(?P<clock>time|timestamp)(?=(?:\({_SIZE}\))? with)"
+    rf"|(?:(?P<schema>{IDENTIFIER})\.)?(?P<name>{IDENTIFIER}))"
+    rf"(?:\((?P<sizes>{_SIZE}(?:,{_SIZE})*)\))?"
+    r"(?P<zone>(?<=[a-z0-9_)]) with(?:out)? time zone)?"
+    r"(?P<dimensions>(?:\[\]){0,6})"
+)
+_QUALIFIED = re.compile(rf"{IDENTIFIER}\.{IDENTIFIER}")
+_OPTION = rf"(?:subtype_opclass|collation|multirange_type_name) = {IDENTIFIER}\.{IDENTIFIER}"
+_OPTIONS = re.compile(rf"{_OPTION}(?:, {_OPTION})*")
+_ATTRIBUTE = re.compile(rf"({IDENTIFIER}) (.*)", re.DOTALL)
+_LONGEST = 1_000
+"""Characters: two names of 63 bytes, and sizes."""
+_OWN = frozenset(
+    re.findall(
+        r"\S+",
+        """
+    smallint integer bigint real numeric money boolean text character bpchar "char" name bytea bit uuid date time
+    timestamp oid json jsonb xml inet cidr macaddr macaddr8 point line lseg box path polygon circle tsvector tsquery
+    int4range int8range numrange tsrange tstzrange daterange int4multirange int8multirange nummultirange
+    tsmultirange tstzmultirange datemultirange pg_lsn regclass regtype regproc xid cid tid int2vector oidvector
+    tinyint smalldatetime nvarchar2 clob blob raw hll roaringbitmap
+        """,
+    )
+)
+"""Names that a statement may have as they are; another name of the server's own is looked up in pg_catalog, so that no
+word of the grammar (serial) is meant by it."""
+_CURE = "give the column another type at the source"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A type: `name` and `schema` as SQL identifiers, the schema empty for the server's own types.
+
+    `sizes` are its modifiers, `zone` what follows those of a time, `dimensions` counts its `[]`.
+    """
+
+    name: str
+    schema: str = ""
+    sizes: tuple[str, ...] = ()
+    zone: str = ""
+    dimensions: int = 0
+
+    @property
+    def text(self) -> str:
+        """The type as the server writes it: types are compared by this.
+
+        >>> parsed("numeric(12,2)[]").text, parsed('kinds."A b"').text
+        ('numeric(12,2)[]', 'kinds."A b"')
+        """
+        return self._written(f"{self.schema}.{self.name}" if self.schema else self.name)
+
+    @property
+    def sql(self) -> str:
+        """The type in a statement.
+
+        >>> parsed("timestamp(3) with time zone").sql, parsed("kinds.mood[]").sql, parsed("serial").sql
+        ('timestamp(3) with time zone', 'kinds.mood[]', 'pg_catalog."serial"')
+        """
+        if self.schema or self.zone or " " in self.name or self.name in _OWN or self.name == "interval":
+            return self.text
+        return self._written("pg_catalog." + (self.name if self.name.startswith('"') else f'"{self.name}"'))
+
+    def _written(self, name: str) -> str:
+        sizes = f"({','.join(self.sizes)})" if self.sizes else ""
+        return f"{name}{sizes}{self.zone}{'[]' * self.dimensions}"
+
+
+def parsed(text: str, of: str = "") -> TypeName:
+    """The type that a server writes so; Refused where it is none. `of` says whose it is, for the message."""
+    found = _parsed(text)
+    if found is None:
+        raise _refused("type", text, of)
+    return found
+
+
+def sql(text: str) -> str:
+    """A type's text as it stands in a statement; Refused where it is no type's.
+
+    >>> sql("character varying(20)")
+    'character varying(20)'
+    """
+    return parsed(text).sql
+
+
+@lru_cache(4096)
+def _parsed(text: str) -> TypeName | None:
+    found = _TYPE.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None or (found["zone"] and not found["clock"]):
+        return None
+    name = found["words"] or found["clock"] or found["name"]
+    sizes = tuple(found["sizes"].split(",")) if found["sizes"] else ()
+    return TypeName(name, found["schema"] or "", sizes, found["zone"] or "", len(found["dimensions"]) // 2)
+
+
+def qualified(text: str, of: str = "") -> str:
+    """A name with its schema, as SQL; Refused where the text is anything else."""
+    if len(text) > _LONGEST or not _QUALIFIED.fullmatch(text):
+        raise _refused("name", text, of)
+    return text
+
+
+def range_options(text: str, of: str = "") -> str:
+    """What a range type was made with beside its subtype, as SQL; Refused where the text is anything else."""
+    if len(text) > _LONGEST or not _OPTIONS.fullmatch(text):
+        raise _refused("range option", text, of)
+    return text
+
+
+def attribute(text: str, of: str = "") -> tuple[str, TypeName]:
+    """The name, as SQL, and the type of a composite's attribute; Refused where the text is anything else.
+
+    >>> attribute('"A b" kinds.price[]')[0], attribute("m text")[1].text
+    ('"A b"', 'text')
+    """
+    found = _ATTRIBUTE.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
+        raise _refused("attribute", text, of)
+    return found[1], parsed(found[2], of)
+
+
+def _refused(what: str, text: str, of: str) -> Refused:
+    owner = f"{safe(of, 80)}: " if of else ""
+    return Refused(f"{owner}the server gives the {what} {safe(text, 120)!r}, which is not one", _CURE, where="source")
