@@ -116,7 +116,8 @@ class Server:
 def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) -> Server:
     """Start the server of `folder`, making it first when the folder is new; one that runs already is returned.
 
-    `settings` go on top of `SETTINGS`. Raises ConfigError with a hint when there are no binaries or the server does not start.
+    `settings` go on top of `SETTINGS`. Raises ConfigError with a hint when there are no binaries or the server does
+    not start.
     """
     attached = attach(folder)
     if attached:

@@ -21,9 +21,10 @@ import psutil
 import pytest
 
 from core.drivers import my, pg
-from core.embedded import mariadb, placement, postgres
+from core.embedded import maria_orders, mariadb, placement, postgres
 from core.embedded.binaries import BIN_VARIABLE, find_binaries
 from core.errors import ConfigError
+from core.sources.mysql.doctor import grants
 from tests.support import other_user, strangers
 from tests.support.strangers import Served
 
@@ -116,21 +117,21 @@ def test_the_servers_of_root_run_as_users_that_own_nothing_else(of_root: Served)
 def test_a_superuser_of_a_server_reaches_no_file_of_root(of_root: Served) -> None:
     victim, folder = Path(of_root.victim), Path(of_root.victim).parent
     maria = (folder / "maria" / "root.password").read_text("utf-8").strip()
-    with closing(my.connect(strangers._at(of_root.mysql[0], "root", ""), maria, "test", 20.0)) as session:
+    with closing(my.connect(strangers.at(of_root.mysql[0], "root"), maria, "test", 20.0)) as session:
         for text in (f"'{victim}/planted'", f"'{folder}/planted'", "'/tmp/planted'"):
             with pytest.raises(my.DriverError, match="secure-file-priv"):
                 session.rows(f"SELECT 'planted' INTO OUTFILE {text}")
         assert session.rows(f"SELECT LOAD_FILE('{victim}/secret'), @@local_infile") == [(None, 0)]
     server = postgres.attach(folder / "pg")
     assert server is not None
+    denied = pg.DriverError
     for statement in (
         f"COPY (SELECT 'planted') TO PROGRAM 'cat > {victim}/planted'",
         f"COPY (SELECT 'planted') TO '{victim}/planted'",
         f"SELECT pg_read_file('{victim}/secret')",
     ):
-        with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
-            with pytest.raises(pg.DriverError):
-                cursor.execute(statement)
+        with closing(server.connect("postgres")) as connection, connection.cursor() as cursor, pytest.raises(denied):
+            cursor.execute(statement)
     assert [one.name for one in victim.iterdir()] == ["secret"]
 
 
@@ -143,9 +144,17 @@ def test_no_password_is_in_the_arguments_of_a_process(of_root: Served, started: 
     assert shown == []
 
 
-def test_the_login_of_the_demos_job_has_the_rights_that_the_documentation_asks_for(of_root: Served) -> None:
-    from core.embedded import maria_orders
-
-    asked = Path("docs/mysql.md").read_text("utf-8")
-    assert "`GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.*` and `SELECT` on the tables" in asked
-    assert maria_orders.GRANTS == ("REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "SELECT ON ods.orders")
+def test_the_login_of_the_demos_job_has_the_rights_that_doctor_asks_for(of_root: Served) -> None:
+    secret = (Path(of_root.victim).parent / "maria" / "etl.password").read_text("utf-8").strip()
+    at = strangers.at(of_root.mysql[0], maria_orders.LOGIN)
+    with closing(my.connect(at, secret, "test", 20.0)) as session:
+        told = sorted(str(row[0]).partition(" TO ")[0].replace("`", "") for row in session.rows("SHOW GRANTS"))
+        for statement in ("INSERT INTO ods.orders VALUES (1)", "SELECT 1 INTO OUTFILE 'x'", "SELECT * FROM mysql.user"):
+            with pytest.raises(my.DriverError, match="denied"):
+                session.rows(statement)
+    asked = [
+        line.partition(" TO ")[0].replace("`", "") for line in grants(at, ["ods.orders"]) if "MySQL only" not in line
+    ]
+    assert [f"GRANT {each}" for each in maria_orders.GRANTS] == asked
+    # MariaDB, "GRANT": REPLICATION CLIENT is BINLOG MONITOR
+    assert told == ["GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.*", "GRANT SELECT ON ods.orders"]

@@ -59,7 +59,9 @@ class Masters:
 def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iterator[Masters]:
     folder, port = tmp_path_factory.mktemp("masters"), free_port()
     documented = documented_settings()
-    rest = {key: value for key, value in documented.items() if "rest" not in key} | {"spark.master.rest.port": str(port)}
+    rest = {key: value for key, value in documented.items() if "rest" not in key} | {
+        "spark.master.rest.port": str(port)
+    }
     asked = {
         "guarded": (SECRET, None),
         "opened": ("", {"spark.authenticate": "false", "spark.master.rest.enabled": "false"}),
@@ -84,7 +86,11 @@ def submitted(port: int) -> str:
         "appArgs": [],
         "clientSparkVersion": "4.3.0",
         "environmentVariables": {"A": "a"},
-        "sparkProperties": {"spark.app.name": "stranger", "spark.jars": "", "spark.master": f"spark://127.0.0.1:{port}"},
+        "sparkProperties": {
+            "spark.app.name": "stranger",
+            "spark.jars": "",
+            "spark.master": f"spark://127.0.0.1:{port}",
+        },
     }
     body, headers = json.dumps(wanted).encode(), {"Content-Type": "application/json"}
     asked = urllib.request.Request(f"http://127.0.0.1:{port}/v1/submissions/create", body, headers)

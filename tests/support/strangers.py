@@ -17,10 +17,9 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
 from core.drivers import my, pg
-from core.embedded import mariadb, postgres
+from core.embedded import maria_orders, mariadb, postgres
 from core.embedded.doris.server import DorisStandin
 from core.embedded.hologres import wire
 from core.embedded.hologres.instance import Hologres
@@ -62,7 +61,10 @@ def serve(folder: Path, stack: ExitStack) -> Served:
     hologres.create_table(TABLE, "id bigint NOT NULL", ("id",))
     maria = mariadb.create(folder / "maria")
     stack.callback(maria.discard)
-    maria.create_login("etl", "SELECT ON *.*")
+    with closing(maria.session()) as session:
+        session.rows("CREATE DATABASE ods")
+        session.rows(f"CREATE TABLE {TABLE} (id INT PRIMARY KEY)")
+    maria.create_login(maria_orders.LOGIN, *maria_orders.GRANTS)
     doris = stack.enter_context(DorisStandin(password=postgres.write_password(folder / "doris.password")))
     victim = folder / "victim"
     victim.mkdir(mode=0o700)
@@ -90,16 +92,17 @@ def break_in(served: Served) -> dict[str, str]:
         for user in ("postgres", "etl"):
             for guess in ("", user, "postgres", "password"):
                 with suppress(pg.DriverError):
-                    pg.connect(_at(port, user, "postgres"), guess, "stranger").close()
+                    pg.connect(at(port, user, "postgres"), guess, "stranger").close()
                     found[f"PostgreSQL {port} as {user} with {guess!r}"] = "logged in"
         if _streams(port):
             found[f"PostgreSQL {port}: a stream before the login"] = "streamed"
     for port in served.mysql:
         for user in ("root", "etl", "mysql", "mariadb.sys", "nobody", ""):
             for guess in ("", user):
-                with suppress(my.DriverError, SlotkeeperError), closing(
-                    my.connect(_at(port, user, ""), guess, "stranger", SECONDS)
-                ) as session:
+                with (
+                    suppress(my.DriverError, SlotkeeperError),
+                    closing(my.connect(at(port, user), guess, "stranger", SECONDS)) as session,
+                ):
                     found[f"MySQL {port} as {user!r} with {guess!r}"] = _writes(session, served.victim)
             if _answers(port, user):
                 found[f"MySQL {port}: a query after a refused login as {user!r}"] = "answered"
@@ -123,7 +126,8 @@ def load_all() -> None:
     DorisStandin().close()
 
 
-def _at(port: int, user: str, database: str) -> Endpoint:
+def at(port: int, user: str, database: str = "") -> Endpoint:
+    """Where to log in as that user."""
     return Endpoint("stranger", HOST, port, database, user, sslmode="disable")
 
 
@@ -179,10 +183,10 @@ def _said(port: int, method: str, path: str, login: str) -> str:
     """What a part of the stand-in for a Doris does for this request; "" where it refuses."""
     headers = {"Authorization": f"Basic {login}"} if login else {}
     headers |= {"format": "json", "read_json_by_line": "true"}
-    asked = urllib.request.Request(f"http://{HOST}:{port}{path}", b"{}" if method == "PUT" else None, headers)  # noqa: S310
+    asked = urllib.request.Request(f"http://{HOST}:{port}{path}", b"{}" if method == "PUT" else None, headers)
     asked.method = method
     try:
-        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
             text = answer.read().decode()
     except OSError:
         return ""
