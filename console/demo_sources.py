@@ -32,9 +32,10 @@ _SECTION = """\
 # Written by `slotkeeper demo --source mysql`; the source is a real MariaDB.
 [sources.{name}]
 dialect = "mysql"
-host = "{host}"
-port = {port}
-user = "{user}"
+host = "{at.host}"
+port = {at.port}
+user = "{at.user}"
+password_file = "{at.password.ref}"
 sslmode = "disable"
 environment = "LOCAL"
 """
@@ -106,7 +107,7 @@ class HologresSlotDemo(HologresDemo):
 
 def maria_section(here: Endpoint) -> str:
     """The source's table of the configuration."""
-    return _SECTION.format(name=SOURCE, host=here.host, port=here.port, user=here.user)
+    return _SECTION.format(name=SOURCE, at=here)
 
 
 class MariaDemo(Demo):
@@ -135,6 +136,7 @@ class MariaDemo(Demo):
         with closing(self._session()) as session:
             maria_orders.create(session)
             maria_orders.load(session, self.options.rows, self.options.seed)
+        self._maria.create_login(maria_orders.LOGIN, *maria_orders.GRANTS)
 
     def start_job(self) -> None:
         """Start the job and wait until its place is noted, so that the writers are at work during the copy."""
@@ -148,7 +150,8 @@ class MariaDemo(Demo):
         self.spark["start_s"] = round(clock.monotonic() - began, 1)
 
     def _endpoint(self) -> Endpoint:
-        return self._server().endpoint(SOURCE)
+        """Where the job connects, with the rights of a job only."""
+        return self._server().endpoint(SOURCE, maria_orders.LOGIN)
 
     def _session(self) -> my.Session:
         return self._server().session()
@@ -191,8 +194,9 @@ class MariaDemo(Demo):
 
     def sessions(self) -> list[str]:
         """What opens a session at each server, as its superuser."""
-        here = self._endpoint()
-        return [f"{here.name}: mariadb -h {here.host} -P {here.port} -u {here.user} --skip-ssl", *self.sink_sessions()]
+        server = self._server()
+        client = f"mariadb --defaults-extra-file={server.client_file} -h {mariadb.HOST} -P {server.port} --skip-ssl"
+        return [f"{SOURCE}: {client}", *self.sink_sessions()]
 
     def end_source(self) -> None:
         """Stop the server and delete what it wrote."""

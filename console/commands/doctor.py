@@ -31,10 +31,11 @@ from core.bounded import TooLong, output_of, text_of
 from core.config import handover
 from core.config.model import Loaded
 from core.domain.finding import Finding, Level
-from core.domain.master import WORKERS_NEED, Master, MasterKind
+from core.domain.master import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
 from core.domain.probe import Answer, ProbePlan, Report
 from core.domain.spec import JobSpec
 from core.domain.text import safe
+from core.drivers.port_speaks import takes_submissions
 from core.errors import ConfigError, Refused, SlotkeeperError
 from core.services import doctor as doctor_service
 from core.services import probe as probe_service
@@ -202,7 +203,10 @@ def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
 
 
 def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
-    """Whether a standalone cluster's master takes connections; what it says to a secret is seen at a job's start."""
+    """Whether a standalone cluster's master takes connections, and whether it takes submissions without the secret.
+
+    What it says to a secret, and a REST server on another port, shows at a job's start.
+    """
     asked: dict[str, list[str]] = {}
     for name, job in jobs.items():
         if Master.parse(job.spark.master).places:
@@ -210,7 +214,11 @@ def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
     for text, names in asked.items():
         silent = [said for place in Master.parse(text).places if (said := _no_answer(*place))]
         which = f"{text}, for {', '.join(names)}"
-        if len(silent) == len(Master.parse(text).places):
+        opened = [host for host, _ in Master.parse(text).places if takes_submissions(host, REST_PORT)]
+        if opened:
+            what = f"{', '.join(opened)}: port {REST_PORT} takes submissions without the secret; {REST_OFF}"
+            yield Finding("spark master", Level.FAIL, f"{which}: {what}")
+        elif len(silent) == len(Master.parse(text).places):
             yield Finding("spark master", Level.FAIL, f"{which}: {'; '.join(silent)}", unreachable=True)
         else:
             yield Finding("spark master", Level.OK, f"{which}: it answers; {_WORKERS}")

@@ -14,6 +14,9 @@ LEAST_MEMORY = 512
 """MiB of a worker: Spark refuses an executor with a heap below 450 MiB."""
 WORKERS_NEED = "psycopg2"
 """What the Python of a cluster's workers has to import; our own code is sent to them."""
+REST_PORT = 6_066
+"""Where a standalone master takes submissions by default: Spark, "Spark Standalone Mode", `spark.master.rest.port`."""
+REST_OFF = "set `spark.master.rest.enabled false` in conf/spark-defaults.conf on the master, and restart it"
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,(\d+))?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[(\d+),(\d+),(\d+)\]")
 _PLACE = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")

@@ -21,6 +21,9 @@ from core.embedded.writers import RECONNECT_S, TokenBucket
 
 SHARD = "binlog"
 """The one lane."""
+LOGIN = "etl"
+GRANTS = ("REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {TABLE}")
+"""The job's login and its rights, which are those that docs/mysql.md asks for."""
 _DDL = (
     "CREATE DATABASE ods",
     f"""CREATE TABLE {TABLE} (

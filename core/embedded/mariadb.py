@@ -1,9 +1,11 @@
 """A real MariaDB server for the demo and the tests: start, stop, restart; loopback TCP only, by its process id.
 
-The programs are the system's own (Debian: package mariadb-server). A server lives in one folder: `data`, `server.cnf`,
+The programs are the system's own (Debian: package mariadb-server). A server's folder has `data`, `files`, `server.cnf`,
 `server.log`; nothing of the system's configuration is read (`--defaults-file`), and nothing of the system's service
-is touched. As root it runs as an ordinary user, as `core.embedded.unprivileged` says.
-Next door: `core.embedded.postgres` is the same for PostgreSQL.
+is touched. As root it runs as a user of its own, as `core.embedded.unprivileged` says.
+
+Before it listens its superuser gets a random password, and is the only login. File statements reach the empty folder
+`files` only (MariaDB Server Documentation, "secure_file_priv"), and the Unix socket is in the data folder (0700).
 """
 
 from __future__ import annotations
@@ -15,16 +17,17 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.config import handover
-from core.domain.endpoint import Endpoint
+from core.domain.endpoint import Endpoint, SecretRef
 from core.drivers import my
 from core.embedded import placement
 from core.embedded.placement import works_in
-from core.embedded.postgres import free_port
-from core.embedded.unprivileged import Mode, choose_mode, nobody, wrapped
+from core.embedded.postgres import free_port, write_password, write_secret
+from core.embedded.unprivileged import rights
 from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
@@ -34,6 +37,13 @@ STOP_LIMIT_S = 60.0
 SESSION_SECONDS = 60.0
 """The time of a call of a superuser's session."""
 PORT_TRIES = 5
+_LOGINS = (
+    "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys'",
+    "FLUSH PRIVILEGES",  # from here on accounts are known, which a bootstrap otherwise ignores
+    f"CREATE USER {SUPERUSER}@'{HOST}' IDENTIFIED BY '{{password}}'",
+    f"GRANT ALL ON *.* TO {SUPERUSER}@'{HOST}' WITH GRANT OPTION",
+)
+"""Instead of the superusers without a password that `mariadb-install-db` makes: one, over TCP, with a password."""
 INSTALL_HINT = "install it (Debian, Ubuntu: apt-get install mariadb-server)"
 
 SETTINGS: Mapping[str, str] = {
@@ -50,6 +60,7 @@ SETTINGS: Mapping[str, str] = {
     "innodb_flush_log_at_trx_commit": "1",
     "sync_binlog": "0",
     "skip_name_resolve": "ON",
+    "local_infile": "OFF",
     "performance_schema": "OFF",
 }
 """What a server runs with unless it is started with other settings: a source as it is asked for."""
@@ -78,10 +89,9 @@ class MariaServer:
     """A server in `folder`; it ends with `stop`, or `discard`, which deletes its folder too."""
 
     folder: Path
-    mode: Mode
     programs: Programs
     place: Path
-    """Where `data` lies: `folder`, or one that the ordinary user may enter."""
+    """Where its files are: `folder`, for root one that the server's user can enter."""
     port: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     child: subprocess.Popen[bytes] | None = None
@@ -92,17 +102,45 @@ class MariaServer:
         return self.place / "data"
 
     @property
+    def files_dir(self) -> Path:
+        """The empty folder that the server's file statements reach, and no other."""
+        return self.place / "files"
+
+    @property
     def log_file(self) -> Path:
         """Where the server writes its log."""
         return self.place / "server.log"
 
-    def endpoint(self, name: str = "maria") -> Endpoint:
-        """Where it is, for its superuser; `name` is the source's."""
-        return Endpoint(name, HOST, self.port, "", SUPERUSER, sslmode="disable")
+    @property
+    def client_file(self) -> Path:
+        """The 0600 file by which the `mariadb` client logs in as the superuser (`--defaults-extra-file`)."""
+        return self.folder / "client.cnf"
+
+    def password_file(self, user: str = SUPERUSER) -> Path:
+        """The 0600 file with a login's password."""
+        return self.folder / f"{user}.password"
+
+    def password(self, user: str = SUPERUSER) -> str:
+        """A login's password."""
+        return self.password_file(user).read_text("utf-8").strip()
+
+    def endpoint(self, name: str = "maria", user: str = SUPERUSER) -> Endpoint:
+        """Where it is, for its superuser or another login; `name` is the source's."""
+        secret = SecretRef("file", str(self.password_file(user)))
+        return Endpoint(name, HOST, self.port, "", user, secret, sslmode="disable")
 
     def session(self) -> my.Session:
         """A session of its superuser."""
-        return my.connect(self.endpoint(), "", "slotkeeper-demo", SESSION_SECONDS)
+        return my.connect(self.endpoint(), self.password(), "slotkeeper-demo", SESSION_SECONDS)
+
+    def create_login(self, user: str, *grants: str) -> Endpoint:
+        """Make a login with a random password and these rights alone ("SELECT ON ods.orders"); where it connects."""
+        password = write_password(self.password_file(user))
+        with closing(self.session()) as session:
+            session.rows(f"CREATE USER {user}@'{HOST}' IDENTIFIED BY '{password}'")
+            for grant in grants:
+                session.rows(f"GRANT {grant} TO {user}@'{HOST}'")
+        return self.endpoint(user=user)
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
         """Start it, with these settings on top of its own; on the same port as before where that is free.
@@ -159,26 +197,28 @@ class MariaServer:
             "socket": "s",  # in the data folder, whose own path may be too long for a socket
             "pid_file": str(self.data_dir / "server.pid"),
             "log_error": str(self.log_file),
+            "secure_file_priv": str(self.files_dir),
             "plugin_load_add": "",
         }
         wanted = {**SETTINGS, **self.settings, **fixed}
         lines = [f"{name}={value}" for name, value in wanted.items() if value]
         file = self.place / "server.cnf"
         file.write_text("\n".join(["[mariadbd]", *lines, ""]), encoding="utf-8")
-        if self.mode is Mode.SETUID:
-            os.chown(file, *nobody())
+        file.chmod(0o644)  # only its owner can enter the folder
 
     def _launch(self) -> None:
         command = [self.programs.server, f"--defaults-file={self.place / 'server.cnf'}"]
         with (self.place / "server.out").open("ab") as out:
             self.child = subprocess.Popen(
-                wrapped(self.mode, command),
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C of whoever started it is not its own
+                umask=0o077,
+                **rights(placement.owner_of(self.place)),
             )
 
     def _came_up(self) -> bool:
@@ -202,33 +242,17 @@ class MariaServer:
         return " ".join(" ".join(texts)[-800:].split())
 
 
-def create(folder: Path, settings: Mapping[str, str] | None = None, mode: Mode | None = None) -> MariaServer:
-    """Make the data folder of a new server and start it. Its superuser is `root` without a password, on loopback.
+def create(folder: Path, settings: Mapping[str, str] | None = None) -> MariaServer:
+    """Make the data folder of a new server and start it. Its only login is `root`, on loopback, with a random password.
 
     Raises ConfigError where there are no programs, or they fail.
     """
-    programs, mode = find_programs(), mode or choose_mode()
+    programs = find_programs()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place = placement.reachable_folder(folder) if mode is Mode.SETUID else folder
-    server = MariaServer(folder, mode, programs, place)
-    (place / "none.cnf").write_text("", encoding="utf-8")
-    command = [programs.install, f"--defaults-file={place / 'none.cnf'}", f"--datadir={server.data_dir}"]
-    command += ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]
-    ran = subprocess.run(
-        wrapped(mode, command),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=START_LIMIT_S * 2,
-        env=_environment(),
-        cwd=place,
-    )
-    if ran.returncode:
-        said = " ".join((ran.stdout + ran.stderr)[-800:].split())
-        raise ConfigError(f"mariadb-install-db failed in {place}: {said}", hint=INSTALL_HINT)
+    place = placement.place_for(folder)
+    server = MariaServer(folder, programs, place)
     try:
+        _install(server)
         server.start(settings)
     except BaseException:
         server.discard()
@@ -236,16 +260,49 @@ def create(folder: Path, settings: Mapping[str, str] | None = None, mode: Mode |
     return server
 
 
+def _install(server: MariaServer) -> None:
+    password = write_password(server.password_file())
+    lines = ("[client]", f"user={SUPERUSER}", f"password={password}", "")
+    write_secret(server.client_file, "\n".join(lines))
+    empty = server.place / "none.cnf"
+    empty.write_text("", encoding="utf-8")
+    empty.chmod(0o644)
+    server.files_dir.mkdir(mode=0o700)
+    placement.give(server.files_dir, placement.owner_of(server.place))
+    given = (f"--defaults-file={empty}", f"--datadir={server.data_dir}")
+    how = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+    _ran(server, [server.programs.install, *given, *how], "")
+    # a bootstrap listens nowhere, and takes its statements from its input: the password is in no argument
+    statements = "".join(f"{each};\n" for each in _LOGINS).format(password=password)
+    _ran(server, [server.programs.server, *given, "--bootstrap", "--log-warnings=0"], statements)
+
+
+def _ran(server: MariaServer, command: list[str], given: str) -> None:
+    ran = subprocess.run(
+        command,
+        input=given,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=START_LIMIT_S * 2,
+        env=_environment(),
+        cwd=server.place,
+        umask=0o077,
+        **rights(placement.owner_of(server.place)),
+    )
+    if ran.returncode:
+        said = " ".join((ran.stdout + ran.stderr)[-800:].split())
+        raise ConfigError(f"{Path(command[0]).name} failed in {server.place}: {said}", hint=INSTALL_HINT)
+
+
 def discard(folder: Path) -> None:
     """Stop the server of `folder` hard and delete everything that it wrote; fine where there is none.
 
-    For one whose starter is gone: it is known by the pid that it wrote down, and by working in its own data folder.
+    For one whose starter has exited: it is found by the pid that it wrote down, and by working in its own data folder.
     """
-    card = folder / "place.txt"
-    place = Path(card.read_text("utf-8").strip()) if card.exists() else folder
-    file = place / "data" / "server.pid"
-    pid = int(file.read_text("ascii").strip() or 0) if file.exists() else 0
-    if pid and works_in(pid, place / "data"):
+    place = _place(folder)
+    if pid := running_pid(folder):
         os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + STOP_LIMIT_S
         while works_in(pid, place / "data") and time.monotonic() < end:
@@ -253,6 +310,19 @@ def discard(folder: Path) -> None:
     if place != folder:
         placement.remove(place)
     placement.remove(folder)
+
+
+def running_pid(folder: Path) -> int:
+    """The process id of the server of `folder`, 0 where none runs."""
+    data = _place(folder) / "data"
+    file = data / "server.pid"
+    pid = int(file.read_text("ascii").strip() or 0) if file.exists() else 0
+    return pid if pid and works_in(pid, data) else 0
+
+
+def _place(folder: Path) -> Path:
+    card = folder / "place.txt"
+    return Path(card.read_text("utf-8").strip()) if card.exists() else folder
 
 
 def _environment() -> dict[str, str]:

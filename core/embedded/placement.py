@@ -1,8 +1,7 @@
 """Where a server's files lie, and whether a process id is really the server of a folder.
 
-Only the SETUID mode needs care: `nobody` must be able to enter every folder above data and binaries, so data go to
-a folder of their own under the system's temporary folder, and binaries that it cannot reach are copied there.
-Next door: `core.embedded.postgres` uses all of it.
+Only root needs care: the server's user must be able to enter every folder above data and binaries. So data go to a
+folder of their own under a temporary folder, and binaries that it cannot reach are copied there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from core.embedded.binaries import Binaries
-from core.embedded.unprivileged import nobody
+from core.embedded.unprivileged import must_drop, unused_id
 from core.errors import ConfigError
 
 DATA_PREFIX = "slotkeeper-server-"
@@ -28,23 +27,45 @@ def everybody_may_enter(folder: Path) -> bool:
     return all(place.stat().st_mode & stat.S_IXOTH for place in (resolved, *resolved.parents))
 
 
-def reachable_folder(folder: Path) -> Path:
-    """A folder owned by `nobody`: `folder` itself stays as it is, the new one is under the temporary folder.
+def place_for(folder: Path) -> Path:
+    """Where the server of `folder` has its files: `folder`, and for root a new folder that belongs to an unused id.
 
-    Raises ConfigError when the temporary folder is closed to other users.
+    Only the owner can enter it. Raises ConfigError where root cannot have such a folder.
     """
-    place = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=_open_temporary_folder()))
-    os.chown(place, *nobody())
+    if not must_drop():
+        return folder
+    place = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=_open_folder_above(folder)))
+    try:
+        give(place, unused_id())
+    except OSError as error:  # a container without these ids, or without the right to change owners
+        place.rmdir()
+        raise ConfigError(
+            f"root cannot start a server as another user: {place} cannot be given to one: {error.strerror}",
+            hint="run as an ordinary user",
+        ) from error
     (folder / "place.txt").write_text(f"{place}\n", encoding="utf-8")
     return place
 
 
+def give(path: Path, owner: int) -> None:
+    """Make `path`, and everything in it, belong to this user and its group."""
+    os.chown(path, owner, owner, follow_symlinks=False)
+    if path.is_dir() and not path.is_symlink():
+        for one in path.iterdir():
+            give(one, owner)
+
+
+def owner_of(place: Path) -> int:
+    """The user whose server has its files at this place."""
+    return place.stat().st_uid
+
+
 def reachable_binaries(binaries: Binaries) -> Binaries:
-    """The same binaries, copied (with the libraries beside them) when `nobody` cannot reach them where they are.
+    """The same binaries, copied (with the libraries beside them) when not everybody can reach them where they are.
 
     The copy is made once per version, size and time of the original, and shared by all servers.
     """
-    if everybody_may_enter(binaries.folder):
+    if not must_drop() or everybody_may_enter(binaries.folder):
         return binaries
     install = binaries.folder.parent
     original = (binaries.folder / "postgres").stat()
@@ -79,11 +100,20 @@ def _is_ours(folder: Path) -> bool:
     return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
+def _open_folder_above(folder: Path) -> Path:
+    """The nearest folder above where everybody may make files, as /dev/shm; else the system's temporary folder."""
+    shared = stat.S_ISVTX | stat.S_IWOTH | stat.S_IXOTH
+    for above in folder.resolve().parents:
+        if above.stat().st_mode & shared == shared and everybody_may_enter(above):
+            return above
+    return _open_temporary_folder()
+
+
 def _open_temporary_folder() -> Path:
     folder = Path(tempfile.gettempdir())
     if not everybody_may_enter(folder):
         raise ConfigError(
-            f"root cannot start a server as an ordinary user: {folder} is closed to other users",
+            f"root cannot start a server as another user: {folder} is closed to other users",
             hint="set TMPDIR to a folder that everybody may enter, or run as an ordinary user",
         )
     return folder

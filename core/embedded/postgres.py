@@ -3,8 +3,8 @@
 A server lives in one folder: `server.json` (how it was made), `superuser.password` (0600), `data`, `server.log`.
 Nothing listens on a Unix socket, so long folder names work. Servers outlive the process that started them;
 `attach` finds them again by the server's own pid file, and `stop` waits until the server is gone.
-Next door: `core.embedded.binaries` finds the programs, `core.embedded.unprivileged` drops the rights of root,
-`core.embedded.placement` decides where data and binaries lie, `core.embedded.warehouse` installs the DWS stand-in.
+As root, a server has a user of its own (`core.embedded.unprivileged`) and files where that user can reach them
+(`core.embedded.placement`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,7 @@ from core.domain.endpoint import Endpoint, SecretRef
 from core.drivers import pg
 from core.embedded import placement
 from core.embedded.binaries import Binaries, find_binaries
-from core.embedded.unprivileged import Mode, choose_mode, nobody, wrapped
+from core.embedded.unprivileged import Rights, must_drop, rights
 from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
@@ -57,7 +57,6 @@ class _Card:
     """What `server.json` holds: enough to start the same server again."""
 
     name: str
-    mode: str
     place: str
     port: int
     bin: str
@@ -114,11 +113,11 @@ class Server:
         return pg.connect(self.endpoint(database), password, "slotkeeper/embedded", autocommit=autocommit)
 
 
-def start(folder: Path, name: str, settings: Mapping[str, str] | None = None, mode: Mode | None = None) -> Server:
+def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) -> Server:
     """Start the server of `folder`, making it first when the folder is new; one that runs already is returned.
 
-    `settings` go on top of `SETTINGS`; `mode` is chosen by itself unless a test wants another.
-    Raises ConfigError with a hint when there are no binaries or the server does not start.
+    `settings` go on top of `SETTINGS`. Raises ConfigError with a hint when there are no binaries or the server does
+    not start.
     """
     attached = attach(folder)
     if attached:
@@ -127,7 +126,7 @@ def start(folder: Path, name: str, settings: Mapping[str, str] | None = None, mo
         card = _read_card(folder)
         port = card.port if _is_free(card.port) else free_port()
     else:
-        card = _create(folder, name, mode or choose_mode())
+        card = _create(folder, name)
         port = free_port()
     for _ in range(PORT_TRIES):
         _write_settings(card, port, {**SETTINGS, **(settings or {})})
@@ -179,18 +178,14 @@ def _server(folder: Path, card: _Card, port: int) -> Server:
     )
 
 
-def _create(folder: Path, name: str, mode: Mode) -> _Card:
-    binaries = find_binaries()
+def _create(folder: Path, name: str) -> _Card:
+    binaries = placement.reachable_binaries(find_binaries())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     password = write_password(folder / "superuser.password")
-    if mode is Mode.SETUID:
-        binaries = placement.reachable_binaries(binaries)
-        place = placement.reachable_folder(folder)
-    else:
-        place = folder
-    card = _Card(name, mode.value, str(place), 0, str(binaries.folder), binaries.version)
+    place = placement.place_for(folder)
+    card = _Card(name, str(place), 0, str(binaries.folder), binaries.version)
     try:
-        _initdb(binaries, mode, place, password)
+        _initdb(binaries, place, password)
     except BaseException:
         placement.remove(place if place != folder else place / "data")
         raise
@@ -203,37 +198,45 @@ def _create(folder: Path, name: str, mode: Mode) -> _Card:
 def write_password(file: Path) -> str:
     """Write a new random password to `file` (0600) and return it."""
     password = secrets.token_urlsafe(24)
-    _write_secret(file, password)
+    write_secret(file, password)
     return password
 
 
-def _write_secret(file: Path, secret: str) -> None:
+def write_secret(file: Path, secret: str) -> None:
+    """Write a secret to `file` (0600), instead of what is there."""
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(secret + "\n")
 
 
-def _initdb(binaries: Binaries, mode: Mode, place: Path, password: str) -> None:
-    password_file = place / "initdb.password"
-    _write_secret(password_file, password)
-    if mode is Mode.SETUID:
-        os.chown(password_file, *nobody())
-    data_dir = place / "data"
+def _initdb(binaries: Binaries, place: Path, password: str) -> None:
+    """Make the data folder. initdb looks up the name of its user, which the server's own user does not have: it runs as
+    `nobody` in that user's group, whose members alone can enter `place` meanwhile (a process of another group is not
+    traced either: ptrace(2), "Ptrace access mode checking").
+    """
+    password_file, data_dir, owner = place / "initdb.password", place / "data", placement.owner_of(place)
+    write_secret(password_file, password)
+    named = rights(owner, named=True)
     base = [binaries.program("initdb"), "--pgdata", str(data_dir), "--username", SUPERUSER, "--encoding=UTF8"]
     base += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--no-sync", "--no-instructions"]
     failures: list[str] = []
     try:
+        if named:
+            os.chown(password_file, named["user"], owner)
+            place.chmod(0o770)
         for locale in _locales(binaries.version):
-            answer = _run(mode, [*base, *locale], cwd=place)
+            answer = _run(named, [*base, *locale], cwd=place)
             if answer.returncode == 0:
+                if named:
+                    placement.give(data_dir, owner)
                 return
             failures.append(" ".join(answer.stderr.split())[-400:])
             placement.remove(data_dir)
     finally:
         password_file.unlink()
-    hint = f"binaries: {binaries.folder}, mode {mode.value}"
-    raise ConfigError(f"initdb failed in {place}: {failures[-1]}", hint=hint)
+        place.chmod(0o700)
+    raise ConfigError(f"initdb failed in {place}: {failures[-1]}", hint=f"binaries: {binaries.folder}")
 
 
 def _locales(version: int) -> list[list[str]]:
@@ -242,11 +245,11 @@ def _locales(version: int) -> list[list[str]]:
     return [["--locale=C.UTF-8"], ["--locale=C"]]
 
 
-def _run(mode: Mode, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+def _run(its: Rights, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in handover.environment().items() if not name.startswith(("PG", "LC_"))}
     environment["LC_ALL"] = "C"
     return subprocess.run(
-        wrapped(mode, command),
+        command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -255,6 +258,8 @@ def _run(mode: Mode, command: Sequence[str], cwd: Path) -> subprocess.CompletedP
         timeout=START_LIMIT_S * 2,
         env=environment,
         cwd=cwd,
+        umask=0o077,
+        **its,
     )
 
 
@@ -263,8 +268,8 @@ def _write_settings(card: _Card, port: int, settings: Mapping[str, str]) -> None
     lines = [f"{key} = '{_quoted(value)}'\n" for key, value in {**settings, **fixed}.items()]
     file = Path(card.place) / "data" / "slotkeeper.conf"
     file.write_text("".join(lines), encoding="utf-8")
-    if Mode(card.mode) is Mode.SETUID:
-        os.chown(file, *nobody())
+    if must_drop():
+        placement.give(file, placement.owner_of(Path(card.place)))
 
 
 def _quoted(value: str) -> str:
@@ -276,7 +281,7 @@ def _launch(card: _Card, port: int) -> None:
     log = place / "server.log"
     seen = log.stat().st_size if log.exists() else 0
     command = [str(Path(card.bin) / "pg_ctl"), "start", "-w", "-t", str(START_LIMIT_S)]
-    answer = _run(Mode(card.mode), [*command, "-D", str(place / "data"), "-l", str(log)], cwd=place)
+    answer = _run(rights(placement.owner_of(place)), [*command, "-D", str(place / "data"), "-l", str(log)], cwd=place)
     if answer.returncode == 0:
         return
     text = log.read_bytes()[seen:].decode("utf-8", "replace") if log.exists() else ""
@@ -332,8 +337,9 @@ def _is_free(port: int) -> bool:
 def _read_card(folder: Path) -> _Card:
     file = folder / "server.json"
     try:
-        return _Card(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        return _Card(**{one.name: written[one.name] for one in fields(_Card)})
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"{file} cannot be read: {error}", hint="delete the folder and start again") from error
 
 

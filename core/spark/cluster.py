@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 
 from core.config.secrets import place, resolve
 from core.domain.endpoint import SecretRef
-from core.domain.master import Master, MasterKind
+from core.domain.master import REST_OFF, Master, MasterKind
 from core.domain.spec import SparkOptions
 from core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
 from core.spark.folders import private_folder
@@ -28,7 +28,12 @@ EXECUTOR_LOST = "spark executor lost"
 CLUSTER_GONE = "spark cluster gone"
 CONNECT_SECONDS = 5.0
 _SILENT = "RpcTimeoutException"
-_ASKING = {"spark.rpc.lookupTimeout": "10s", "spark.rpc.numRetries": "1", ENCRYPTED: "true"}
+_ASKING = {
+    "spark.rpc.lookupTimeout": "10s",
+    "spark.rpc.askTimeout": "10s",
+    "spark.rpc.numRetries": "1",
+    ENCRYPTED: "true",
+}
 _PLACE = re.compile(r"\((\S+) executor (\w+)\)")
 
 
@@ -51,22 +56,30 @@ def own_home(spark_home: Path, run: Path) -> Path:
 
 
 def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> None:
-    """Whether a master answers and takes the secret; a context would wait a minute for it and then say nothing.
+    """Whether masters answer and take the secret; a context would wait a minute for one and then say nothing.
 
-    Raises Unreachable where none answers, ConfigError where one answers and does not take the secret.
+    Raises Unreachable where none answers, ConfigError where one answers and does not take the secret, or takes
+    submissions of clients that do not have it.
     """
     silent: list[str] = []
     for host, port in master.places:
-        said = _asked(jvm, host, port, secret) if _connects(host, port) else _SILENT
-        if not said:
-            return
-        if _SILENT not in said:
+        said, rest = _asked(jvm, host, port, secret) if _connects(host, port) else (_SILENT, 0)
+        if rest:
+            raise ConfigError(
+                f"the Spark master {host}:{port} takes submissions without its secret (REST port {rest})",
+                hint=REST_OFF,
+                where="spark",
+            )
+        if said and _SILENT not in said:
             raise ConfigError(
                 f"the Spark master {host}:{port} does not take the secret of {place(reference)}",
                 hint="spark.authenticate must be true, and its secret the same, on the master, on its workers and here",
                 where="spark",
             )
-        silent.append(f"{host}:{port}")
+        if said:
+            silent.append(f"{host}:{port}")
+    if len(silent) < len(master.places):
+        return
     raise Unreachable(
         f"no Spark master answers at {', '.join(silent)}",
         hint="see that the cluster runs, and that this host may connect to it",
@@ -84,8 +97,8 @@ def _connects(host: str, port: int) -> bool:
     return True
 
 
-def _asked(jvm: Any, host: str, port: int, secret: str) -> str:
-    """Look the master up as an application would; what is wrong, or nothing."""
+def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
+    """Look the master up as an application would; what is wrong, or nothing, and the port of its REST server or 0."""
     conf = jvm.org.apache.spark.SparkConf(False)
     for name, value in _ASKING.items():
         conf.set(name, value)
@@ -96,13 +109,26 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> str:
     try:
         trusted = manager(conf, jvm.scala.Option.empty(), no_file)
         env = jvm.org.apache.spark.rpc.RpcEnv.create("slotkeeper", "localhost", 0, conf, trusted, True)
-        env.setupEndpointRef(jvm.org.apache.spark.rpc.RpcAddress(host, port), "Master")
+        found = env.setupEndpointRef(jvm.org.apache.spark.rpc.RpcAddress(host, port), "Master")
+        return "", _rest_port(jvm, found)
     except Py4JJavaError as error:
-        return _chain(error.java_exception)
+        return _chain(error.java_exception), 0
     finally:
         if env is not None:
             env.shutdown()
-    return ""
+
+
+def _rest_port(jvm: Any, master: Any) -> int:
+    """The port of a master's REST server, as the master itself reports it to its status page; 0 where it has none.
+
+    Since Spark 4.0 the server is on by default, also beside `spark.authenticate.secret`, and does not ask for the
+    secret (Spark, "Spark Standalone Mode", `spark.master.rest.enabled`).
+    """
+    messages = jvm.org.apache.spark.deploy
+    question = getattr(getattr(messages, "DeployMessages$RequestMasterState$"), "MODULE$")
+    answer = jvm.java.lang.Class.forName("org.apache.spark.deploy.DeployMessages$MasterStateResponse")
+    port = master.askSync(question, jvm.scala.reflect.ClassTag.apply(answer)).restPort()
+    return int(port.get()) if port.isDefined() else 0
 
 
 def _chain(error: Any) -> str:

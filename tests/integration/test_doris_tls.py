@@ -5,6 +5,7 @@ The stand-in's port for queries has none: the same session is tried on a MariaDB
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -16,6 +17,7 @@ from core.domain.endpoint import Login
 from core.drivers.mysql_queries import MysqlQueries
 from core.embedded.doris.faults import Call, Fault
 from core.embedded.doris.server import DorisStandin
+from core.embedded.placement import give, owner_of
 from core.errors import AccessRefused, Refused
 from core.ports.sink import Outcome
 from core.sinks.doris.encode import Layout
@@ -101,23 +103,28 @@ def test_a_file_that_is_no_certificate_is_named(secured: DorisStandin, tmp_path:
 
 def test_queries_and_a_mysql_source_are_verified_in_the_same_way(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.client("127.0.0.1")
-    served = maria.begin({"ssl_cert": str(cert), "ssl_key": str(key)})
+    served = maria.begin()
     try:
+        files = {"ssl_cert": served.place / "cert", "ssl_key": served.place / "key"}
+        for from_, to in zip((cert, key), files.values(), strict=True):
+            shutil.copyfile(from_, to)
+            give(to, owner_of(served.place))
+        served.restart({name: str(path) for name, path in files.items()})
         for mode, root in (("require", ""), ("verify-ca", authority.root)):
             where = replace(maria.endpoint(served), sslmode=mode, sslrootcert=str(root))
-            with closing(MysqlQueries(Login(where, "", "test"), "sink")) as queries:
+            with closing(MysqlQueries(Login(where, served.password(), "test"), "sink")) as queries:
                 assert queries.rows("SELECT 1") == [(1,)]
                 assert queries.line()[0].startswith("TLSv1")
-            with closing(MysqlSession(Login(where, "", "test"))) as source:
+            with closing(MysqlSession(Login(where, served.password(), "test"))) as source:
                 assert source.asking(lambda line: line.encrypted)
         (tmp_path / "other").mkdir()
         stranger = Authority(tmp_path / "other").root
         for mode, root in (("verify-full", authority.root), ("verify-ca", ""), ("require", stranger)):
             where = replace(maria.endpoint(served), sslmode=mode, sslrootcert=str(root))
             with pytest.raises(AccessRefused, match="TLS: "):
-                MysqlQueries(Login(where, "", "test"), "sink").rows("SELECT 1")
+                MysqlQueries(Login(where, served.password(), "test"), "sink").rows("SELECT 1")
             with pytest.raises(AccessRefused, match="TLS: "):
-                MysqlSession(Login(where, "", "test")).rows("SELECT 1")
+                MysqlSession(Login(where, served.password(), "test")).rows("SELECT 1")
     finally:
         maria.end(served)
 

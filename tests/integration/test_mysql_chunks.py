@@ -30,7 +30,7 @@ SEED = 20261126
 
 @contextmanager
 def source_of(maria: Maria, table: str) -> Iterator[MysqlSource]:
-    login = Login(support.endpoint(maria.server), "", "slotkeeper/test")
+    login = Login(support.endpoint(maria.server), maria.server.password(), "slotkeeper/test")
     source = MysqlSource(MysqlSession(login), f"{maria.database}.{table}", "slot", BinlogOptions())
     with closing(source):
         source.identify()
@@ -112,7 +112,7 @@ def test_a_float_key_keeps_its_index_for_each_chunk(maria: Maria) -> None:
 
 def test_a_comparison_finds_a_float_key(maria: Maria) -> None:
     maria.run("CREATE TABLE t (k FLOAT PRIMARY KEY, n INT)", "INSERT INTO t VALUES (1.1, 1), (1234567, 2)")
-    tables = MysqlTables(Login(support.endpoint(maria.server), "", "slotkeeper/test"), 20_000)
+    tables = MysqlTables(Login(support.endpoint(maria.server), maria.server.password(), "slotkeeper/test"), 20_000)
     with closing(tables):
         table = tables.table(f"{maria.database}.t")
         keys = [("1.1",), ("1234567.0",)]

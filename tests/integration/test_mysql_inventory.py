@@ -271,7 +271,7 @@ def test_doctor_names_cascades_versions_and_engines(filled: Maria) -> None:
         channel = ChannelSpec(f"{database}.{table}", "mart.t", cascades=cascades)
         job = JobSpec("j", where, where, "s", (channel,), source_kind="mysql")
         tables = (FollowedTable(f"{database}.{table}", (job,)),)
-        session = MysqlSession(Login(where, "", "slotkeeper/doctor"))
+        session = MysqlSession(Login(where, filled.server.password(), "slotkeeper/doctor"))
         try:
             found = list(doctor.findings(session, SourceAsked("m", where, tables, False, str), SystemClock().utc))
         finally:

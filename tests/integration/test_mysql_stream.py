@@ -129,7 +129,7 @@ def test_a_killed_line_is_a_lost_one(filled: Maria) -> None:
 
 def test_every_session_has_an_hour_to_write_and_to_read(filled: Maria) -> None:
     """A sink may take a minute over a large value: the server's own limit of 60 s would end the session each time."""
-    login = Login(support.endpoint(filled.server), "", "slotkeeper/test")
+    login = Login(support.endpoint(filled.server), filled.server.password(), "slotkeeper/test")
     session = MysqlSession(login)
     try:
         found = session.rows("SELECT @@net_write_timeout, @@net_read_timeout")

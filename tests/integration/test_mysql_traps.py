@@ -259,7 +259,8 @@ def test_rows_equal_those_of_mysql_replication_where_it_is_right(maria: Maria, s
     for number in range(60):
         values = [None if chance.random() < 0.2 else make(chance) for _, make in right]
         maria.rows(f"INSERT INTO p VALUES (%s, {', '.join(['%s'] * len(right))})", [number, *values])
-    settings = {"host": "127.0.0.1", "port": maria.server.port, "user": "root", "password": ""}
+    settings = {"host": "127.0.0.1", "port": maria.server.port, "user": "root"}
+    settings["password"] = maria.server.password()
     options: dict[str, Any] = {"log_file": maria.file, "log_pos": maria.offset, "resume_stream": True}
     options |= {"server_id": 4_300_000, "only_events": [WriteRowsEvent], "only_schemas": [maria.database]}
     reader = BinLogStreamReader(connection_settings=settings, **options)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import pickle
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from console.commands import doctor
 from core.domain.endpoint import SecretRef
+from core.domain.finding import Level
 from core.domain.master import Master
 from core.domain.spec import SparkOptions
+from core.drivers.port_speaks import takes_submissions
+from core.embedded.postgres import free_port
 from core.errors import ConfigError, Unclassified, Unreachable
 from core.spark import package, session, task
 from core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor
 from core.spark.java import find_java, shim_home
 from core.spark.settings import LIGHT, spark_settings
-from tests.support.spark_cluster import SparkCluster
+from tests.support.spark_cluster import SparkCluster, documented_settings
 
 pytestmark = pytest.mark.spark
 SECRET = "the-cluster-s-own"
@@ -33,21 +45,62 @@ LOST = (
 )
 
 
+@dataclass(frozen=True)
+class Masters:
+    """Masters without workers: as the runbook says, without any secret, and with Spark's own default for REST."""
+
+    guarded: SparkCluster
+    opened: SparkCluster
+    resting: SparkCluster
+    rest_port: int
+
+
 @pytest.fixture(scope="module")
-def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iterator[tuple[str, str]]:
-    """A master with a secret and one without any."""
-    folder = tmp_path_factory.mktemp("masters")
-    with pytest.MonkeyPatch.context() as patch:
+def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iterator[Masters]:
+    folder, port = tmp_path_factory.mktemp("masters"), free_port()
+    documented = documented_settings()
+    rest = {key: value for key, value in documented.items() if "rest" not in key} | {
+        "spark.master.rest.port": str(port)
+    }
+    asked = {
+        "guarded": (SECRET, None),
+        "opened": ("", {"spark.authenticate": "false", "spark.master.rest.enabled": "false"}),
+        "resting": (SECRET, rest),
+    }
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack, ThreadPoolExecutor() as pool:
         patch.setenv("XDG_CACHE_HOME", str(spark_cache))
-        guarded = SparkCluster(folder / "guarded", SECRET, workers=0, encrypted=True)
-        try:
-            opened = SparkCluster(folder / "open", "", workers=0)
-        except BaseException:
-            guarded.close()
-            raise
-    yield guarded.url, opened.url
-    guarded.close()
-    opened.close()
+
+        def start(name: str) -> SparkCluster:
+            secret, settings = asked[name]
+            return stack.enter_context(closing(SparkCluster(folder / name, secret, workers=0, settings=settings)))
+
+        yield Masters(*pool.map(start, asked), port)
+
+
+def submitted(port: int) -> str:
+    """What a port answers to a submission that has no secret ("Spark Standalone Mode: REST API"); "" for no HTTP."""
+    wanted = {
+        "action": "CreateSubmissionRequest",
+        "appResource": "file:///nowhere.jar",
+        "mainClass": "Stranger",
+        "appArgs": [],
+        "clientSparkVersion": "4.3.0",
+        "environmentVariables": {"A": "a"},
+        "sparkProperties": {
+            "spark.app.name": "stranger",
+            "spark.jars": "",
+            "spark.master": f"spark://127.0.0.1:{port}",
+        },
+    }
+    body, headers = json.dumps(wanted).encode(), {"Content-Type": "application/json"}
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/v1/submissions/create", body, headers)
+    try:
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return str(error.code)
+    except (OSError, http.client.HTTPException):
+        return ""
 
 
 @contextmanager
@@ -70,9 +123,9 @@ def java(folder: Path) -> Iterator[Any]:
 
 
 def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
-    tmp_path: Path, masters: tuple[str, str], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, masters: Masters, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    guarded, opened = masters
+    guarded, opened = masters.guarded.url, masters.opened.url
     with java(tmp_path) as jvm:
 
         def ask(url: str, secret: str) -> None:
@@ -91,7 +144,36 @@ def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
         with pytest.raises(Unreachable) as silent:
             ask("spark://127.0.0.1:1,127.0.0.1:2", SECRET)
         assert silent.value.message == "no Spark master answers at 127.0.0.1:1, 127.0.0.1:2"
+        for url in (masters.resting.url, f"{guarded},{masters.resting.url.removeprefix('spark://')}"):
+            with pytest.raises(ConfigError) as resting:
+                ask(url, SECRET)
+            place = masters.resting.url.removeprefix("spark://")
+            assert resting.value.message == (
+                f"the Spark master {place} takes submissions without its secret (REST port {masters.rest_port})"
+            )
+            assert "`spark.master.rest.enabled false`" in resting.value.hint
     assert capfd.readouterr() == ("", ""), "Spark's own pages of Java text are not shown"
+
+
+def test_a_master_with_a_secret_takes_submissions_without_it_unless_it_runs_as_documented(
+    masters: Masters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert '"success" : true' in submitted(masters.rest_port), "what Spark does without the documented setting"
+    assert takes_submissions("127.0.0.1", masters.rest_port)
+    ports = masters.guarded.listening()
+    assert int(masters.guarded.url.rpartition(":")[2]) in ports
+    assert [port for port in ports if "success" in submitted(port) or takes_submissions("127.0.0.1", port)] == []
+    job = SimpleNamespace(spark=SparkOptions(masters.resting.url))
+    monkeypatch.setattr(doctor, "REST_PORT", masters.rest_port)
+    (found,) = doctor.masters({"orders_rt": job})  # type: ignore[dict-item]
+    assert found.level is Level.FAIL
+    assert "takes submissions without the secret; set `spark.master.rest.enabled false`" in found.text
+
+
+def test_the_secret_of_a_cluster_is_in_no_argument_of_a_process(masters: Masters) -> None:
+    words = [word for one in psutil.process_iter(("cmdline",)) for word in one.info["cmdline"] or []]
+    assert str(masters.guarded.folder / "master.properties") in words
+    assert [word for word in words if SECRET in word] == []
 
 
 def test_what_executors_say_is_named() -> None:

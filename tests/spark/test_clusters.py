@@ -47,7 +47,7 @@ def product_on(folder: Path, seed: int, **spark: str) -> Iterator[Product]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iterator[SparkCluster]:
-    made = SparkCluster(tmp_path_factory.mktemp("cluster") / "c", SECRET, encrypted=True)
+    made = SparkCluster(tmp_path_factory.mktemp("cluster") / "c", SECRET)
     yield made
     made.close()
 

@@ -45,7 +45,7 @@ def restarts_and_says(job: Mirrored, said: str) -> None:
 
 
 def test_a_job_gets_over_the_restart_of_its_clusters_master(tmp_path: Path, spark_cache: Path, seed: int) -> None:
-    cluster = SparkCluster(tmp_path / "c", SECRET, encrypted=True)
+    cluster = SparkCluster(tmp_path / "c", SECRET)
     try:
         spark = standalone(cluster, tmp_path / "secret", bare_python(tmp_path / "bare"))
         with product_on(tmp_path, seed, **spark) as product:

@@ -64,11 +64,19 @@ def maria_server() -> Iterator[MariaServer]:
 
 
 def endpoint(server: MariaServer, user: str = mariadb.SUPERUSER) -> Endpoint:
+    if user == mariadb.SUPERUSER:
+        return server.endpoint()
     return Endpoint("maria", mariadb.HOST, server.port, "", user, sslmode="disable")
 
 
 def log_in(server: MariaServer, user: str = mariadb.SUPERUSER, password: str = "", database: str = "") -> my.Session:
-    return my.connect(endpoint(server, user), password, "slotkeeper/test", SECONDS, database)
+    known = password or password_of(server, user)
+    return my.connect(endpoint(server, user), known, "slotkeeper/test", SECONDS, database)
+
+
+def password_of(server: MariaServer, user: str = mariadb.SUPERUSER) -> str:
+    """The superuser's password; logins that tests make have none."""
+    return server.password() if user == mariadb.SUPERUSER else ""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from core.sources.mysql.position import ours
 from core.sources.mysql.selection import Selection
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.source import SHARD, MysqlSource
-from tests.support.maria import endpoint
+from tests.support.maria import endpoint, password_of
 
 Rows = dict[tuple[str | None, ...], tuple[str | None, ...]]
 
@@ -27,7 +27,7 @@ class Lane:
     def __init__(
         self, server: MariaServer, table: str, cascades_known: bool = False, user: str = SUPERUSER, slot: str = "lane"
     ) -> None:
-        session = MysqlSession(Login(endpoint(server, user), "", "slotkeeper/lane"))
+        session = MysqlSession(Login(endpoint(server, user), password_of(server, user), "slotkeeper/lane"))
         selection = Selection(cascades_known=cascades_known)
         self.source = MysqlSource(session, table, slot, BinlogOptions(binlog=True), selection)
         self.rows: Rows = {}

@@ -95,6 +95,7 @@ class MysqlPair:
             f'host = "{job.source.host}"',
             f"port = {job.source.port}",
             f'user = "{job.source.user}"',
+            f'password_{job.source.password.how} = "{job.source.password.ref}"',
             'sslmode = "disable"',
             f"[jobs.{job.name}]",
             f'source = "{job.source.name}"',

@@ -77,7 +77,13 @@ def world(
         options = DemoOptions(sink_options=incident.options, small_disk=incident.small_disk)
         source = _maria(stack, seed) if incident.source == "mysql" else _loaded(warehouse, seed)
         text = (
-            configuration(demo_sources.maria_section(source.endpoint()), sink, state, options, demo_sources.SOURCE)
+            configuration(
+                demo_sources.maria_section(source.endpoint(demo_sources.SOURCE, maria_orders.LOGIN)),
+                sink,
+                state,
+                options,
+                demo_sources.SOURCE,
+            )
             if isinstance(source, MariaServer)
             else configuration(source.endpoint(), sink, state, options)
         )
@@ -105,6 +111,7 @@ def _maria(stack: ExitStack, seed: int) -> MariaServer:
     with closing(server.session()) as session:
         maria_orders.create(session)
         maria_orders.load(session, ROWS, seed)
+    server.create_login(maria_orders.LOGIN, *maria_orders.GRANTS)
     return server
 
 

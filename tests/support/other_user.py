@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -30,18 +31,27 @@ from core.state.audit import Audit, intent
 from core.state.folder import StateFolder
 from core.state.resets import ResetFiles
 from core.state.sqlite import Store
+from tests.support import strangers
+from tests.support.strangers import Served
 
 ROOT = Path(__file__).parents[2]
 ACTION = "20260101T000000-000000"
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
-def run(verb: str, folder: Path, uid: int, umask: int = 0o022, group: int = 0) -> dict[str, str]:
+def run(
+    verb: str, folder: Path, uid: int, umask: int = 0o022, group: int = 0, served: Served | None = None
+) -> dict[str, str]:
     """Do it as that user, whose own group has the same number, and who may be in one more group."""
+    env = dict(os.environ)
+    if served is not None:
+        env |= {"SLOTKEEPER_TEST_SERVED": json.dumps(asdict(served))}
+        env |= {"SLOTKEEPER_TEST_PATHS": json.dumps(served.paths)}
+        env |= {"SLOTKEEPER_TEST_PROCESSES": json.dumps(served.processes)}
     words = [verb, str(folder), str(uid), str(umask), str(group or uid)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.other_user", *words],
-        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
+        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, str] = json.loads(done.stdout)
@@ -127,6 +137,13 @@ def signals(path: Path) -> dict[str, str]:
     return found
 
 
+def break_in(path: Path) -> dict[str, str]:
+    """Whatever worked at embedded servers, at their files and at their processes."""
+    served = Served(**json.loads(os.environ["SLOTKEEPER_TEST_SERVED"]))
+    done = {what: came for what, came in signals(path).items() if came in ("done", "True")}
+    return {**strangers.break_in(served), **intrude(path), **done}
+
+
 def attempt(path: Path) -> dict[str, str]:
     """Open the folder; what is said where that is refused."""
     try:
@@ -141,12 +158,15 @@ VERBS: dict[str, Callable[[Path], dict[str, str]]] = {
     "intrude": intrude,
     "signals": signals,
     "attempt": attempt,
+    "break_in": break_in,
 }
 
 
 def main() -> None:
     """Become that user, then do it."""
     verb, folder, uid, umask, group = sys.argv[1:]
+    if verb == "break_in":
+        strangers.load_all()
     identity.of(os.getpid())  # what this needs is loaded while it can be reached
     statements = schema.migrations()
     schema.migrations = lambda: statements

@@ -5,7 +5,6 @@ PgBouncer refuses to run as root, so it runs as the embedded server does (`core.
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -19,8 +18,9 @@ import pytest
 
 from core.config.secrets import resolve
 from core.domain.endpoint import Endpoint
+from core.embedded.placement import give
 from core.embedded.postgres import free_port
-from core.embedded.unprivileged import Mode, choose_mode, nobody, wrapped
+from core.embedded.unprivileged import must_drop, rights, unused_id
 from tests.support.waiting import until
 
 NO_PROGRAM = "pgbouncer is absent (Debian, Ubuntu: apt-get install pgbouncer)"
@@ -72,19 +72,19 @@ def _start(users: Sequence[Endpoint], mode: str, more: Mapping[str, str]) -> Poo
     program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if program is None:
         pytest.skip(NO_PROGRAM)
-    rights = choose_mode()
     folder, port = Path(tempfile.mkdtemp(prefix="slotkeeper-pooler-")), free_port()
     secrets = {one.user: resolve(one.password) for one in users}
     (folder / "users.txt").write_text("".join(f'"{name}" "{secret}"\n' for name, secret in secrets.items()))
     lines = [f"{name} = {value}" for name, value in {**_settings(port, folder, mode), **more}.items()]
     server = f"* = host={users[0].host} port={users[0].port}"
     (folder / "pgbouncer.ini").write_text("\n".join(["[databases]", server, "[pgbouncer]", *lines]) + "\n")
-    if rights is Mode.SETUID:
-        for one in (folder, *folder.iterdir()):
-            os.chown(one, *nobody())
+    if must_drop():
+        give(folder, unused_id())
     with (folder / "log").open("wb") as log:
-        command = wrapped(rights, [program, str(folder / "pgbouncer.ini")])
-        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+        running = subprocess.Popen(
+            [program, str(folder / "pgbouncer.ini")],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, **rights(folder.stat().st_uid),
+        )  # fmt: skip
     pooler = Pooler(port, folder, running)
     until(lambda: pooler.answers() or running.poll() is not None, 20, "pgbouncer to listen")
     assert running.poll() is None, (folder / "log").read_text()

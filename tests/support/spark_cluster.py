@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -44,16 +45,25 @@ def bare_python(folder: Path, needed: tuple[str, ...] = _NEEDED) -> Path:
     return folder / "bin" / "python"
 
 
+def documented_settings() -> dict[str, str]:
+    """What the runbook writes into spark-defaults.conf of masters and workers, without the secret."""
+    page = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text("utf-8")
+    found = dict(re.findall(r"^ +(spark\.\S+) +(\S+)$", page, re.MULTILINE))
+    assert found.pop("spark.authenticate.secret") == "..."
+    return found
+
+
 class SparkCluster:
     """One master and `workers` of one core each, whose secret is `secret`; `close` ends what was started here.
 
-    With `encrypted` they speak to nobody in the clear.
+    `settings` are what `docs/runbook.md` writes into spark-defaults.conf, unless a test wants others; the secret is
+    added to them.
     """
 
-    def __init__(self, folder: Path, secret: str, workers: int = 2, encrypted: bool = False) -> None:
+    def __init__(self, folder: Path, secret: str, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.secret = secret
-        self.encrypted = encrypted
+        self.settings = documented_settings() if settings is None else settings
         self._started: list[subprocess.Popen[bytes]] = []
         self._workers: list[int] = []
         private_folder(folder)
@@ -65,6 +75,7 @@ class SparkCluster:
             self.url = until(lambda: self._said("master", r"Starting Spark master at (spark://\S+)"), 60, "a master")
             for number in range(workers):
                 self.add_worker(f"worker{number}")
+            until(lambda: "New state: ALIVE" in self.log("master"), 60, "the master to be ready")
             until(lambda: self.registered() == workers, 60, "the workers to register")
         except BaseException:
             self.close()
@@ -90,6 +101,11 @@ class SparkCluster:
         """The workers, whose children are executors."""
         return list(self._workers)
 
+    def listening(self) -> list[int]:
+        """The ports of the master."""
+        lines = psutil.Process(self._started[0].pid).net_connections("tcp")
+        return [line.laddr.port for line in lines if line.status == psutil.CONN_LISTEN]
+
     def registered(self) -> int:
         """How many workers the master has taken."""
         return self.log("master").count("Registering worker")
@@ -114,11 +130,8 @@ class SparkCluster:
         settings = self.folder / f"{name}.properties"
         settings.touch(0o600)
         chosen = self.secret if secret is None else secret
-        lines = [f"spark.authenticate {'true' if chosen else 'false'}"]
+        lines = [f"{key} {value}" for key, value in self.settings.items()]
         lines += [f"spark.authenticate.secret {chosen}"] if chosen else []
-        lines += (
-            ["spark.network.crypto.enabled true", "spark.network.crypto.saslFallback false"] if self.encrypted else []
-        )
         settings.write_text("\n".join(lines) + "\n", "utf-8")
         home = self.folder / name
         private_folder(home)

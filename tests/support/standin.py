@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pytest
 
 from core.drivers import pg
-from core.embedded import postgres
+from core.embedded import mariadb, postgres
 from core.embedded.postgres import Server
 from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
@@ -146,7 +146,9 @@ def _sweep() -> None:
     """Delete what killed runs left there."""
     for left in MEMORY_DISK.glob(f"{PREFIX}*"):
         old = time.time() - left.stat().st_mtime > 3_600
-        if old and postgres.attach(left / "server") is None:
+        if old and postgres.attach(left / "server") is None and not mariadb.running_pid(left / "maria"):
+            postgres.discard(left / "server")
+            mariadb.discard(left / "maria")
             shutil.rmtree(left, ignore_errors=True)
 
 

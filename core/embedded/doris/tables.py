@@ -117,6 +117,11 @@ class Tables:
         self.be_ports: list[int] = []
         """HttpPorts that SHOW BACKENDS lists."""
         self._db.execute("CREATE SCHEMA slotkeeper_loads")
+        self._loads = tempfile.TemporaryDirectory(prefix="slotkeeper-loads-")
+        # DuckDB, "Securing DuckDB": a login of the stand-in reads and writes no file but what is being loaded
+        self._db.execute(f"SET allowed_directories = [{_text(self._loads.name)}]")
+        self._db.execute("SET enable_external_access = false")
+        self._db.execute("SET lock_configuration = true")
 
     def create_database(self, name: str) -> None:
         with self._lock:
@@ -221,7 +226,7 @@ class Tables:
 
     def read(self, table: Table, body: BinaryIO, names: Sequence[str], strict: bool = False) -> Loaded:
         """Read JSON lines into a table of texts; what does not fit is NULL, filtered where `strict`."""
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        with tempfile.NamedTemporaryFile(suffix=".json", dir=self._loads.name) as file:
             while piece := body.read(1 << 16):
                 file.write(piece)
             file.flush()
@@ -291,6 +296,7 @@ class Tables:
     def close(self) -> None:
         with self._lock:
             self._db.close()
+            self._loads.cleanup()
 
 
 def _misfit(table: Table, name: str, strict: bool, soft: int) -> str:

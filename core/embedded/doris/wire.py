@@ -62,6 +62,12 @@ class _Asked(Session):  # type: ignore[misc]  # the same
         self._settings = settings
         self._hidden = False
 
+    async def init(self, connection: Any) -> None:
+        """After the login; the library goes on to commands also where it has refused one."""
+        if self.username is None:
+            raise MysqlError("Access denied", ErrorCode.ACCESS_DENIED_ERROR)
+        await super().init(connection)
+
     async def handle_query(self, sql: str, attrs: dict[str, str]) -> Any:
         rows, names = await asyncio.to_thread(self._asked, sql.strip().rstrip(";"))
         return ResultSet(

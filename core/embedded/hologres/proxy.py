@@ -98,6 +98,7 @@ class _Line:
         self._connect = connect
         self._faults = faults
         self._sender: WalSender | None = None
+        self._logged_in = threading.Event()
         self._watched = False
         """Whether the answer under way is a page that something may happen to: then it is looked through."""
 
@@ -115,10 +116,15 @@ class _Line:
             head = wire.exactly(self._client, 8)
             size, code = struct.unpack("!ii", head)
             body = wire.exactly(self._client, size - 8)
+            if code in wire.ENCRYPTION:
+                self._client.sendall(b"N")  # loopback only: the real server has none either
+                continue
             self._server.sendall(self._login(body) if code == wire.STARTUP else head + body)
         while True:
             letter, body = wire.message(self._client)
             if letter == b"Q" and self._sender is not None:
+                if not self._logged_in.is_set():
+                    raise EOFError  # a stream is the stand-in's own: the real server would not refuse it
                 self._sender.serve(body[:-1].decode())
                 continue
             if letter == b"Q":
@@ -150,6 +156,11 @@ class _Line:
 
     def back(self) -> None:
         """What the server answers: as it is, but for a page that something happens to."""
+        while not self._logged_in.is_set():
+            letter, body = wire.message(self._server)
+            if letter == wire.READY[:1]:
+                self._logged_in.set()  # before the client knows: it may ask at once
+            self._client.sendall(wire.framed(letter, body))
         while True:
             some = self._server.recv(wire.BLOCK)
             if not some:

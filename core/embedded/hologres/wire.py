@@ -12,6 +12,8 @@ import struct
 BLOCK = 1 << 16
 STARTUP = 196_608
 """The code of a login; others ask for TLS or cancel a query."""
+ENCRYPTION = (80_877_103, 80_877_104)
+"""The codes that ask for TLS and for GSSAPI, answered by one byte instead of a message."""
 COPY_BOTH = b"W\x00\x00\x00\x07\x00\x00\x00"
 """Both sides may send from now on."""
 
