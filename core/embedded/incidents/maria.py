@@ -110,7 +110,8 @@ def _write_a_statement(world: World) -> str:
 
 def _add_cascade(world: World) -> str:
     world.at_source(
-        f"CREATE TABLE {_PARENTS} (cust BIGINT PRIMARY KEY)", f"INSERT INTO {_PARENTS} SELECT DISTINCT cust FROM {TABLE}"
+        f"CREATE TABLE {_PARENTS} (cust BIGINT PRIMARY KEY)",
+        f"INSERT INTO {_PARENTS} SELECT DISTINCT cust FROM {TABLE}",
     )
     world.begins()
     world.at_source(
