@@ -74,9 +74,9 @@ def closure(extras: Iterable[str] = ()) -> dict[str, metadata.Distribution]:
 def licence(distribution: metadata.Distribution) -> str:
     """The SPDX expression of a distribution. Raises LookupError where it declares none that is known here."""
     said = distribution.metadata
-    if expression := said.get("License-Expression"):
-        return str(expression)
-    declared = [str(said.get("License") or "").strip().partition("\n")[0]]
+    if expression := said.get_all("License-Expression"):
+        return str(expression[0])
+    declared = [str(text).strip().partition("\n")[0] for text in said.get_all("License") or ()]
     declared += [line.rpartition(" :: ")[2] for line in said.get_all("Classifier") or () if line.startswith("License")]
     known = [SPDX[text] for text in declared if text in SPDX]
     if not known:
