@@ -74,7 +74,8 @@ def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iter
             secret, settings = asked[name]
             return stack.enter_context(closing(SparkCluster(folder / name, secret, workers=0, settings=settings)))
 
-        yield Masters(*pool.map(start, asked), port)
+        guarded, opened, resting = pool.map(start, asked)
+        yield Masters(guarded, opened, resting, port)
 
 
 def submitted(port: int) -> str:
