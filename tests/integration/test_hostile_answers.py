@@ -35,11 +35,12 @@ from core.sinks.postgres.session import SinkSession
 from core.sinks.postgres.write.statements import create_staging
 from core.sources.dws import made_types as dws_types
 from core.sources.dws.identity import identity_of
+from core.sources.dws.position import POSITIONS
 from core.sources.dws.source import statuses_of
 from core.sources.hologres.catalog import read_table as read_hologres
 from core.sources.mysql.requirements import ServerFacts
 from core.sources.mysql.tables import read_table as read_mysql
-from tests.integration.test_upgrade import ME, POSITIONS
+from tests.integration.test_upgrade import ME
 from tests.support.standin import drop_database, new_database
 
 DATABASE, TARGET = "hostile_answers", "mart.t"
@@ -92,8 +93,9 @@ def dws_with(
 ) -> TableIdentity:
     """A DWS's table with a column of a type that somebody made, as both answers say."""
     ranges = [(9, name, 0, 1, of.get("subtype", "text"), of.get("options", ""))] if kind == "r" else []
-    answers = {"user_types": [(9,)], "types": [(9, name, kind, base, list(parts), bool(key), list(key), [])]}
-    kinds = dws_types.read(cast(Any, Answers({**answers, "ranges": ranges})), "ods.t")
+    types = [(9, name, kind, base, list(parts), bool(key), list(key), [])]
+    answers: dict[str, list[tuple[Any, ...]]] = {"user_types": [(9,)], "types": types, "ranges": ranges}
+    kinds = dws_types.read(cast(Any, Answers(answers)), "ods.t")
     return identity_of(dws(type_=name), kinds)
 
 
@@ -106,9 +108,9 @@ def of_hologres(name: str = "v", type_: str = "text", key: str = "id", **propert
 def of_mysql(
     name: str = "v", kind: str = "text", full: str = "text", key: str = "id", table: str = "t", **of: str
 ) -> TableIdentity:
-    columns = [(key, "bigint", "bigint", "NO", None, None, 19, 0, None)]
+    columns: list[tuple[Any, ...]] = [(key, "bigint", "bigint", "NO", None, None, 19, 0, None)]
     columns.append((name, kind, full, "YES", of.get("charset"), None, of.get("size"), of.get("size"), of.get("size")))
-    answers = {
+    answers: dict[str, list[tuple[Any, ...]]] = {
         "information_schema.tables": [("ods", table, of.get("sort", "BASE TABLE"), of.get("engine", "InnoDB"))],
         "information_schema.columns": columns,
         "SHOW INDEX": [("t", 0, of.get("index", "PRIMARY"), 1, key, "A", 1, None, None, "", "BTREE")],
