@@ -108,6 +108,8 @@ def test_tables_of_every_shape_are_copied_streamed_and_equal_or_refused_by_name(
     pair = make_mysql_pair()
     made = shapes(part == "quick")
     tables = made if isinstance(part, str) else made[part::PARTS]
+    if metadata != "FULL":  # information_schema has no label with a backslash exactly: the lane stops and says so
+        tables = [one for one in tables if one.name != "odd_labels"]
     followed = [one for one in tables if one.followed]
     mirror = pair.mirror
     mirror.job = replace(
