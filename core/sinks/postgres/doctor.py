@@ -157,7 +157,7 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
         target = target_of(job.channel, identity)
         found = list(eligibility.objections(target, image, facts, job.sink_options)) if facts else []
         if facts is None and job.channel.create_target:
-            found = eligibility.type_objections(name, image, viewer.session)
+            found = eligibility.made_objections(name, image, viewer.session)
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if identity is not None and job.channel.create_target:
         for column, collation in eligibility.collations_lacked(image_of(job.channel, identity), viewer.session):

@@ -51,7 +51,7 @@ class PostgresTarget:
         refuse(PostgresViewer(self._session).objections(), "sink")
         target, image = targets.target_of(channel, identity), image_of(channel, identity)
         if channel.create_target and not targets.exists(self._session, channel.target):
-            refuse(eligibility.type_objections(channel.target, image, self._session), "sink")
+            refuse(eligibility.made_objections(channel.target, image, self._session), "sink")
             return False
         self._refuse_written_down()
         targets.check(self._session, target, image, self._job.sink_options)

@@ -12,11 +12,13 @@ from itertools import pairwise
 from core.domain.objection import Objection, refuse
 from core.errors import Refused
 from core.sources.mysql.alters import ENGINES
+from core.sources.mysql.columns import Described
 from core.sources.mysql.requirements import ServerFacts
 from core.sources.mysql.session import MysqlSession
 from core.sources.mysql.statements import cascades
 from core.sources.mysql.tables import TableSeen, quoted
 from core.sources.mysql.tokens import Said, Unread, read
+from core.sources.mysql.values import text_reader
 
 CASCADES_WRITTEN = (9, 6)
 """The MySQL whose server carries cascades out itself, and writes row events for them, but where
@@ -30,6 +32,7 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
     """What stands against following a table, the first the one to be named. Raises SlotkeeperError."""
     table = f"{seen.schema}.{seen.name}"
     yield from kind_objections(table, seen.kind, seen.engine)
+    yield from charset_objections(table, seen.described)
     if not cascades_known and not cascades_are_written(session.facts):
         for key in _cascading(_created(session, seen)):
             yield Objection(
@@ -77,6 +80,19 @@ def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
     if engine.lower() not in _ENGINES:
         what = f"{table} has engine {engine or 'unknown'}, whose rows are not all in this server and its binlog"
         yield Objection(what, f"ALTER TABLE {table} ENGINE = InnoDB")
+
+
+def charset_objections(table: str, described: Described) -> Iterator[Objection]:
+    """The columns whose text the stream cannot read: a copy could, for the server converts what it selects.
+
+    >>> from core.sources.mysql.columns import SchemaColumn
+    >>> [one.what for one in charset_objections("s.t", (SchemaColumn("a", "char", "char(1)", True, "swe7"),))]
+    ['s.t: column a has character set swe7, which is not read']
+    """
+    for one in described:
+        if one.charset and text_reader(one.charset) is None:
+            what = f"{table}: column {one.name} has character set {one.charset}, which is not read"
+            yield Objection(what, "convert the column to utf8mb4, or leave the table out of the job")
 
 
 def _created(session: MysqlSession, seen: TableSeen) -> Said:

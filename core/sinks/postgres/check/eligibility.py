@@ -7,7 +7,7 @@ types fit, `target.py` makes targets; a start refuses with the first objection, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,8 @@ from core.sqltext import dotted, quoted
 
 _SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
+_SHORTER_TARGET = "name a shorter target in `into`"
+_OTHER_COLUMN = "map the column to another name in the channel's `columns`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,13 +343,14 @@ def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objecti
     return Objection(what, f"ALTER FUNCTION {function} SET search_path = {schema}, and what else its body needs")
 
 
-def type_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
-    """The source's types that the sink lacks, before the target `name` is made with them.
+def made_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
+    """What the sink cannot make of the source before the target `name` is made: its names, and types that it lacks.
 
     Of a DWS only types that somebody made are asked for: what is built in there is built in here.
     """
-    found = []
     with session.transaction() as cursor:
+        longest, system = _rows(cursor, session, "names", {})[0]
+        found = list(name_objections(name, [column.name for column in identity.columns], longest, system))
 
         def lacks(spelled: str) -> bool:
             return not _rows(cursor, session, "knows", {"type": spelled})[0][0]
@@ -363,6 +366,29 @@ def type_objections(name: str, identity: TableIdentity, session: SinkSession) ->
                 what += ", the row type of a table" if own and own.table else ""
                 found.append(Objection(what, made_types.cure(own, identity, lacks) if own else made_types.MANUAL))
     return found
+
+
+def name_objections(target: str, columns: Sequence[str], longest: int, system: Collection[str]) -> Iterator[Objection]:
+    """The names that a table of the sink cannot have: the server cuts longer ones, and has columns of its own.
+
+    PostgreSQL, "Identifiers and Key Words" (NAMEDATALEN) and "System Columns".
+
+    >>> [one.what for one in name_objections("mart.t", ["id", "ctid"], 63, ["ctid"])]
+    ["target mart.t cannot be made: column 'ctid' has the name of a system column of the sink"]
+    >>> [one.what for one in name_objections("mart.tables", ["a", "longer"], 5, [])]
+    ["target mart.tables cannot be made: name 'tables' has 6 bytes, the sink takes 5", \
+"target mart.tables cannot be made: name 'longer' has 6 bytes, the sink takes 5"]
+    """
+    named = [(name, _SHORTER_TARGET) for name in target.split(".", 1)] + [(name, _OTHER_COLUMN) for name in columns]
+    for name, cure in named:
+        size = len(name.encode())
+        if size > longest:
+            what = f"target {target} cannot be made: name {name!r} has {size} bytes, the sink takes {longest}"
+            yield Objection(what, cure)
+    for name in columns:
+        if name in system:
+            what = f"target {target} cannot be made: column {name!r} has the name of a system column of the sink"
+            yield Objection(what, _OTHER_COLUMN)
 
 
 def made_type(spelled: str, identity: TableIdentity, dialect: SinkDialect) -> str:

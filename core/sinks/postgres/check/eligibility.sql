@@ -358,6 +358,11 @@ SELECT t.typtype::text,
 FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
 WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s
 
+-- name: names
+-- How many bytes a name may have, and the names of the columns that every table has by itself.
+SELECT current_setting('max_identifier_length')::int,
+       ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attnum < 0)
+
 -- name: knows
 -- Whether this server has a type, built in or made.
 SELECT to_regtype(%(type)s) IS NOT NULL

@@ -123,7 +123,7 @@ class _Reshaping:
         found = []
         for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
             alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
-            lacking = eligibility.type_objections(self._target.name, alone, self._session)
+            lacking = eligibility.made_objections(self._target.name, alone, self._session)
             found += lacking
             self._lacking |= {one.column} if lacking else set()
         return found

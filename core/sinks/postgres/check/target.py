@@ -68,7 +68,7 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
     """Make the target where it is absent, with the source's columns and key; True where it was made."""
     if exists(session, name):
         return False
-    refuse(eligibility.type_objections(name, identity, session), "sink")
+    refuse(eligibility.made_objections(name, identity, session), "sink")
     with session.transaction() as cursor:
         columns = _made_columns(cursor, session, identity)
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
