@@ -55,9 +55,12 @@ def export(
     """Every line as it is stored, the oldest first: one JSON object a line, for journald, syslog or a file."""
     start = select.moment(since) if since else None
     audit = Audit(StateFolder.open(select.state_of(ctx, state_dir)[1]))
-    for line, text in audit.stored():
-        if start is None or line.at >= start:
+    found = audit.stored()
+    for line, text in found:
+        if line is not None and (start is None or line.at >= start):
             output.stored(text)
+    if damaged := sum(line is None for line, _ in found):
+        diagnostics.warn(f"{many(damaged, 'line')} of {audit.file} cannot be read")
 
 
 @app.command()

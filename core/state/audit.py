@@ -128,12 +128,12 @@ class Audit:
                 break
         return Read(tuple(lines[:limit]), damaged)
 
-    def stored(self) -> list[tuple[AuditLine, bytes]]:
-        """All lines that can be read, the oldest first, each with the bytes that its hash is of."""
+    def stored(self) -> list[tuple[AuditLine | None, bytes]]:
+        """All lines, the oldest first, each with the bytes that its hash is of; None for one that cannot be read."""
         with self._locked():
             contents = [self._content(file) for file in (*self._numbered(), self.file)]
         texts = [text for content in contents for text in content.split(b"\n") if text]
-        return [(line, text) for text in texts if (line := link_of("", 0, text).line) is not None]
+        return [(link_of("", 0, text).line, text) for text in texts]
 
     def accept(self, chain: Chain, reason: str) -> None:
         """Record the unlinked lines of this chain as they are now; raises StateError as `append`."""

@@ -87,9 +87,7 @@ def test_lines_that_have_lost_their_hash_are_not_accepted(audit: Audit, capsys: 
     assert audit.file.read_bytes() == before
 
 
-def test_lines_are_exported_as_they_are_stored(
-    audit: Audit, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_exported_as_they_are_stored(audit: Audit, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     for number in range(1, 5):
         audit.append(line(number))
     stored = audit.file.read_bytes()
@@ -100,5 +98,6 @@ def test_lines_are_exported_as_they_are_stored(
     with audit.file.open("ab") as file:
         file.write(b"no line of ours \x1b[2J\n")
     assert call(audit, "export") == 0
-    assert capfdbinary.readouterr().out == stored
+    said = capfdbinary.readouterr()
+    assert said.out == stored and b"1 line of" in said.err and b"cannot be read" in said.err
     assert call(audit, "export", "--since", "yesterday") == 2
