@@ -45,7 +45,7 @@ def raw(text: str) -> None:
 
 
 def stored(text: bytes) -> None:
-    """One line as it is stored; what no line of ours has is made visible."""
+    """One line as it is stored; any other byte is made visible."""
     _write(safe(text, 4 * len(text) + 4) + "\n")
 
 

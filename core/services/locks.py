@@ -65,7 +65,7 @@ class SinkLocks:
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
         """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970.
 
-        A sink that has not answered after so many seconds has an error in place of an answer.
+        A sink that has not answered after `seconds` has an error in place of an answer.
         """
         answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
 

@@ -43,7 +43,7 @@ _Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
 LOOK_SECONDS = 3.0
-"""How long a command that only looks waits for a lock: it ends within 10 s, whoever holds the file."""
+"""How long a command that only looks waits for a lock: it ends within 10 s, whatever process holds the file."""
 KEPT_EVENTS = 1_000
 KEPT_ERRORS = 200
 KEPT_RUNS = 100

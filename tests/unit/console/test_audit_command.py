@@ -96,7 +96,7 @@ def test_lines_are_exported_as_they_are_stored(audit: Audit, capfdbinary: pytest
     assert call(audit, "export", "--since", "2026-11-21T03:07:05Z") == 0
     assert capfdbinary.readouterr().out == b"".join(stored.splitlines(keepends=True)[2:])
     with audit.file.open("ab") as file:
-        file.write(b"no line of ours \x1b[2J\n")
+        file.write(b"another line \x1b[2J\n")
     assert call(audit, "export") == 0
     said = capfdbinary.readouterr()
     assert said.out == stored and b"1 line of" in said.err and b"cannot be read" in said.err

@@ -124,7 +124,7 @@ def drop_a_file(audit: Audit) -> CopiedHead:
 
 
 def pretend_rotation(audit: Audit) -> CopiedHead:
-    """Leave other lines, so many that the program has dropped the oldest files in order."""
+    """Leave other lines, enough for the program to drop the oldest files in order."""
     head = head_of(audit)
     for file in audit.file.parent.glob("audit*.jsonl"):
         file.unlink()
@@ -171,5 +171,5 @@ def test_an_attack_is_found_with_the_stored_head_and_without_it_as_the_page_says
     assert alone == described()[attack]
 
 
-def test_lines_that_nobody_touched_are_found_to_be_right(audit: Audit) -> None:
+def test_unchanged_lines_are_found_to_be_right(audit: Audit) -> None:
     assert proofs(audit, head_of(audit)) == (False, False)
