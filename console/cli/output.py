@@ -44,6 +44,11 @@ def raw(text: str) -> None:
     _write("\t".join(safe(each, 10_000) for each in text.split("\t")) + "\n")
 
 
+def stored(text: bytes) -> None:
+    """One line as it is stored; any other byte is made visible."""
+    _write(safe(text, 4 * len(text) + 4) + "\n")
+
+
 def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
     """A label and its text over as many lines as it takes; what stands in backticks is pasted, so it stays on one."""
     indent = " " * (len(label) + 2)

@@ -1,7 +1,4 @@
-"""`slotkeeper audit list|verify`: who did what to which slot or job, why, what was seen afterwards; and what is proven.
-
-Next door: `core.state.audit` keeps the lines, `core.services.audit_proof` compares them with the sinks' copies.
-"""
+"""`slotkeeper audit`: who did what to which slot or job, why, what was seen afterwards; and what is proven."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ import typer
 
 from console.cli import diagnostics, output, select
 from console.cli.local_time import SHORT, both
-from console.cli.select import OneJson, StateDir
+from console.cli.select import OneJson, Reason, StateDir
 from core.domain.text import many
+from core.errors import Refused
 from core.state.audit import Audit
 from core.state.folder import StateFolder
 
@@ -47,6 +45,47 @@ def list_lines(
 
 
 @app.command()
+def export(
+    ctx: typer.Context,
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="only lines of this time and later (RFC 3339)")
+    ] = "",
+    state_dir: StateDir = None,
+) -> None:
+    """Every line as it is stored, the oldest first: one JSON object a line, for journald, syslog or a file."""
+    start = select.moment(since) if since else None
+    audit = Audit(StateFolder.open(select.state_of(ctx, state_dir)[1]))
+    found = audit.stored()
+    for line, text in found:
+        if line is not None and (start is None or line.at >= start):
+            output.stored(text)
+    if damaged := sum(line is None for line, _ in found):
+        diagnostics.warn(f"{many(damaged, 'line')} of {audit.file} cannot be read")
+
+
+@app.command()
+def accept(ctx: typer.Context, reason: Reason = "", state_dir: StateDir = None) -> None:
+    """Record lines of an earlier version, which have no hash, as they are now; compare them with a backup first.
+
+    Refused where anything else speaks against the audit, or a sink does not answer.
+    """
+    from core.services.audit_proof import prove  # loads the database driver
+
+    if not reason.strip():
+        raise Refused("accepting lines without a hash needs a reason", "--reason TEXT")
+    loaded, folder = select.state_of(ctx, state_dir)
+    audit = Audit(StateFolder.open(folder))
+    proof = prove(audit, loaded)
+    lines = many(len(proof.chain.unlinked), "line")
+    if proof.altered or proof.unasked:
+        why = "differs from what was written" if proof.altered else "is not compared: a sink does not answer"
+        raise Refused(f"{audit.file} {why}; nothing was accepted", "`slotkeeper audit verify` says where")
+    if proof.chain.unlinked:
+        audit.accept(proof.chain, reason)
+    output.line(f"{audit.file}: {lines} accepted", select.ascii_only(ctx))
+
+
+@app.command()
 def verify(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = None) -> None:
     """Whether every line is as it was written: 0 nothing speaks against it, 4 a line differs, 5 a sink is silent.
 
@@ -70,6 +109,8 @@ def _as_json(audit: Audit, proof: Proof) -> dict[str, object]:
         "head": proof.chain.whole[-1].digest if proof.chain.whole else None,
         "differs": proof.differs,
         "broken": proof.chain.broken,
+        "unlinked": len(proof.chain.unlinked),
+        "accepted": proof.chain.accepted,
         "damaged": proof.chain.damaged,
         "sinks": list(map(_sink, proof.sinks)),
         "unproven": proof.unproven,
@@ -93,10 +134,13 @@ def _print(ctx: typer.Context, audit: Audit, proof: Proof) -> None:
         output.line(text, select.ascii_only(ctx))
 
     chain = proof.chain
-    verdict = "BROKEN" if chain.broken else "each follows the one before it"
+    linked = "each follows the one before it" if not chain.unlinked else "some without a hash"
+    verdict = "BROKEN" if chain.broken else linked
     say(f"{audit.file}: {many(len(chain.whole), 'line')}, {verdict}")
     for sentence in chain.broken:
         say(f"  {sentence}")
+    if chain.unlinked:
+        output.paragraph("", f"UNLINKED: {proof.unlinked}", select.ascii_only(ctx))
     for one in proof.sinks:
         if one.compared is None:
             say(f"sink {one.name}: not compared: {one.fault}")

@@ -15,8 +15,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
@@ -29,7 +30,7 @@ from console.cli import completion, context, diagnostics, output, select
 from console.cli.select import OneJson, Reason
 from core.bounded import TooLong, output_of, text_of
 from core.config import handover
-from core.config.model import Loaded
+from core.config.model import Loaded, SinkEntry, SourceEntry
 from core.domain.finding import Finding, Level
 from core.domain.master import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
 from core.domain.probe import Answer, ProbePlan, Report
@@ -38,6 +39,7 @@ from core.domain.text import safe
 from core.drivers.port_speaks import takes_submissions
 from core.errors import ConfigError, Refused, SlotkeeperError
 from core.services import doctor as doctor_service
+from core.services import looking
 from core.services import probe as probe_service
 from core.slots.change import Consent
 from core.state.disk import full
@@ -57,6 +59,7 @@ _ASK_JAVA = (
     "    print(json.dumps({'error': f'{error}. {error.hint}'}))\n"
 )
 _JAVA_SECONDS = 60.0
+_HOST = "this host"
 _MOST_BYTES = 1024 * 1024
 """Of an answer about Java, and of a file of logind's: either has some hundred bytes."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -79,6 +82,15 @@ Execute = Annotated[bool, typer.Option("--execute", help="probe a source that is
 Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]
 
 
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait", parser=select.seconds, metavar="TIME", help="how long to wait for all servers together (7s)"
+    ),
+]
+_WAIT = f"{looking.SECONDS:g}s"
+
+
 @app.command()
 def doctor(
     ctx: typer.Context,
@@ -87,6 +99,7 @@ def doctor(
     execute: Execute = False,
     reason: Reason = "",
     confirm: Confirm = "",
+    wait: Wait = _WAIT,  # type: ignore[assignment]
     as_json: OneJson = False,
 ) -> None:
     """Check this machine, the sources and the sinks; prints the GRANT script.
@@ -103,13 +116,7 @@ def doctor(
         return
     if schema or execute or reason or confirm:
         raise ConfigError("--probe-schema, --execute, --reason and --confirm belong to --probe SOURCE")
-    found = [*here(loaded)]
-    for source in loaded.sources.values():
-        found += doctor_service.check_source(loaded, source)
-        found += last_probe(source.name, probe_service.remembered(loaded, source.name))
-    for sink in loaded.sinks.values():
-        found += doctor_service.check_sink(loaded, sink)
-    found += doctor_service.promises(loaded)
+    found = [*everywhere(loaded, wait), *doctor_service.promises(loaded)]
     scripts = doctor_service.grants(loaded)
     if as_json:
         output.as_json({"ok": not _failed(found), "findings": found, "grants": dict(scripts)})
@@ -119,6 +126,45 @@ def doctor(
     if failed:
         only_silence = all(one.unreachable for one in failed)
         raise typer.Exit(int(diagnostics.ExitCode.UNREACHABLE if only_silence else diagnostics.ExitCode.FAILED))
+
+
+def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Finding]:
+    """What is found on this host and at each server, all asked at once; what is late is a finding of its own."""
+    looking.passwords([one.endpoint for one in loaded.sources.values()])
+    looking.passwords([one.endpoint for one in loaded.sinks.values()])
+    lists: dict[str, list[Finding]] = {}
+    lanes: dict[str, list[tuple[str, Callable[[], list[Finding]]]]] = {}
+
+    def lane(place: str, find: Callable[[list[Finding]], list[Finding]]) -> None:
+        lists[place] = []
+        lanes[place] = [(place, partial(find, lists[place]))]
+
+    def host(seen: list[Finding]) -> list[Finding]:
+        seen.extend(here(loaded))
+        return seen
+
+    lane(_HOST, host)
+    for source in loaded.sources.values():
+        lane(f"source {source.name}", partial(_check_source, loaded, source))
+    for sink in loaded.sinks.values():
+        lane(f"sink {sink.name}", partial(_check_sink, loaded, sink))
+    for place, found in looking.asked(lanes, seconds).items():
+        if not isinstance(found, SlotkeeperError):
+            yield from found
+            continue
+        yield from list(lists[place])
+        level = Level.UNKNOWN if place == _HOST else Level.FAIL
+        text = f"{found}: the other checks there are not known; `slotkeeper doctor --wait 60s` waits longer"
+        yield Finding(place, level, text, place != _HOST)
+
+
+def _check_source(loaded: Loaded, source: SourceEntry, seen: list[Finding]) -> list[Finding]:
+    found = doctor_service.check_source(loaded, source, seen=seen)
+    return [*found, *last_probe(source.name, probe_service.remembered(loaded, source.name))]
+
+
+def _check_sink(loaded: Loaded, sink: SinkEntry, seen: list[Finding]) -> list[Finding]:
+    return doctor_service.check_sink(loaded, sink, seen=seen)
 
 
 def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
@@ -151,9 +197,7 @@ def _print(ctx: typer.Context, found: list[Finding], scripts: list[tuple[str, li
 
 def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
     """What can be told about this machine; `root` is where system settings lie."""
-    yield from _spark()
     yield from memory(loaded.jobs, psutil.virtual_memory().available)
-    yield from masters(loaded.jobs)
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
         yield Finding("configuration", Level.WARN, warning)
@@ -161,6 +205,8 @@ def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
         yield Finding(f"job {name}", Level.FAIL, f"refused: {sentence}")
     if kills_left_processes(root):
         yield Finding("logind", Level.WARN, logind_text())
+    yield from masters(loaded.jobs)
+    yield from _spark()
 
 
 def _spark() -> Iterator[Finding]:

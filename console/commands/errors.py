@@ -6,8 +6,9 @@ Rows are hostile and may be secret: values are shown by `show` only, and never i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -19,8 +20,8 @@ from core.config.model import Loaded
 from core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
 from core.domain.spec import JobSpec
 from core.domain.text import many, typed
-from core.errors import ConfigError, Refused
-from core.services import quarantine
+from core.errors import ConfigError, Refused, SlotkeeperError
+from core.services import looking, quarantine
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
@@ -55,14 +56,35 @@ def list_entries(
         raise ConfigError(f"there is no state {state!r}", f"one of {', '.join(_STATES)}")
     jobs = [select.job_of(ctx, job)[1]] if job else list(context.of(ctx).load().jobs.values())
     states = () if state == _ALL else (EntryState(state),)
-    found = [entry for one in jobs for entry in _of(one, states, before, limit)]
+    found, failed = _everywhere(jobs, states, before, limit)
     found = sorted(found, key=lambda entry: (entry.quarantined_at, entry.id), reverse=True)[:limit]
     if as_json:
         output.as_json({"entries": [_values(entry) for entry in found]})
-        return
-    if not found:
+    elif found:
+        _print(ctx, found, job, state)
+    elif not failed:
         output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
-        return
+    for error in dict.fromkeys(map(diagnostics.with_hint, failed)):
+        diagnostics.warn(f"{error}; its rows are not known")
+    if failed:
+        raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0].kind]))
+
+
+def _everywhere(
+    jobs: Sequence[JobSpec], states: tuple[EntryState, ...], before: int | None, limit: int
+) -> tuple[list[QuarantineEntry], list[SlotkeeperError]]:
+    """The entries of all stores, which are asked at once, and the errors of those that gave none."""
+    looking.passwords(one.store_at[0] for one in jobs)
+    lanes: dict[str, list[tuple[str, Callable[[], list[QuarantineEntry]]]]] = {}
+    for one in jobs:
+        place = f"sink {one.store_at[0].name} ({one.store_at[0].place})"
+        lanes.setdefault(place, []).append((one.name, partial(_of, one, states, before, limit)))
+    answers = looking.asked(lanes).values()
+    failed = [one for one in answers if isinstance(one, SlotkeeperError)]
+    return [entry for one in answers if not isinstance(one, SlotkeeperError) for entry in one], failed
+
+
+def _print(ctx: typer.Context, found: Sequence[QuarantineEntry], job: str, state: str) -> None:
     columns = ["id", "quarantined", "job", "lane", "position", "kind", "key", "state", "code", "where", "message"]
     known = [name for name, one in (("job", bool(job)), ("state", state != _ALL)) if one]
     output.table(columns, map(_row, found), select.ascii_only(ctx), spare=[*known, *_SPARE])
@@ -77,8 +99,13 @@ def show(
 ) -> None:
     """One entry with all that is known of it, and the row as the source sent it."""
     _, spec = select.job_of(ctx, job)
-    with quarantine.polling(spec) as rows:
-        entry = rows.entry(id)
+    looking.passwords([spec.store_at[0]])
+
+    def read() -> QuarantineEntry | None:
+        with quarantine.polling(spec) as rows:
+            return rows.entry(id)
+
+    entry = looking.answer(f"sink {spec.store_at[0].name}", read)
     if entry is None or not quarantine.is_of(entry, spec):
         raise Refused(f"there is no entry {id} of job {job}", f"`slotkeeper errors list {typed(job)}` has them")
     if as_json:

@@ -25,10 +25,11 @@ from core.domain.job_view import Identity, JobView
 from core.domain.remedy import first_act, for_job, until_started
 from core.domain.report import JobReport, LaneReport
 from core.domain.verified import Verified, in_a_phrase
-from core.errors import ConfigError, Refused
+from core.errors import Busy, ConfigError, Refused
 from core.judgement.limits import LIMITS, Limits
 from core.launch.log import last_lines
 from core.launch.view import observe, observe_all
+from core.state.folder import StateFolder
 from core.state.sqlite import Store
 from core.state.verified import last
 
@@ -75,7 +76,7 @@ _DRAIN_WAIT = "10m"
 def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = None) -> None:
     """All jobs: those of the configuration and those that were started here."""
     loaded, folder = _place(ctx, state_dir)
-    with Store.open(folder) as store:
+    with Store.open(folder, looks=True) as store:
         views, verified = observe_all(store), last(store)
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
@@ -112,7 +113,7 @@ def _reason(view: JobView, refused: Mapping[str, str]) -> str:
 def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDir = None) -> None:
     """One job: its state, its processes, its lanes, its errors and what happened last."""
     loaded, folder = _place(ctx, state_dir)
-    with Store.open(folder) as store:
+    with Store.open(folder, looks=True) as store:
         select.refuse_refused(loaded, store, job)
         read = job_queries.shown(loaded, store, job)
         if read:
@@ -324,10 +325,13 @@ def logs(
 ) -> None:
     """The last lines of a job's driver and supervisor."""
     loaded, folder = _place(ctx, state_dir)
-    with Store.open(folder) as store:
-        job_queries.refuse(loaded, store, job)
-        observe(store, job)
-        file = store.folder.log(job)
+    file = StateFolder.open(folder).log(job)
+    try:
+        with Store.open(folder, looks=True) as store:
+            job_queries.refuse(loaded, store, job)
+            observe(store, job)
+    except Busy as error:  # the log is there all the same
+        diagnostics.warn(f"whether job {job} is running is not known: {error}")
     found = last_lines(file, lines)
     if as_json:
         output.as_json({"job": job, "file": file, "lines": found})

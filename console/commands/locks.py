@@ -16,6 +16,7 @@ from console.views.locks import NOBODY, shown, values
 from core.clock import SystemClock
 from core.domain.lock_wait import LockWait, locked
 from core.domain.ttl import in_words
+from core.services import looking
 from core.services.locks import LocksSeen, SinkLocks
 
 app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at the sinks, and who is in front.")
@@ -36,7 +37,7 @@ def locks(
         select.tell_refused(loaded)
     now = SystemClock().utc().timestamp()
     with closing(SinkLocks(loaded, job)) as asking:
-        found = asking.ask(now)
+        found = asking.ask(now, looking.SECONDS)
     if as_json:
         output.as_json({"sinks": [_values(one, now) for one in found]})
     else:

@@ -1,9 +1,7 @@
 """`slotkeeper slots`: which slots keep a table's binlog, how far, whose, for how long yet; preflight, create and drop.
 
 Looking never makes a slot: only calls that read are sent. The verbs are dry runs unless executed with consent (one
-rule: `core.slots.change`). Next door: `core.slots.status.inspect` and `core.slots.status.retained` put the answers
-together, `core.services.slot_commands` carries the verbs out between two audit lines; `reset` and `peek` have files of
-their own.
+rule: `core.slots.change`).
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -27,7 +26,7 @@ from core.errors import SlotkeeperError
 from core.launch.control import settled
 from core.launch.launch import START_LOCK
 from core.launch.view import observe
-from core.services import queries, slot_commands
+from core.services import looking, queries, slot_commands
 from core.services.slot_commands import Polled
 from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
 from core.slots.create import CREATE
@@ -89,15 +88,7 @@ def list_slots(
     """The slots of one source table, or of every table that a job reads; none is created by looking."""
     loaded = context.of(ctx).load()
     select.tell_refused(loaded)
-    found: list[Polled] = []
-    failed: list[tuple[str, SlotkeeperError]] = []
-    for its_source, its_table in select.places(loaded, source, table):
-        try:
-            found.append(slot_commands.poll(loaded, its_source, its_table))
-        except SlotkeeperError as error:
-            failed.append((f"{its_source} {its_table}", error))
-    left = _left_behind(loaded, source, table, found) if found or not failed else []
-    read = _queries(loaded, found)
+    found, failed, left, read = _everywhere(loaded, source, table)
     if as_json:
         errors = [{"place": place, "error": str(reason)} for place, reason in failed]
         listed = [_as_json(each, read) for each in found]
@@ -113,20 +104,37 @@ def list_slots(
         raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0][1].kind]))
 
 
+def _everywhere(
+    loaded: Loaded, source: str, table: str
+) -> tuple[list[Polled], list[tuple[str, SlotkeeperError]], list[dict[str, str]], queries.Queries]:
+    """What the sources say of each table, what failed, the slots left behind, and the queries; all asked at once."""
+    silent: set[str] = set()
+    places = select.places(loaded, source, table)
+    looking.passwords(loaded.sources[name].endpoint for name, _ in places)
+    lanes: dict[str, list[tuple[object, Callable[[], object]]]] = {}
+    for name, its_table in places:
+        ask = partial(slot_commands.poll, loaded, name, its_table, silent)
+        lanes.setdefault(f"source {name} ({loaded.sources[name].endpoint.place})", []).append(((name, its_table), ask))
+    lanes["left"] = [("left", partial(_left_behind, loaded, source, table))]
+    lanes["queries"] = [("queries", partial(_queries, loaded, places))]
+    answers = looking.asked(lanes)
+    found = [one for place in places if isinstance(one := answers[place], Polled)]
+    failed = [(" ".join(place), one) for place in places if isinstance(one := answers[place], SlotkeeperError)]
+    left, read = answers["left"], answers["queries"]
+    return found, failed, left if isinstance(left, list) else [], read if isinstance(read, dict) else {}
+
+
 @app.command()
-def show(
-    ctx: typer.Context,
-    table: Table,
-    slot: Slot,
-    source: OnlySource = "",
-    as_json: Json = False,
-) -> None:
+def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", as_json: Json = False) -> None:
     """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
     loaded = context.of(ctx).load()
     select.tell_refused(loaded)
-    found = slot_commands.poll(loaded, *select.place(loaded, source, table))
+    polled, failed, _, read = _everywhere(loaded, *select.place(loaded, source, table))
+    if failed:
+        raise failed[0][1]
+    found = polled[0]
     one = found.slots.slot(slot)
-    query = queries.query_of(loaded.jobs[one.job].of(table)) if one.job else None
+    query = _its(one, found, read)
     if as_json:
         place = {"source": found.slots.source, "table": found.slots.table}
         more = {"retained": _table(found.retained), "untold": found.slots.untold}
@@ -148,19 +156,18 @@ def show(
     _tell_untold(found)
 
 
-def _queries(loaded: Loaded, found: list[Polled]) -> queries.Queries:
-    """The DataFrame queries that read any of these slots, by job and table."""
-    jobs = {(slot.job, each.slots.table) for each in found for slot in each.slots.slots if slot.job}
+def _queries(loaded: Loaded, places: Sequence[tuple[str, str]]) -> queries.Queries:
+    """The DataFrame queries that read any slot of these tables, by job and table."""
+    jobs = {(job, table) for source, table in places for job in owners(loaded, source, table).values()}
     return queries.queries_of(loaded.jobs[job].of(table) for job, table in sorted(jobs))
 
 
-def _left_behind(loaded: Loaded, source: str, table: str, found: list[Polled]) -> list[dict[str, str]]:
+def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]]:
     """The slots of tables that their jobs have no more, as long as the source keeps them."""
     kept = []
     for place, jobs in slot_commands.taken_out(loaded, source, table).items():
         with suppress(SlotkeeperError):
-            polled = next((one for one in found if (one.slots.source, one.slots.table) == place), None)
-            slots = {one.name: one for one in (polled or slot_commands.poll(loaded, *place)).slots.slots}
+            slots = {one.name: one for one in slot_commands.poll(loaded, *place).slots.slots}
             for slot, job in jobs.items():
                 if slot in slots and slots[slot].exists is not False:
                     kept.append({"source": place[0], "table": place[1], "slot": slot, "job": job})

@@ -18,6 +18,9 @@ from core.domain.audit import AuditLine
 
 FIRST = "0" * 64
 """What the very first line names."""
+ACCEPT = "audit accept"
+"""The action of the line that records the unlinked lines before it: `SEAL` in its result is the hash of theirs."""
+SEAL = "lines"
 _BEFORE = "before"
 
 
@@ -51,13 +54,14 @@ class Chain:
     """What the files say of themselves.
 
     `damaged` are the places of lines that cannot be read, `broken` sentences about lines that do not follow one
-    another, `unlinked` counts lines of a version that did not link them.
+    another. `unlinked` are the lines without a hash that no `audit accept` has recorded, `accepted` counts the others.
     """
 
     links: tuple[Link, ...]
     damaged: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-    unlinked: int = 0
+    unlinked: tuple[Link, ...] = ()
+    accepted: int = 0
     rotated_out: bool = False
 
     @property
@@ -103,22 +107,38 @@ def link_of(file: str, number: int, raw: bytes) -> Link:
 
 
 def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
-    """Whether each line follows the one before it; `rotated_out`: earlier files were dropped by their number."""
+    """Whether each line follows the one before it; `rotated_out`: earlier files were dropped by their number.
+
+    A version that linked no lines noted no uid either. So a line with a uid and without a hash has lost it, and one
+    with neither is of that version, or both were removed from it.
+    """
     broken: list[str] = []
     last: Link | None = None
-    unlinked = 0
+    unlinked: list[Link] = []
+    accepted = 0
     for link in links:
         if link.line is None:
             continue
         if link.before is None:
-            unlinked += 1
+            unlinked.append(link)
             if last is not None and last.before is not None:
                 broken.append(f"{link.place} names no line before it: it was not written by this program")
+            elif link.line.actor.uid is not None:
+                broken.append(f"{link.place} names no line before it: its hash was removed")
         elif fault := _fault(link, last, rotated_out):
             broken.append(fault)
+        elif link.line.action == ACCEPT and (unlinked or not rotated_out):
+            if link.line.result.get(SEAL) != seal(unlinked):
+                broken.append(f"{link.place} accepted other lines than the unlinked ones before it")
+            accepted, unlinked = accepted + len(unlinked), []
         last = link
     damaged = tuple(link.place for link in links if link.line is None)
-    return Chain(tuple(links), damaged, tuple(broken), unlinked, rotated_out)
+    return Chain(tuple(links), damaged, tuple(broken), tuple(unlinked), accepted, rotated_out)
+
+
+def seal(links: Iterable[Link]) -> str:
+    """One hash of several lines, in their order."""
+    return digest("".join(link.digest for link in links).encode("ascii"))
 
 
 def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
@@ -144,4 +164,8 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
         newest = max(newest, place.get(one.head, -1))
         if one.head not in place:
             missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is not here as it was written")
+    if older and newest < 0:  # files that were dropped in order leave later lines, which have heads too
+        missing.append(
+            f"none of {older + found} copied lines is here: the files were replaced, or no copy was made lately"
+        )
     return Compared(found, tuple(missing), len(place) - 1 - newest, older)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from core.config.model import Loaded, SinkEntry
 from core.config.secrets import login
 from core.domain.audit_chain import Chain, Compared, compare
+from core.domain.text import many
 from core.errors import SlotkeeperError
+from core.services.looking import asked, passwords
 from core.services.sessions import poll_name
 from core.sinks import registry as sinks
 from core.state.audit import Audit
@@ -35,9 +38,26 @@ class Proof:
     sinks: tuple[SinkProof, ...] = ()
 
     @property
-    def differs(self) -> bool:
+    def altered(self) -> bool:
         """Whether a line was changed, removed or added."""
         return bool(self.chain.broken or any(one.compared and one.compared.missing for one in self.sinks))
+
+    @property
+    def differs(self) -> bool:
+        """Whether a line was changed, removed or added, or lacks its hash."""
+        return self.altered or bool(self.chain.unlinked)
+
+    @property
+    def unlinked(self) -> str:
+        """What lines without a hash mean, and what to do."""
+        links = self.chain.unlinked
+        names = "names no line before it" if len(links) == 1 else "name no line before them"
+        first = f" (the first: {links[0].place})" if links else ""
+        return (
+            f"{many(len(links), 'line')}{first} {names}. A version before the chain wrote them, or their hashes were"
+            " removed. Compare them with a backup or with the copy in the sink. If they are right:"
+            " `slotkeeper audit accept --reason TEXT`"
+        )
 
     @property
     def unasked(self) -> bool:
@@ -60,10 +80,8 @@ class Proof:
         )
         if self.chain.damaged:
             found.append(f"what {len(self.chain.damaged)} damaged lines said: {', '.join(self.chain.damaged[:5])}")
-        if self.chain.unlinked:
-            found.append(
-                f"whether {self.chain.unlinked} lines of an earlier version, which linked none, are as they were"
-            )
+        if self.chain.accepted:
+            found.append(f"whether {self.chain.accepted} unlinked lines were as they are before they were accepted")
         if self.chain.rotated_out:
             found.append("what stood in the files that were dropped because there were too many")
         found += [
@@ -84,17 +102,19 @@ def prove(audit: Audit, loaded: Loaded | None) -> Proof:
     _, _, folder = audit.place.partition(":")
     hosts = {link.line.actor.host for link in chain.whole if link.line} | {socket.gethostname()}
     chains = sorted(f"{host}:{folder}" for host in hosts)
-    entries = loaded.sinks.values() if loaded else ()
+    entries = [one for one in (loaded.sinks.values() if loaded else ()) if sinks.open(one.kind).traits.is_store]
+    passwords(one.endpoint for one in entries)
+    lanes = {f"sink {one.name}": [(one.name, partial(_asked, one, chain, chains))] for one in entries}
     return Proof(
-        chain, tuple(_asked(entry, chain, chains) for entry in entries if sinks.open(entry.kind).traits.is_store)
+        chain,
+        tuple(
+            SinkProof(name, fault=str(found)) if isinstance(found, SlotkeeperError) else found
+            for name, found in asked(lanes).items()
+        ),
     )
 
 
 def _asked(entry: SinkEntry, chain: Chain, chains: list[str]) -> SinkProof:
-    try:
-        named = login(entry.endpoint, poll_name("audit"))
-        with closing(sinks.open(entry.kind).connect(named, entry.progress_schema)) as session:
-            heads = session.audit().heads(chains)
-    except SlotkeeperError as error:
-        return SinkProof(entry.name, fault=str(error))
-    return SinkProof(entry.name, compare(chain, heads))
+    named = login(entry.endpoint, poll_name("audit"))
+    with closing(sinks.open(entry.kind).connect(named, entry.progress_schema)) as session:
+        return SinkProof(entry.name, compare(chain, session.audit().heads(chains)))

@@ -30,8 +30,13 @@ from core.state import probes
 V = TypeVar("V", SourceSession, SinkSession)
 
 
-def check_source(loaded: Loaded, entry: SourceEntry, clock: Clock | None = None) -> list[Finding]:
-    """Reachable, login, version, clock, what following a binlog needs, and the tables that jobs read there."""
+def check_source(
+    loaded: Loaded, entry: SourceEntry, clock: Clock | None = None, seen: list[Finding] | None = None
+) -> list[Finding]:
+    """Reachable, login, version, clock, what following a binlog needs, and the tables that jobs read there.
+
+    `seen` gets each finding as it is made, for a command that stops waiting.
+    """
     found = probes.record(loaded.state_dir, entry.name)
     asked = SourceAsked(
         name=entry.name,
@@ -45,7 +50,7 @@ def check_source(loaded: Loaded, entry: SourceEntry, clock: Clock | None = None)
         return open_source(entry.dialect, entry.endpoint)
 
     utc, expected = (clock or SystemClock()).utc, sources.open(entry.dialect).traits.speaks
-    findings = _checked(f"source {entry.name}", opened, lambda session: session.findings(asked, utc))
+    findings = _checked(f"source {entry.name}", opened, lambda session: session.findings(asked, utc), seen)
     return _with_protocol(findings, entry, expected)
 
 
@@ -60,8 +65,10 @@ def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> l
     return [replace(found[0], text=text, unreachable=False)]
 
 
-def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> list[Finding]:
-    """Reachable, login, version, clock, and the rights that progress tables and targets need."""
+def check_sink(
+    loaded: Loaded, entry: SinkEntry, clock: Clock | None = None, seen: list[Finding] | None = None
+) -> list[Finding]:
+    """Reachable, login, version, clock, and the rights that progress tables and targets need; `seen` as above."""
     asked = SinkAsked(
         name=entry.name,
         endpoint=entry.endpoint,
@@ -75,17 +82,23 @@ def check_sink(loaded: Loaded, entry: SinkEntry, clock: Clock | None = None) -> 
         return kind.connect(its, entry.progress_schema) if kind.traits.is_store else kind.connect_beside(its)
 
     utc = (clock or SystemClock()).utc
-    return _checked(f"sink {entry.name}", opened, lambda session: session.findings(asked, utc))
+    return _checked(f"sink {entry.name}", opened, lambda session: session.findings(asked, utc), seen)
 
 
-def _checked(place: str, opened: Callable[[], V], find: Callable[[V], Iterable[Finding]]) -> list[Finding]:
+def _checked(
+    place: str, opened: Callable[[], V], find: Callable[[V], Iterable[Finding]], seen: list[Finding] | None
+) -> list[Finding]:
+    found: list[Finding] = [] if seen is None else seen
     try:
         session = opened()
     except ConfigError as error:  # a password reference that cannot be resolved
         return [Finding(place, Level.FAIL, str(error))]
     with closing(session):
         try:
-            return list(dict.fromkeys(find(session)))
+            for one in find(session):
+                if one not in found:
+                    found.append(one)
+            return found
         except SlotkeeperError as error:
             text = f"{error}" + (f" ({error.hint})" if error.hint else "")
             return [Finding(place, Level.FAIL, text, error.kind is ErrorKind.TRANSIENT)]

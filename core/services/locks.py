@@ -7,10 +7,11 @@ Each sink is asked in a thread and a session of its own, so that one that does n
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from core.config.model import Loaded
 from core.config.secrets import login
@@ -21,6 +22,7 @@ from core.domain.spec import JobSpec
 from core.errors import SlotkeeperError
 from core.ports.kinds import SinkSession
 from core.ports.locks import LockReader
+from core.services.looking import late
 from core.sinks import registry as sinks
 from core.wiring.worker import session_name
 
@@ -60,8 +62,11 @@ class SinkLocks:
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
         self._servers = list({_key(one.endpoint): one for each in jobs for one in _servers(each)}.values())
 
-    def ask(self, now: float) -> list[LocksSeen]:
-        """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970."""
+    def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
+        """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970.
+
+        A sink that has not answered after `seconds` has an error in place of an answer.
+        """
         answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
 
         def work(number: int, one: _Server) -> None:
@@ -73,12 +78,16 @@ class SinkLocks:
         for number, one in enumerate(self._servers):
             threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
         found: dict[int, LocksSeen] = {}
+        end = None if seconds is None else time.monotonic() + seconds
         while len(found) < len(self._servers):  # Ctrl-C is heard here, and nobody waits for the threads then
-            number, answer = answers.get()
+            try:
+                number, answer = answers.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
+            except Empty:
+                break
             if isinstance(answer, Exception):
                 raise answer
             found[number] = answer
-        return [found[number] for number in sorted(found)]
+        return [found.get(number) or _silent(one, seconds) for number, one in enumerate(self._servers)]
 
     def close(self) -> None:
         """End the sessions, without waiting for what is under way in them."""
@@ -99,6 +108,11 @@ class SinkLocks:
             return LocksSeen(name, place, tuple(reader.read(now)) if reader else (), "" if reader else NO_ANSWER)
         except SlotkeeperError as error:
             return LocksSeen(name, place, error=error)
+
+
+def _silent(one: _Server, seconds: float | None) -> LocksSeen:
+    place = one.endpoint.place
+    return LocksSeen(one.endpoint.name, place, error=late(f"sink {one.endpoint.name} ({place})", seconds or 0.0))
 
 
 def _servers(job: JobSpec) -> Iterable[_Server]:

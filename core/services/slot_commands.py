@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from core.config.model import Loaded, owners, tables
 from core.domain.lock_owner import end_it, explain_lease, is_stranger
@@ -20,11 +21,12 @@ from core.domain.query_report import WHERE_TO_ACT
 from core.domain.spec import BinlogOptions, JobSpec
 from core.domain.text import typed
 from core.domain.ttl import TimeLeft
-from core.errors import Refused, SlotkeeperError
+from core.errors import ErrorKind, Refused, SlotkeeperError
 from core.ports.kinds import StoreSession
 from core.ports.progress import LaneSeen, Rows
 from core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
 from core.services.audit import CopiedAudit, Tell, audited, silent
+from core.services.looking import answer
 from core.services.sessions import open_source, open_store, viewing
 from core.slots.change import (
     Asked,
@@ -53,6 +55,8 @@ from core.wiring.driver import end_job_sessions
 
 FOLLOWED_LIMIT_MS = 2_000
 """What a sink has for saying which tables its progress rows are of: that is told beside something else."""
+OWN_SECONDS = 3.0
+"""What a sink has for what its progress rows say, login included: that is shown beside what the source answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,12 @@ class Polled:
 # -- looking --------------------------------------------------------------------------------------------------------
 
 
-def poll(loaded: Loaded, source: str, table: str) -> Polled:
-    """The slots of a source's table and what they hold back, without creating any; raises what the source raises."""
-    entry = loaded.sources[source]
+def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None) -> Polled:
+    """The slots of a source's table and what they hold back, without creating any; raises what the source raises.
+
+    `silent` are the sinks that do not answer: each is waited for once.
+    """
+    entry, silent = loaded.sources[source], set() if silent is None else silent
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
         points, unread = viewer.points(table), viewer.unread(table)  # asked once, so that all is of one moment
@@ -76,12 +83,14 @@ def poll(loaded: Loaded, source: str, table: str) -> Polled:
         now = viewer.now()
 
         def ours() -> dict[str, list[OwnLane]]:
-            return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), now) for slot in sorted(mine)}
+            return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), now, silent) for slot in sorted(mine)}
 
         found = retained(viewer, table, points, unread, ours)
     if found is None:
         raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
-    return Polled(slots, found)
+    places = sorted(silent & {loaded.jobs[job].store_at[0].place for job in mine.values()})
+    unsaid = [f"the progress rows in {place} are not known: it does not answer" for place in places]
+    return Polled(slots, replace(found, untold=(*found.untold, *unsaid)))
 
 
 def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[str, str], dict[str, str]]:
@@ -95,8 +104,8 @@ def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[s
         if job.store_at[0].place in silent:
             continue
         silent.add(job.store_at[0].place)
-        with suppress(SlotkeeperError), closing(open_store(job, FOLLOWED_LIMIT_MS)) as session:
-            rows = session.followed()
+        with suppress(SlotkeeperError):
+            rows = answer(job.store_at[0].place, partial(_followed, job), OWN_SECONDS)
             silent.remove(job.store_at[0].place)
             for name, its_source, its_table, slot in rows:
                 ours = (name, its_source, slot) == (job.name, job.source.name, job.slot)
@@ -104,6 +113,11 @@ def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[s
                 if ours and place not in read and source in ("", its_source) and table in ("", its_table):
                     found.setdefault(place, {})[slot] = name
     return found
+
+
+def _followed(job: JobSpec) -> list[tuple[str, str, str, str]]:
+    with closing(open_store(job, FOLLOWED_LIMIT_MS)) as session:
+        return list(session.followed())
 
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
@@ -116,15 +130,20 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
     return judge(replace(facts, rates=tuple(rates(busy)) if busy else ()))
 
 
-def own_lanes(job: JobSpec, now: datetime) -> list[OwnLane]:
+def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> list[OwnLane]:
     """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer.
+
+    A sink of `silent` is not asked, and one that does not answer is added.
 
     Of a source that keeps nothing, or holds nothing back, it is our own position, and no registration: its time is up
     to when all is applied.
     """
+    silent, place = set[str]() if silent is None else silent, job.store_at[0].place
     try:
-        lanes = _lanes(job)
-    except SlotkeeperError:
+        lanes = [] if place in silent else answer(place, lambda: _lanes(job), OWN_SECONDS)
+    except SlotkeeperError as error:
+        if error.kind is ErrorKind.TRANSIENT:
+            silent.add(place)
         return []
     kind = registry.open(job.source_kind)
     positions, found = kind.positions, []

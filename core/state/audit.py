@@ -21,8 +21,9 @@ from pathlib import Path
 
 from core.clock import SystemClock
 from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.audit_chain import FIRST, Chain, Link, judge, link_of, linked
+from core.domain.audit_chain import ACCEPT, FIRST, SEAL, Chain, Link, judge, link_of, linked, seal
 from core.domain.audit_chain import digest as digest_of
+from core.domain.text import many
 from core.errors import Busy
 from core.state.faults import StateError, cannot_write
 from core.state.folder import StateFolder
@@ -127,6 +128,18 @@ class Audit:
                 break
         return Read(tuple(lines[:limit]), damaged)
 
+    def stored(self) -> list[tuple[AuditLine | None, bytes]]:
+        """All lines, the oldest first, each with the bytes that its hash is of; None for one that cannot be read."""
+        with self._locked():
+            contents = [self._content(file) for file in (*self._numbered(), self.file)]
+        texts = [text for content in contents for text in content.split(b"\n") if text]
+        return [(link_of("", 0, text).line, text) for text in texts]
+
+    def accept(self, chain: Chain, reason: str) -> None:
+        """Record the unlinked lines of this chain as they are now; raises StateError as `append`."""
+        what = f"{many(len(chain.unlinked), 'line')} of an earlier version"
+        self.append(outcome(intent(ACCEPT, what, reason), "accepted", {SEAL: seal(chain.unlinked)}))
+
     def chain(self) -> Chain:
         """All lines there are, the oldest first, and whether each follows the one before it."""
         with self._locked():
@@ -180,13 +193,14 @@ class Audit:
         return FIRST, torn
 
     def _links(self, file: Path, raw: bytes | None = None) -> list[Link]:
-        if raw is None:
-            try:
-                raw = self._folder.read(file)
-            except FileNotFoundError:
-                return []
-        texts = raw.split(b"\n")
+        texts = (self._content(file) if raw is None else raw).split(b"\n")
         return [link_of(file.name, number, text) for number, text in enumerate(texts, 1) if text]
+
+    def _content(self, file: Path) -> bytes:
+        try:
+            return self._folder.read(file)
+        except FileNotFoundError:
+            return b""
 
     def _tail(self, file: Path) -> bytes:
         """The end of a file; its first line may have lost its beginning. Nothing where there is no file."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from console.__main__ import main
+from core.config.secrets import resolve
 from core.domain.finding import Finding, Level
+from core.drivers import pg
 from core.embedded.orders import DDL_COLUMNS, KEY
 from core.embedded.warehouse import READERS, Warehouse
 from core.services.doctor import check_sink, check_source
+from core.services.sessions import open_store
 from core.sources.dws.eligibility import NEEDED
+from core.state.audit import intent
 from tests.support.flow import orders, written
 from tests.support.least import Least, least
 from tests.support.mirror import MakeMirror, Mirror
@@ -124,6 +129,69 @@ def test_each_right_that_lacks_is_named_by_doctor(mirror: Mirror, tmp_path: Path
         assert any(word.casefold() in one.text.casefold() for one in found), (right, found)
         logins.run(side, revoke.replace("REVOKE", "GRANT", 1).replace(" FROM ", " TO "))
     assert failures(logins) == []
+
+
+ALTERS = (
+    "UPDATE slotkeeper_audit SET what = 'another'",
+    "DELETE FROM slotkeeper_audit",
+    "TRUNCATE slotkeeper_audit",
+    "ALTER TABLE slotkeeper_audit DROP COLUMN head",
+    "CREATE TRIGGER lie BEFORE INSERT ON slotkeeper_audit EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "DROP TABLE slotkeeper_audit",
+)
+
+
+def altered(least: Least, *statements: str) -> list[str]:
+    """Which of these statements the sink lets the job's login run; each is rolled back."""
+    found = []
+    endpoint = least.mirror.job.sink
+    with closing(pg.connect(endpoint, resolve(endpoint.password), "attacker")) as connection:
+        for statement in statements:
+            with connection.cursor() as cursor:
+                cursor.execute("SET search_path = public")
+                try:
+                    cursor.execute(statement)
+                except pg.DriverError as error:
+                    assert error.pgcode == "42501", error
+                else:
+                    found.append(statement)
+                connection.rollback()
+    return found
+
+
+def audit_finding(least: Least) -> Finding:
+    found = check_sink(least.loaded, least.loaded.sinks["mart"])
+    return next(one for one in found if "slotkeeper_audit: " in one.text)
+
+
+def test_a_copied_audit_line_cannot_be_changed_with_the_password_of_the_job(mirror: Mirror, tmp_path: Path) -> None:
+    logins = least(mirror, tmp_path)
+    head = "a" * 64
+    with closing(open_store(mirror.job)) as session:
+        session.audit().append(intent("slots reset", "a slot", "a test"), "host:/state", head)
+        assert [one.head for one in session.audit().heads(["host:/state"])] == [head]
+    assert altered(logins, *ALTERS) == []
+    assert audit_finding(logins).level is Level.OK
+
+
+def test_doctor_warns_of_a_login_that_can_change_copied_lines_and_its_statement_ends_that(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    logins = least(mirror, tmp_path)
+    user = mirror.job.sink.user
+    logins.run("sink", f"ALTER TABLE slotkeeper_audit OWNER TO {user}")
+    assert altered(logins, *ALTERS) == list(ALTERS), "a job that made the table itself can change each line"
+    found = audit_finding(logins)
+    assert (found.level, f"{user} owns the table" in found.text) == (Level.WARN, True)
+    for right in ("", "UPDATE (what)", "DELETE", "TRUNCATE", "TRIGGER"):
+        if right:
+            logins.run("sink", f"GRANT {right} ON slotkeeper_audit TO {user}")
+            found = audit_finding(logins)
+            assert (found.level, f"has {right.split()[0]}" in found.text) == (Level.WARN, True), right
+        for statement in found.text.split("`")[1].replace("your_administrator", "CURRENT_USER").split("; "):
+            logins.run("sink", statement)
+        assert audit_finding(logins).level is Level.OK, right
+    assert altered(logins, *ALTERS) == []
 
 
 def test_what_is_refused_only_while_a_range_is_read_shows_before_a_start(mirror: Mirror, tmp_path: Path) -> None:

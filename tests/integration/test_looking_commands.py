@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,7 @@ from core.embedded.switches import Switches
 from core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
+from tests.support.proxy import Line, proxy
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, BARE = "ods.orders", "ods.untouched"
@@ -119,6 +121,30 @@ def test_slots_are_listed_with_owner_and_unread_rows(
     assert place.call("slots", "show", TABLE, "elsewhere") == 0
     shown = capsys.readouterr().out
     assert "external" in shown and "dn_4" in shown
+
+
+def test_what_a_source_answers_is_shown_where_the_sink_never_answers(
+    place: Place, surface_of: Surface, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    surface_of.start(TABLE, place.mirror.job.slot)
+    table = job("orders_rt", place.mirror.job.slot, TABLE, "mart.orders")
+    with proxy(place.mirror.job.sink.port) as line:
+        line.set(Line.BLACK_HOLE)
+        sink = replace(place.mirror.job.sink, host="127.0.0.1", port=line.port)
+        path = str(config(tmp_path, place.mirror.job.source, sink, table))
+        show = ["slots", "show", TABLE, place.mirror.job.slot, "--config", path]
+        assert main(show) == 0
+        assert "dn_4" in capsys.readouterr().out
+        function = "pg_catalog.pgxc_get_binlog_slots(text, integer)"  # without it the progress rows are asked
+        run(place.warehouse, f"DROP FUNCTION {function}", settings=("SET allow_system_table_mods = on",))
+        begun = time.monotonic()
+        assert main(show) == 0
+        assert time.monotonic() - begun < 10.0
+        said = capsys.readouterr()
+        assert f"the progress rows in {sink.place} are not known: it does not answer" in said.err
+        assert main(["doctor", "--wait", "2s", "--json", "--config", path]) == 5
+    places = {one["place"] for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert places >= {f"source dws1 {TABLE}", "sink mart"}
 
 
 def test_a_kernel_without_the_functions_leaves_the_answer_unknown(

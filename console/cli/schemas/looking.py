@@ -184,8 +184,10 @@ SCHEMAS: dict[str, Schema] = {
             "file": text("where the newest lines are"),
             "lines": whole("lines that can be read"),
             "head": maybe({**_HASH, "description": "the newest line's SHA-256"}, "there is no line"),
-            "differs": flag("whether a line was changed, removed or added"),
+            "differs": flag("whether a line was changed, removed or added, or lacks its hash"),
             "broken": listed("lines that do not follow one another", text("a sentence")),
+            "unlinked": whole("lines without a hash that `audit accept` has not recorded; any is a difference"),
+            "accepted": whole("lines without a hash that it has recorded"),
             "damaged": listed("lines that cannot be read", text("file and number")),
             "sinks": listed(
                 "what each sink's hashes say",

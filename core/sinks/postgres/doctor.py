@@ -18,16 +18,20 @@ from core.domain.tls import line_finding
 from core.drivers.search_path import path_findings
 from core.errors import ErrorKind, SlotkeeperError
 from core.ports.kinds import SinkAsked
+from core.sinks.postgres import own_tables
 from core.sinks.postgres.check import eligibility
 from core.sinks.postgres.check.target import target_of
 from core.sinks.postgres.check.viewer import SCHEMA_RIGHTS, TABLE_RIGHTS, PostgresViewer, Rights, ServerSeen
 from core.sinks.postgres.progress import locks
-from core.sqltext import dotted, quoted
+from core.sqltext import dotted, quoted, statements
 
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
-_OWN = (*_PROGRESS, "slotkeeper_columns", "slotkeeper_quarantine", "slotkeeper_resets", "slotkeeper_audit")
+_AUDIT = "slotkeeper_audit"
+_OWN = (*_PROGRESS, "slotkeeper_columns", "slotkeeper_quarantine", "slotkeeper_resets")
 _ROWS = TABLE_RIGHTS[:4]
 """What a mirror needs of a table that it writes to; a replacing copy empties it as well."""
+_APPENDS = ("SELECT", "INSERT")
+"""What the audit's copy needs: with these alone a copied line cannot be changed, also with the job's password."""
 
 
 def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -47,6 +51,8 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     if not server.temporary:
         yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
     yield _progress_finding(place, asked.progress_schema, viewer)
+    if not server.superuser:
+        yield from _audit_findings(place, asked.progress_schema, server.user, viewer)
     yield from _left_behind(place, asked, viewer)
     for job in asked.jobs:
         yield from _lock_findings(place, job, asked.progress_schema, viewer)
@@ -64,11 +70,30 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
         return Finding(place, Level.FAIL, f"lacks {lacking} on schema {schema}, which the progress tables need")
     there = {name: its for name in _OWN if (its := viewer.table(f"{schema}.{name}")) is not None}
     closed = [f"{its.lacks(*_ROWS)} on {schema}.{name}" for name, its in there.items() if its.lacks(*_ROWS)]
+    audit = viewer.table(f"{schema}.{_AUDIT}")
+    closed += [f"{audit.lacks(*_APPENDS)} on {schema}.{_AUDIT}"] if audit and audit.lacks(*_APPENDS) else []
     if closed:
         text = f"lacks {'; '.join(closed)}: the progress tables belong to somebody else"
         return Finding(place, Level.FAIL, text)
     ready = "are there and may be written" if there.keys() >= {*_PROGRESS} else "can be made at the first start"
     return Finding(place, Level.OK, f"the progress tables in schema {schema} {ready}")
+
+
+def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) -> Iterator[Finding]:
+    """Whether the audit's copy holds against this login, which may append lines and need not change any."""
+    table = f"{quoted(schema)}.{_AUDIT}"
+    how = viewer.alters(schema, _AUDIT)
+    if how is None:
+        return
+    if not how:
+        yield Finding(place, Level.OK, f"{table}: {user} can append lines and change none")
+        return
+    cure = f"REVOKE ALL ON {table} FROM {quoted(user)}; GRANT {', '.join(_APPENDS)} ON {table} TO {quoted(user)}"
+    cure = f"ALTER TABLE {table} OWNER TO your_administrator; {cure}" if how[0].startswith("owns") else cure
+    text = (
+        f"{table}: {user} {', '.join(how)}, so this copy proves nothing against that login; as administrator: `{cure}`"
+    )
+    yield Finding(place, Level.WARN, text)
 
 
 def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterator[Finding]:
@@ -183,6 +208,11 @@ def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) ->
         f"GRANT USAGE, CREATE ON SCHEMA {own} TO {user}; -- an upgrade that adds a column needs the table's owner",
         *(f"GRANT USAGE, CREATE ON SCHEMA {one} TO {user};" for one in sorted(filled - {own})),
         *(f"GRANT USAGE ON SCHEMA {one} TO {user};" for one in sorted(used - filled - {own})),
+    ]
+    made_by_another = statements(*own_tables.migrations("audit")[0])["apply"].format(schema=own)
+    found += [
+        f"{' '.join(made_by_another.split())}; -- of another owner, so that the login can append lines and change none",
+        f"GRANT {', '.join(_APPENDS)} ON {own}.{_AUDIT} TO {user};",
     ]
     for job in kept:
         rights = ", ".join(TABLE_RIGHTS if job.on_existing == "replace" else _ROWS)

@@ -138,10 +138,15 @@ def test_the_script_grants_what_each_job_needs_and_no_more(loaded: Loaded) -> No
         "GRANT USAGE ON SCHEMA ods TO etl;",
         "GRANT SELECT ON ods.orders TO etl;",
     ]
+    (made,) = (one for one in scripts["sink mart"] if one.startswith("CREATE TABLE"))
+    assert made.startswith("CREATE TABLE IF NOT EXISTS public.slotkeeper_audit ( action_id text NOT NULL,")
+    assert made.endswith("; -- of another owner, so that the login can append lines and change none")
     assert scripts["sink mart"] == [
         "GRANT CONNECT, TEMPORARY ON DATABASE mart TO etl;",
         "GRANT USAGE, CREATE ON SCHEMA public TO etl; -- an upgrade that adds a column needs the table's owner",
         "GRANT USAGE, CREATE ON SCHEMA mart TO etl;",
+        made,
+        "GRANT SELECT, INSERT ON public.slotkeeper_audit TO etl;",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON mart.orders TO etl;",
         "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON mart.second TO etl;",
     ]

@@ -219,7 +219,7 @@ def test_writers_that_append_at_once_make_one_chain(audit: Audit) -> None:
 def test_a_line_that_nobody_linked_is_of_an_earlier_version_or_a_strangers(audit: Audit) -> None:
     audit.file.write_text(json.dumps(line(1).as_json()) + "\n", encoding="utf-8")
     audit.append(line(2))
-    assert (audit.chain().unlinked, audit.chain().broken) == (1, ())
+    assert ([link.place for link in audit.chain().unlinked], audit.chain().broken) == (["audit.jsonl:1"], ())
     with audit.file.open("a") as file:
         file.write(json.dumps(line(3).as_json()) + "\n")
     assert "was not written by this program" in audit.chain().broken[0]

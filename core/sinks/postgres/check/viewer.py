@@ -37,6 +37,9 @@ class ServerSeen:
 
 
 SCHEMA_RIGHTS = ("USAGE", "CREATE")
+_ALTERS = (
+    "owns the table", "owns its schema", "has UPDATE", "has DELETE", "has TRUNCATE", "has TRIGGER",
+)  # fmt: skip
 TABLE_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 
@@ -94,6 +97,11 @@ class PostgresViewer:
         """What we may do with a table; None where it does not exist."""
         schema, _, name = table.partition(".")
         return _rights(TABLE_RIGHTS, self._rows("table", {"schema": schema, "name": name}))
+
+    def alters(self, schema: str, name: str) -> list[str] | None:
+        """By what this login can change rows of a table or the table itself, in words; None where there is none."""
+        rows = self._rows("alters", {"schema": schema, "name": name})
+        return [word for word, can in zip(_ALTERS, rows[0], strict=True) if can] if rows else None
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
         """The lanes of a slot; none where there is no progress table."""

@@ -34,6 +34,15 @@ SELECT has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
+-- name: alters
+-- By what a login changes rows, or the table, in the order of `_ALTERS`. PostgreSQL, DROP TABLE: "Only the table owner,
+-- the schema owner, and superuser can drop a table". A trigger changes rows that others insert.
+SELECT pg_has_role(c.relowner, 'MEMBER'), pg_has_role(n.nspowner, 'MEMBER'), has_any_column_privilege(c.oid, 'UPDATE'),
+       has_table_privilege(c.oid, 'DELETE'), has_table_privilege(c.oid, 'TRUNCATE'),
+       has_table_privilege(c.oid, 'TRIGGER')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+
 -- name: lanes
 -- What we registered for a slot by the progress rows, and how long ago by this server's clock.
 SELECT shard, position, registered,
