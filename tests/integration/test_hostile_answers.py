@@ -231,7 +231,7 @@ def at_postgres(session: SinkSession, identity: TableIdentity) -> list[str]:
     attempt(lambda: targets.create(session, TARGET, identity))
     fresh(session, "CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, w integer)")
     found: list[Objection] = []
-    attempt(lambda: found.extend(eligibility.type_objections(TARGET, identity, session)))
+    attempt(lambda: found.extend(eligibility.made_objections(TARGET, identity, session)))
     target = targets.target_of(channel, identity)
     facts = eligibility.read(session, TARGET, identity.user_types)
     found += eligibility.objections(target, identity, facts, SinkOptions(on_bad_row="quarantine"))
