@@ -63,7 +63,7 @@ class _Asked(Session):  # type: ignore[misc]  # the same
         self._hidden = False
 
     async def init(self, connection: Any) -> None:
-        """After the login; the library goes on to commands also where it has refused one."""
+        """After the login; the library continues with commands also after it has refused one."""
         if self.username is None:
             raise MysqlError("Access denied", ErrorCode.ACCESS_DENIED_ERROR)
         await super().init(connection)
