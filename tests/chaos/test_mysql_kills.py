@@ -3,12 +3,14 @@
     make chaos ARGS="tests/chaos/test_mysql_kills.py -s"                                  both sinks, ten minutes each
     SLOTKEEPER_CHAOS_SECONDS=60 make chaos ARGS="tests/chaos/test_mysql_kills.py -s -k doris"
 
-`SLOTKEEPER_TEST_SEED` repeats the order of a run.
+`SLOTKEEPER_TEST_SEED` repeats the order of a run. `SLOTKEEPER_CHAOS_RUNNER=local` runs tasks in the driver's threads:
+then there are no JVM and no workers to kill, and a driver that starts in seconds meets many more kills.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import threading
 import time
@@ -45,6 +47,7 @@ OVER = 1_800
 """Seconds beside those of the kills for the start, the last recovery and the comparisons."""
 RECOVERY = 600.0
 COMMAND = 600.0
+RUNNER = os.environ.get(cli.RUNNER, "spark")
 WRITERS, PAUSE = 3, 0.05
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(int(SECONDS) + OVER)]
@@ -60,7 +63,7 @@ def durable() -> Iterator[MariaServer]:
 
 
 class Job(JobProcesses):
-    """The job on Spark, the commands that an operator types about it, and ways to disturb it."""
+    """The job, the commands that an operator types about it, and ways to disturb it."""
 
     def __init__(self, pair: MysqlPair, folder: Path, at_sink: Callable[[str], Rows], draw: random.Random) -> None:
         self.pair, self.at_sink, self.draw = pair, at_sink, draw
@@ -71,7 +74,7 @@ class Job(JobProcesses):
 
     def typed(self, *words: str) -> tuple[int, str]:
         """A command's exit code and output."""
-        running = cli.begun("spark", self.config, *words)
+        running = cli.begun(RUNNER, self.config, *words)
         said, _ = running.communicate(timeout=COMMAND)
         return running.returncode, said
 
@@ -169,8 +172,7 @@ def _kill(known: Identity | None) -> None:
 KINDS: dict[str, Callable[[Job], None]] = {
     "source": Job.source,
     "driver": Job.kill_driver,
-    "jvm": Job.kill_jvm,
-    "worker": Job.kill_worker,
+    **({"jvm": Job.kill_jvm, "worker": Job.kill_worker} if RUNNER == "spark" else {}),
     "supervisor": Job.supervisor,
     "supervisor and driver": Job.both,
     "pause": Job.pause,
@@ -203,7 +205,7 @@ class Run:
 def test_hot_keys_under_kills_end_equal_by_checksum(
     make_mysql_pair: MakeMysqlPair, durable: MariaServer, doris: DorisStandin, tmp_path: Path, seed: int, sink: str
 ) -> None:
-    print(f"\n{sink}, seed {seed}, {SECONDS:.0f} s", flush=True)
+    print(f"\n{sink}, {RUNNER}, seed {seed}, {SECONDS:.0f} s", flush=True)
     pair = _pair(make_mysql_pair, durable, doris if sink == "doris" else None)
     job = Job(pair, tmp_path, _asking(pair, doris if sink == "doris" else None), random.Random(f"{seed} {sink}"))
     run, writers = Run(job, Counter()), [Writer(durable, seed, number, PAUSE) for number in range(WRITERS)]
@@ -232,7 +234,7 @@ def test_hot_keys_under_kills_end_equal_by_checksum(
             writer.stop()
         transactions, changes = sum(one.transactions for one in writers), sum(one.changes for one in writers)
         print(
-            f"{sink}, seed {seed}: {time.monotonic() - began:.0f} s, {transactions:,} transactions,",
+            f"{sink}, {RUNNER}, seed {seed}: {time.monotonic() - began:.0f} s, {transactions:,} transactions,",
             f"{changes:,} changes; disturbed {dict(run.done)}, `jobs ensure` {job.ensured} times,",
             f"slowest recovery {run.slowest:.1f} s: {result}",
             flush=True,
