@@ -6,16 +6,12 @@ Next door: `tests.support.product` has the servers and the writers.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-import psutil
 
 from console.demo import SINK_DATABASE
 from core.domain.job import JobState
@@ -24,15 +20,14 @@ from core.drivers import pg
 from core.drivers.pg_table.reader import over
 from core.embedded.orders import TABLE
 from core.launch import control
-from core.launch import identity as processes
 from core.launch.control import Patience
-from core.launch.launch import SUPERVISOR_LOCK, Launch
-from core.launch.view import observe
+from core.launch.launch import Launch
 from core.sources.dws.position import POSITIONS
 from core.state.sqlite import Store
 from core.verify.compare import compare
 from core.verify.comparison import Comparison
 from core.verify.pair import open_pair
+from tests.support.processes import JobProcesses, killed
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -45,7 +40,7 @@ RECOVERY = 120.0
 
 
 @dataclass
-class Mirrored:
+class Mirrored(JobProcesses):
     """One job of a `Product`; `base` is the ledger at the moment when its slot began to record."""
 
     product: Product
@@ -53,6 +48,10 @@ class Mirrored:
     config: Path
     base: dict[str, int] = field(default_factory=dict)
     launch: Launch = field(default_factory=Launch)
+
+    @property
+    def store(self) -> Store:  # type: ignore[override]
+        return self.product.store
 
     # -- commands
 
@@ -85,16 +84,6 @@ class Mirrored:
         return time.monotonic() - began
 
     # -- looking
-
-    def view(self) -> JobView:
-        return observe(self.product.store, self.name)
-
-    def events(self) -> list[str]:
-        """What happened, the oldest first."""
-        return [event.event for event in reversed(self.product.store.events(self.name, 1_000))]
-
-    def log(self) -> str:
-        return self.product.store.folder.log(self.name).read_text(encoding="utf-8", errors="replace")
 
     def applied(self) -> dict[str, int]:
         """Events per DN by the progress rows."""
@@ -197,31 +186,6 @@ class Mirrored:
 
     # -- processes
 
-    def jvm(self) -> psutil.Process:
-        """The JVM: the driver's child."""
-        return until(lambda: next(iter(self._jvms()), None), 30, f"{self.name} to have a JVM")
-
-    def workers(self) -> list[psutil.Process]:
-        """The Python workers: children of the daemon that is the JVM's child."""
-        found: list[psutil.Process] = []
-        for jvm in self._jvms():
-            with contextlib.suppress(psutil.Error):
-                found += [worker for daemon in jvm.children() for worker in daemon.children()]
-        return found
-
-    def driver(self) -> psutil.Process:
-        """The recorded driver; AssertionError where it does not live."""
-        view = self.view()
-        assert view.driver is not None
-        assert view.driver_alive
-        return psutil.Process(view.driver.pid)
-
-    def _jvms(self) -> Iterator[psutil.Process]:
-        view = self.view()
-        if view.driver is not None and view.driver_alive:
-            with contextlib.suppress(psutil.Error):
-                yield from [one for one in psutil.Process(view.driver.pid).children() if one.name() == "java"]
-
     def kill(self, kind: Kind) -> None:
         """SIGKILL a process of the job (all its workers: which one is busy is chance), or crash a server."""
         if kind == "source":
@@ -231,43 +195,11 @@ class Mirrored:
         elif kind == "supervisor":
             self.kill_supervisor()
         elif kind == "driver":
-            _killed(self.driver())
+            killed(self.driver())
         elif kind == "jvm":
-            _killed(self.jvm())
+            killed(self.jvm())
         else:
-            for worker in until(self.workers, 30, f"{self.name} to have a worker"):
-                _killed(worker)
-
-    def kill_supervisor(self) -> None:
-        """SIGKILL the recorded supervisor."""
-        known = self.view().supervisor
-        assert known is not None
-        assert processes.alive(known)
-        os.kill(known.pid, signal.SIGKILL)
-        until(lambda: not processes.alive(known), 10, "the supervisor to be dead")
-
-    def left(self) -> list[int]:
-        """Pids of this job's processes that live."""
-        known = [one for run in self.product.store.runs(self.name) for one in (run.supervisor, run.driver) if one]
-        return sorted({pid for one in known for pid in processes.members(one)} - {os.getpid()})
-
-    def end(self) -> None:
-        """Kill whatever of this job lives, whoever restarts whom."""
-        if self.product.store.job(self.name) is not None:
-            until(self._ended, 30, f"all processes of {self.name} to end")
-
-    def _ended(self) -> bool:
-        recorded = self.product.store.runs(self.name)
-        for run in recorded:
-            self.product.store.end_run(run.run, None, "end of the test")
-            for known in (run.supervisor, run.driver):
-                if known is not None:
-                    processes.kill_members(known)
-        lock = self.product.store.folder.try_lock(self.name, SUPERVISOR_LOCK)
-        if lock is None:
-            return False
-        lock.release()
-        return not self.left()
+            self.kill_workers()
 
     def drop_slot(self) -> None:
         """Let the source forget the slot, so that it keeps no records for it."""
@@ -296,16 +228,3 @@ class Mirrored:
         if kind in ("driver", "jvm"):
             return now.driver_alive and now.driver != before.driver
         return now.driver_alive
-
-
-def _killed(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()
-    until(lambda: not _lives(process), 10, "it to be dead")
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

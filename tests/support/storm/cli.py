@@ -7,12 +7,16 @@ reach the limit of a crash loop, so that limit is raised; everything else is the
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
+from core.config import handover
 from core.launch import control
 from core.launch.launch import Launch, Limits
 from tests.support.local_driver import LOCAL
+from tests.support.terminal import ROOT
 
 RUNNER = "SLOTKEEPER_CHAOS_RUNNER"
 MANY_CRASHES = 1_000_000
@@ -22,6 +26,18 @@ def launch(runner: str) -> Launch:
     """How a run's drivers are started."""
     limits = Limits(crashes=MANY_CRASHES)
     return Launch(limits=limits) if runner == "spark" else replace(LOCAL, limits=limits)
+
+
+def begun(runner: str, config: Path, *words: str) -> subprocess.Popen[str]:
+    """A command as a person starts it, its output in one pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.storm.cli", *words, "--config", str(config)],
+        cwd=ROOT,
+        env={**handover.environment(), RUNNER: runner},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 class _Chosen:

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from console.demo import SINK_DATABASE, SINK_USER
-from core.config import handover
 from core.domain.job import JobState
 from core.domain.remedy import until_started
 from core.domain.table import TableReport, to_do
@@ -32,7 +30,6 @@ from tests.support.remedy_text import parts, printed_to_repeat, with_reason
 from tests.support.storm import cli
 from tests.support.storm.load import BEACON, SUMS, TABLES, Load, Table
 from tests.support.storm.wire import Wire
-from tests.support.terminal import ROOT
 from tests.support.waiting import until
 
 JOB = SLOT = "storm"
@@ -176,14 +173,7 @@ class Rig:
 
     def begun(self, *words: str) -> subprocess.Popen[str]:
         """A command as a person starts it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.support.storm.cli", *words, "--config", str(self.job.config)],
-            cwd=ROOT,
-            env={**handover.environment(), cli.RUNNER: self.runner},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        return cli.begun(self.runner, self.job.config, *words)
 
     def typed(self, *words: str) -> Answer:
         """A command to its end."""
@@ -268,8 +258,7 @@ class Rig:
         return self.arrived(number)
 
     def _ensure(self) -> None:
-        view = self.job.view()
-        if view.state.has_process and not view.lives and not view.starting:
+        if self.job.view().state is JobState.DEAD:
             self.ensured += 1
             answer = self.typed("jobs", "ensure", "--reason", "the timer")
             self.say(f"  jobs ensure ended with {answer.code}: {_short(answer.said)}")
@@ -445,6 +434,6 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:400]
 
 
-def seconds() -> float:
-    """How long a run lasts: `SLOTKEEPER_CHAOS_SECONDS`, half an hour where it says nothing."""
-    return float(os.environ.get("SLOTKEEPER_CHAOS_SECONDS") or 1_800)
+def seconds(default: float = 1_800) -> float:
+    """How long a run lasts: `SLOTKEEPER_CHAOS_SECONDS`, or `default`, half an hour."""
+    return float(os.environ.get("SLOTKEEPER_CHAOS_SECONDS") or default)
