@@ -47,7 +47,7 @@ def test_what_jobs_write_to_outlives_the_service_that_starts_them(unit: Path) ->
     assert (found["Type"], found["KillMode"]) == ("oneshot", "process")
     kept = found["RuntimeDirectory"], found["RuntimeDirectoryPreserve"], found["RuntimeDirectoryMode"]
     assert kept == ("slotkeeper", "yes", "0700")
-    assert "TMPDIR=/run/slotkeeper" in found["Environment"].split(), "PrivateTmp removes /tmp of a service that has ended"
+    assert "TMPDIR=/run/slotkeeper" in found["Environment"].split(), "PrivateTmp removes the /tmp of an ended service"
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
