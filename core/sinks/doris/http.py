@@ -62,11 +62,11 @@ class HttpAnswer:
 class DorisHttp:
     """Requests of one session, one at a time; `sever` cuts the one under way off, from any thread.
 
-    `told` asks the FE for the places of its BEs.
+    `backends` asks the FE for the places of its BEs.
     """
 
     login: Login
-    told: Callable[[], Collection[Place]] = tuple
+    backends: Callable[[], Collection[Place]] = tuple
     _places: frozenset[Place] = frozenset()
     _line: http.client.HTTPConnection | None = None
     _severed: bool = False
@@ -163,7 +163,7 @@ class DorisHttp:
         A port that is not known is asked for once more: a BE may have come, or have moved.
         """
         if (host, port) not in self._places:
-            self._places = frozenset(self.told())
+            self._places = frozenset(self.backends())
         ports = {there for name, there in self._places if name == host}
         return port in (ports or {BE_PORT})
 

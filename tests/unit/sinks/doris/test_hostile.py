@@ -96,7 +96,7 @@ def test_a_be_that_moves_to_another_port_is_found_again() -> None:
         port = other.login.endpoint.http_port
         with saying(sent_on(f"http://{HOST}:{port}/")) as (http, _):
             answers_in_turn = [[(HOST, 9)], [(HOST, port)]]
-            http.told = lambda: answers_in_turn.pop(0)
+            http.backends = lambda: answers_in_turn.pop(0)
             with pytest.raises(Refused):
                 http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
             assert http.ask("PUT", "/api/a/b/_stream_load", {}, 5).json == {}
