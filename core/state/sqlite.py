@@ -42,7 +42,7 @@ from core.state.rows import (
 _Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
-LOOK_SECONDS = 3.0
+READING_SECONDS = 3.0
 """How long a command that only looks waits for a lock: it ends within 10 s, whatever process holds the file."""
 KEPT_EVENTS = 1_000
 KEPT_ERRORS = 200
@@ -66,15 +66,15 @@ class Store:
 
     @classmethod
     def open(
-        cls, folder: Path, group: str = "", clock: Clock | None = None, migrates: bool = False, looks: bool = False
+        cls, folder: Path, group: str = "", clock: Clock | None = None, migrates: bool = False, reads_only: bool = False
     ) -> Store:
         """The store of a folder, made where it is absent; StateError where folder or file cannot be used.
 
         `migrates`: a file of an older version is migrated, and a copy of it stays. Otherwise it is read only.
-        `looks`: a lock of another process is waited for as long as a person waits for an answer.
+        `reads_only`: a lock of another process is waited for as long as a person waits for an answer.
         """
         checked = StateFolder.open(folder, group)
-        seconds = LOOK_SECONDS if looks else BUSY_SECONDS
+        seconds = READING_SECONDS if reads_only else BUSY_SECONDS
         connection = schema.connect(checked, checked.path / FILE_NAME, seconds, migrates)
         return cls(checked, connection, clock or SystemClock())
 
@@ -86,7 +86,7 @@ class Store:
             what = f"state folder {folder}" if checked is None else f"state file {checked.path / FILE_NAME}"
             hint = "the first `slotkeeper jobs start` makes it; --state-dir DIR names another one"
             raise StateError(f"there is no {what}: nothing is known of any job", hint)
-        return cls.open(folder, looks=True)
+        return cls.open(folder, reads_only=True)
 
     def close(self) -> None:
         """Give the file back; the store cannot be used afterwards."""

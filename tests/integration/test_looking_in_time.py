@@ -130,8 +130,8 @@ LOCKS = (
 def test_a_command_that_looks_ends_in_time_where_another_process_has_locked_the_state_file(
     place: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sqlite.LOOK_SECONDS <= 3.0
-    monkeypatch.setattr(sqlite, "LOOK_SECONDS", 0.5)
+    assert sqlite.READING_SECONDS <= 3.0
+    monkeypatch.setattr(sqlite, "READING_SECONDS", 0.5)
     file = place.parent / "state" / sqlite.FILE_NAME
     command = [sys.executable, "-c", LOCKS, str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:

@@ -24,7 +24,7 @@ def printed(page: str) -> Iterator[str]:
     """Command lines in the page's blocks, and in its sentences those that have arguments."""
     text = (ROOT / page).read_text("utf-8")
     for line in "\n".join(BLOCK.findall(text)).splitlines():
-        for part in _REMARK.sub("", line.strip()).split(" && "):
+        for part in re.split(r" && | \| ", _REMARK.sub("", line.strip())):
             if re.match(r"(\.venv/bin/)?slotkeeper ", part):
                 yield part
     for mention in re.findall(r"`((?:\.venv/bin/)?slotkeeper [^`\n]+ [^`\n]+)`", BLOCK.sub("", text)):
