@@ -93,7 +93,7 @@ class Column:
     A type outside pg_catalog has its schema before it, whatever the search_path of whoever asks. `required` says that
     it holds no NULL; `collation` is SQL text, empty where it is the type's own. `number` is what the server calls it
     by under any name (attnum), 0 where that is not told. A server's text is never SQL: a type or a collation that
-    cannot be parsed is Refused here, and `TypeName.sql` writes a type into a statement.
+    cannot be parsed is Refused here, and `TypeName` writes a type into a statement.
     """
 
     name: str
