@@ -139,7 +139,8 @@ def test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor(
         assert f"{package.NAME}/core" in job.log(), "what was shipped to them"
         assert shown_by([job.driver(), job.jvm(), *executors(cluster.worker_pids())], SECRET) == set()
         open_ports = listening.sockets([job.driver(), *(psutil.Process(one.pid) for one in cluster._started)])
-        assert {one.process for one in open_ports} == {"driver JVM", "master", "worker", "executor"}
+        of_python = {"driver", "python worker"}
+        assert {one.process for one in open_ports} == {"driver JVM", "master", "worker", "executor", *of_python}
         assert listening.unlisted(open_ports) == []
         survives_the_kill_of_an_executor(product, job, cluster.worker_pids())
         product.quiet()
