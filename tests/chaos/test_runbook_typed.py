@@ -31,9 +31,11 @@ PRINTED = re.compile(r"(?:^|`)(slotkeeper [^`\n]+)", re.MULTILINE)
 NAMED_ONLY = (
     *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify"),
     *("slotkeeper jobs stop JOB", "slotkeeper jobs start JOB"),
+    "slotkeeper audit accept --reason TEXT",
 )
-"""The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; the last
-two are the steps of an upgrade, which `tests/integration/test_upgrade.py` takes."""
+"""The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; two are the
+steps of an upgrade, which `tests/integration/test_upgrade.py` takes; the last is for an audit of an earlier version,
+which `tests/unit/console/test_audit_command.py` has."""
 WITHIN = 90.0
 
 Act = Callable[[World], None]

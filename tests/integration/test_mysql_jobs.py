@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.domain.endpoint import SecretRef
 from core.domain.job import JobState
 from core.domain.position import Position
 from core.domain.progress import LaneState
@@ -220,7 +221,8 @@ def test_odd_names_are_names(make_mysql_pair: MakeMysqlPair) -> None:
 
 def test_a_login_without_the_rights_is_refused_with_the_grant(mysql_pair: MysqlPair) -> None:
     mysql_pair.run("CREATE OR REPLACE USER poor IDENTIFIED BY ''", f"GRANT SELECT ON {TABLE} TO poor")
-    mysql_pair.mirror.job = replace(mysql_pair.mirror.job, source=replace(mysql_pair.mirror.job.source, user="poor"))
+    poor = replace(mysql_pair.mirror.job.source, user="poor", password=SecretRef())
+    mysql_pair.mirror.job = replace(mysql_pair.mirror.job, source=poor)
     error = mysql_pair.mirror.start().wait_error()
     assert isinstance(error, AccessRefused), error
     assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'poor'@'%'" in error.hint

@@ -41,7 +41,8 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
     if source.kind == "c":
         ours = [_attribute(one, identity.plain) for one in source.parts]
         return ours == [_attribute(one, plain) for one in known.parts]
-    return _plain(source.base, identity.plain) == _plain(known.base, plain)
+    # of a base type there is none, and what is only compared is no SQL
+    return types.at_postgres(identity.plain(source.base)) == types.at_postgres(plain(known.base))
 
 
 def literal(text: str) -> str:
