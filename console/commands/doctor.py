@@ -82,13 +82,9 @@ Execute = Annotated[bool, typer.Option("--execute", help="probe a source that is
 Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]
 
 
-Wait = Annotated[
-    float,
-    typer.Option(
-        "--wait", parser=select.seconds, metavar="TIME", help="how long to wait for all servers together (7s)"
-    ),
-]
 _WAIT = f"{looking.SECONDS:g}s"
+_WAIT_FOR = f"how long to wait for all servers together ({_WAIT})"
+Wait = Annotated[float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help=_WAIT_FOR)]
 
 
 @app.command()

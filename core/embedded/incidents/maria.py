@@ -92,8 +92,8 @@ def _lose_tail(world: World) -> str:
 def _place(world: World) -> tuple[str, int]:
     """File and offset up to which the job has applied everything."""
     lanes = (json.loads(_run(world, _POSITION))["report"] or {}).get("lanes") or [{}]
-    file, offset = re.match(r"([^/]*)/?(\d*)", str(lanes[0].get("position") or "")).groups()  # type: ignore[union-attr]
-    return file, int(offset or 0)
+    file, _, rest = str(lanes[0].get("position") or "").partition("/")
+    return file, int(re.split("[@/|]", rest)[0] or 0)
 
 
 def is_caught_up(world: World) -> bool:

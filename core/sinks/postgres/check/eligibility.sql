@@ -359,9 +359,10 @@ FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
 WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s
 
 -- name: names
--- How many bytes a name may have, and the names of the columns that every table has by itself.
+-- How many bytes a name may have, and the names of the columns that every table has by itself. pg_attribute is a table
+-- without OIDs: one with them has a column `oid` as well (PostgreSQL 9.2, "System Columns").
 SELECT current_setting('max_identifier_length')::int,
-       ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = 'pg_class'::regclass AND attnum < 0)
+       ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = 'pg_attribute'::regclass AND attnum < 0)
 
 -- name: knows
 -- Whether this server has a type, built in or made.
