@@ -21,7 +21,7 @@ MARK = "<!-- speed -->\n"
 """The line of the README behind which the picture stands once there is one."""
 LINK = "![How many times as fast as each other way](docs/pictures/speed.svg)\n"
 TITLE = "Times as fast as the other: same changes, same run"
-WIDTH, LEFT, ROW, TOP, END = 860, 340, 30, 56, 40
+WIDTH, LEFT, ROW, TOP, END = 860, 16, 44, 76, 40
 INK, PALE, BAR, BEHIND = "#24292f", "#8c959f", "#2f6f9f", "#b0703c"
 
 
@@ -32,7 +32,7 @@ def drawn(values: Mapping[str, Any]) -> str:
     least = min([*(min(one["rounds"]) for one in ratios), 0.5])
 
     def x(ratio: float) -> float:
-        return LEFT + (WIDTH - LEFT - 70) * math.log(ratio / least) / math.log(most / least)
+        return LEFT + (WIDTH - LEFT - 100) * math.log(ratio / least) / math.log(most / least)
 
     height = TOP + ROW * len(ratios) + END
     lines = [
@@ -40,12 +40,11 @@ def drawn(values: Mapping[str, Any]) -> str:
         f' font-family="sans-serif" font-size="13" fill="{INK}">',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="16" y="24" font-size="15" font-weight="bold">{TITLE}</text>',
-        f'<text x="16" y="42" fill="{PALE}">{escape(_where(values))}</text>',
     ]
+    lines += [f'<text x="16" y="{44 + 18 * n}" fill="{PALE}">{escape(one)}</text>' for n, one in enumerate(_where(values))]
     for number, one in enumerate(ratios):
         lines += _bar(one, TOP + ROW * number, x)
     bottom = TOP + ROW * len(ratios) + 6
-    lines.append(f'<line x1="{x(1):.1f}" y1="{TOP}" x2="{x(1):.1f}" y2="{bottom}" stroke="{INK}"/>')
     lines.append(f'<text x="{x(1):.1f}" y="{bottom + 16}" text-anchor="middle">1 (as fast)</text>')
     return "\n".join([*lines, "</svg>", ""])
 
@@ -54,20 +53,22 @@ def _bar(one: Mapping[str, Any], y: int, x: Any) -> list[str]:
     ratio, rounds = one["ratio"], one["rounds"]
     left, right = sorted((x(1.0), x(ratio)))
     colour = BAR if ratio >= 1 else BEHIND
-    low, high, middle = x(min(rounds)), x(max(rounds)), y + 13
+    low, high, middle = x(min(rounds)), x(max(rounds)), y + 31
     return [
-        f'<text x="{LEFT - 12}" y="{y + 17}" text-anchor="end">{escape(one["label"])}</text>',
-        f'<rect x="{left:.1f}" y="{y + 5}" width="{right - left:.1f}" height="16" fill="{colour}"/>',
+        f'<text x="{LEFT}" y="{y + 17}">{escape(one["label"])}</text>',
+        f'<rect x="{left:.1f}" y="{y + 23}" width="{right - left:.1f}" height="16" fill="{colour}"/>',
+        f'<line x1="{x(1.0):.1f}" y1="{y + 20}" x2="{x(1.0):.1f}" y2="{y + 42}" stroke="{INK}"/>',
         f'<line x1="{low:.1f}" y1="{middle}" x2="{high:.1f}" y2="{middle}" stroke="{INK}" stroke-width="2"/>',
-        f'<text x="{max(high, right) + 8:.1f}" y="{y + 17}">{ratio:.2f}</text>',
+        f'<text x="{max(high, right) + 8:.1f}" y="{y + 36}">{ratio:.2f}</text>',
     ]
 
 
-def _where(values: Mapping[str, Any]) -> str:
+def _where(values: Mapping[str, Any]) -> tuple[str, str]:
     machine, options = values["machine"], values["options"]
     return (
         f"{machine['cpus']} cores for everyone, PostgreSQL {machine['postgresql']},"
-        f" {options['changes']:,} changes a round, median of {options['repeat']} rounds; the thin line is their spread"
+        f" {options['changes']:,} changes a round,",
+        f"median of {options['repeat']} rounds; the thin line is their spread",
     )
 
 

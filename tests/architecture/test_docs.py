@@ -10,7 +10,8 @@ import pytest
 from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Status", "Context", "Decision", "Consequences"]
-LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
+"""In the text, of a picture, or defined for references."""
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 PAGES = sorted(
     page for place in ("*.md", "docs/**/*.md", "tests/**/*.md", "bench/**/*.md") for page in ROOT.glob(place)
@@ -35,7 +36,7 @@ def anchors(text: str) -> set[str]:
 def broken(page: Path, text: str) -> list[str]:
     """The links of a page that lead nowhere; those to the world outside are not followed."""
     found = []
-    for link in LINK.findall(CODE.sub("", text)):
+    for link in ("".join(one) for one in LINK.findall(CODE.sub("", text))):
         if re.match(r"[a-z]+:", link):
             continue
         name, _, anchor = link.partition("#")
@@ -64,10 +65,27 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert not broken(page, page.read_text("utf-8"))
 
 
+def test_the_first_screen_of_the_readme_says_why_and_how_in_thirty_lines_of_eighty_columns() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    first = "\n".join(lines[: lines.index("## Try it in a checkout")]).strip()
+    assert len(first.splitlines()) <= 30
+    assert [line for line in first.splitlines() if len(line) > 80] == []
+    assert first.count("![") == 1
+    assert "slotkeeper demo" in first and "slotkeeper init" in first and "pip install" in first
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/dws.md"])
+def test_no_line_of_a_first_page_is_wider_than_100_columns_but_in_a_table(page: str) -> None:
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    wide = [line for line in lines if len(line) > 100 and (page == "README.md" or not line.startswith(("|", "uv ")))]
+    assert wide == []
+
+
 def test_a_broken_link_and_a_wrong_anchor_are_reported(tmp_path: Path) -> None:
     page = ROOT / "docs" / "glossary.md"
     text = "[a](nowhere.md) [b](states.md) [c](states.md#no-such) [d](https://x.example) `[e](f.md)` [g](#glossary)\n"
-    assert broken(page, text + "\n# Glossary\n") == ["nowhere.md", "states.md#no-such"]
+    text += "![h](no.svg)\n[i]: not-there.md\n"
+    assert broken(page, text + "\n# Glossary\n") == ["nowhere.md", "states.md#no-such", "no.svg", "not-there.md"]
 
 
 def test_the_promise_is_told_in_one_wording() -> None:

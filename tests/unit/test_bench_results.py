@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -106,6 +108,14 @@ def test_the_kept_result_is_as_the_picture_in_the_readme_shows_it() -> None:
         pytest.skip("no result is kept")
     assert chart.FILE.read_text(encoding="utf-8") == chart.drawn(json.loads(report.KEPT.read_text(encoding="utf-8")))
     assert chart.LINK in chart.README.read_text(encoding="utf-8")
+
+
+def test_every_label_of_the_picture_is_whole_in_a_font_whose_letters_are_as_wide_as_high() -> None:
+    text = chart.FILE.read_text(encoding="utf-8")
+    found = re.findall(r'<text x="([\d.]+)" y="[\d.]+"(?: font-size="(\d+)")?[^>]*>([^<]*)</text>', text)
+    assert len(found) > 10
+    wide = [label for x, size, label in found if float(x) + len(html.unescape(label)) * int(size or 13) > chart.WIDTH]
+    assert wide == []
 
 
 def test_the_readme_links_the_picture_of_a_kept_result_and_none_that_is_not_there() -> None:
