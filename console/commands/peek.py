@@ -20,7 +20,7 @@ from console.views.rows import Column, Row
 from core.config.model import Loaded, owners
 from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
 from core.errors import ConfigError
-from core.services import binlog_rows
+from core.services import binlog_rows, looking
 
 LATEST = "latest"
 TYPES = "IdBU"
@@ -88,7 +88,8 @@ def peek(
     after = binlog_rows.place(loaded, place[0], start) if start else None
     up_to = None if to == LATEST else binlog_rows.place(loaded, place[0], to).place
     ask = Ask(dn, after, slot, _moment(time), up_to, only, limit)
-    page = binlog_rows.rows(loaded, *place, ask, unmask, reason)
+    looking.passwords([loaded.sources[place[0]].endpoint])
+    page = looking.answer(f"source {place[0]}", lambda: binlog_rows.rows(loaded, *place, ask, unmask, reason))
     if as_json:
         output.as_json(page_values(page))
     elif as_jsonl:

@@ -399,7 +399,11 @@ peek.add_to(app)  # here, as help lists them in this order
 def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For = None, as_json: Json = False) -> None:
     """May I VACUUM FULL, scale out or alter the table now? 0: yes; 3: something holds it back; 5: unreachable."""
     loaded = context.of(ctx).load()
-    found = slot_commands.preflight(loaded, *select.place(loaded, source, table), lambda jobs: _rates(loaded, jobs))
+    place = select.place(loaded, source, table)
+    looking.passwords([loaded.sources[place[0]].endpoint])
+    found = looking.answer(
+        f"source {place[0]}", lambda: slot_commands.preflight(loaded, *place, lambda jobs: _rates(loaded, jobs))
+    )
     actions = wanted or list(Action)
     if as_json:
         answers = {each.action.value: {"answer": each.answer, "reason": each.reason} for each in found.verdicts}

@@ -30,6 +30,8 @@ ASKING = {
     ("slots", "list"): 5,
     ("slots", "list", "--json"): 5,
     ("slots", "show", TABLE, "orders_rt"): 5,
+    ("slots", "peek", TABLE): 5,
+    ("slots", "preflight", TABLE): 5,
     ("errors", "list"): 5,
     ("errors", "show", "orders_rt", "1"): 5,
     ("audit", "verify"): 5,
