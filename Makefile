@@ -14,7 +14,12 @@ ARGS ?=
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # Of everything, or of the files alone that ARGS names.
 TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
-FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
+FAST := tests/architecture tests/unit tests/contract tests/property
+# Made when the fast tests pass; they run again once a file of the checkout is newer, has come or is gone.
+FILES := find . \( -name .git -o -name '.[a-z]*_cache' -o -name .cache -o -name .venv -o -name .hypothesis \
+  -o -name __pycache__ -o -name build -o -name dist -o -name '*.egg-info' \) -prune -o -type f -not -name '* *' -print
+SOURCES := $(shell $(FILES))
+PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
@@ -28,13 +33,23 @@ install: $(STAMP) ## make .venv with everything that users and developers need
 demo: $(STAMP) ## the pipeline and its console against an embedded warehouse
 	exec $(VENV)/bin/slotkeeper demo $(ARGS)
 
-test: $(STAMP) ## all tests but the chaos runs
-	$(PY) -m pytest $(TESTS) -m "not chaos" $(BESIDE) $(ARGS)
+ifneq ($(TESTS),)
+test: $(STAMP) $(PASSED) ## all tests but the chaos runs; the fast ones only if a file changed since they passed
+	$(PY) -m pytest tests -m "not chaos and not fast" $(BESIDE) $(ARGS)
+else
+test: $(STAMP)
+	$(PY) -m pytest -m "not chaos" $(BESIDE) $(ARGS)
+endif
 
 check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
-	$(PY) -m ruff check core console tests $(wildcard bench)
+	$(PY) -m ruff check core console tests bench
 	$(PY) -m mypy
-	$(PY) -m pytest $(FAST) -q -m "not spark and not slow and not chaos" $(BESIDE) $(ARGS)
+	$(MAKE) $(PASSED)
+
+$(PASSED): $(STAMP) $(SOURCES)
+	$(PY) -m pytest $(FAST) -q -m fast $(BESIDE) $(ARGS)
+	rm -f $(VENV)/.fast-tests-passed-*
+	touch $@
 
 bench: $(STAMP) ## the figures, each a ratio to something run beside it
 	exec $(PY) -m bench $(ARGS)

@@ -58,14 +58,16 @@ WHEN_ALL_IS_WELL = (
     Stop("04-slots", ("3",), ("[3 ", SECOND)),
     Stop("05-slot-detail", ("Enter",), ("dn_1", "dn_4"), ("Escape",)),
     Stop("07-binlog", ("5", "Enter"), (f"> {TABLE}", "POINT", "COLUMN"), ("Escape",)),
-    Stop("14-overview-well", ("1",), ("[1 ", JOB)),
     Stop("09-audit", ("7",), ("[7 ", "slots create")),
     Stop("10-help", ("3", "?"), ("Help",), ("Escape",)),
     Stop("11-reset-target", ("3", "/", JOB, "Enter", "a", "r"), ("earliest", "skips nothing")),
     Stop("12-reset-preview", ("Enter",), ("Cancel  Esc",), ("Escape", "Escape", "Escape", "Escape")),
 )
-AT_THE_END = (Stop("13-graphs", ("2", "h"), ("> graphs", "lag", "rate", "UTC"), ("Escape",)),)
-"""When there is some past to be drawn, the failing DN's too."""
+AT_THE_END = (
+    Stop("14-overview-well", ("1",), ("[1 ", JOB)),
+    Stop("13-graphs", ("2", "h"), ("> graphs", "lag", "rate", "UTC"), ("Escape",)),
+)
+"""When there is some past to be drawn, the failing DN's too, and the target was verified."""
 
 
 class Photographer:
@@ -157,6 +159,7 @@ def _both(run: Demo, folder: Path) -> list[str]:
             run.wait_for(lambda: not _fails(run), 60, "the DN to answer again")
             photographer.walk(WHEN_ALL_IS_WELL)
             wrong += photographer.wrong
+    _slotkeeper(run, "verify", JOB)
     for view in views:
         with _photographer(run, folder, *view) as photographer:
             photographer.walk(AT_THE_END)

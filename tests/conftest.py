@@ -33,13 +33,15 @@ pytest_plugins = [
 settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy machine is no failure
 settings.load_profile("slotkeeper")
 SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
+FAST = {"architecture", "unit", "contract", "property"}
+"""The folders of the tests of `make check`; ``make test` leaves out those that have passed since the last change."""
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The pages of docs/reports are those of chaos runs: a run without them keeps its own out of the tree."""
     hear_interrupts()
-    if config.option.markexpr == "not chaos":
+    if config.option.markexpr.startswith("not chaos"):
         os.environ.setdefault(FOLDER_VARIABLE, str(Path(__file__).parents[1] / ".cache" / "reports"))
 
 
@@ -60,8 +62,14 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["seed"] = _SEED
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with Spark begin first in a run of several processes: one of them is longer than any other file."""
+    """Mark fast tests; files with Spark start first in a run of several processes: one is longer than any other file."""
+    folder = Path(__file__).parent
+    for item in items:
+        is_slow = any(item.get_closest_marker(name) for name in ("spark", "slow", "chaos"))
+        if not is_slow and item.path.relative_to(folder).parts[0] in FAST:
+            item.add_marker(pytest.mark.fast)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
