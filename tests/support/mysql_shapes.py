@@ -92,8 +92,13 @@ class Column:
     full_type: str
     charset: str
     size: int
-    needed: bool
-    """Whether a row without it would have a value that the server makes up."""
+    nullable: bool
+    has_default: bool
+
+    @property
+    def required(self) -> bool:
+        """Whether a row without it would have a value that the server makes up."""
+        return not (self.nullable or self.has_default)
 
     def value(self, number: int) -> str:
         """A value in SQL; those of the first rows differ."""
@@ -196,13 +201,14 @@ class Shape:
         """Ask the server for the columns that take values, and for those of the key."""
         rows = session.rows(
             "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), COALESCE("
-            "character_maximum_length, numeric_precision, 0), is_nullable = 'NO' AND column_default IS NULL"
+            "character_maximum_length, numeric_precision, 0), is_nullable = 'YES', column_default IS NOT NULL"
             " FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
             " AND COALESCE(generation_expression, '') = '' ORDER BY ordinal_position",
             (SCHEMA, self.name),
         )
         self.columns = tuple(
-            Column(name, kind, full, charset, int(n), bool(must)) for name, kind, full, charset, n, must in rows
+            Column(name, kind, full, charset, int(n), bool(nullable), bool(has_default))
+            for name, kind, full, charset, n, nullable, has_default in rows
         )
         indexes = session.rows(f"SHOW INDEX FROM {self._table}")
         first = next((row[2] for row in indexes if not row[1]), None)
@@ -216,9 +222,9 @@ class Shape:
 
     def row(self, number: int) -> str:
         """The INSERT of a row: of all columns, of those that must have a value, or with NULLs."""
-        taken = [one for one in self.columns if number % 4 != 2 or one.needed or one.name in self.key]
+        taken = [one for one in self.columns if number % 4 != 2 or one.required or one.name in self.key]
         values = [
-            "NULL" if number % 4 == 3 and not one.needed and one.name not in self.key else one.value(number)
+            "NULL" if number % 4 == 3 and one.nullable and one.name not in self.key else one.value(number)
             for one in taken
         ]
         names = ", ".join(quoted(one.name) for one in taken)
