@@ -17,7 +17,7 @@ TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := $(wildcard tests/architecture tests/unit tests/contract tests/property)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
+.PHONY: help install demo test check docs dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -31,10 +31,19 @@ demo: $(STAMP) ## the pipeline and its console against an embedded warehouse
 test: $(STAMP) ## all tests but the chaos runs
 	$(PY) -m pytest $(TESTS) -m "not chaos" $(BESIDE) $(ARGS)
 
-check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
+check: $(STAMP) ## lint, format, types, import contracts, budgets and the fast tests
 	$(PY) -m ruff check core console tests $(wildcard bench)
+	$(PY) -m ruff format --check --quiet core console tests $(wildcard bench)
 	$(PY) -m mypy
 	$(PY) -m pytest $(FAST) -q -m "not spark and not slow and not chaos" $(BESIDE) $(ARGS)
+
+docs: $(STAMP) ## make the generated pages again: keys, parameters, schemas, manual page, chart
+	$(PY) -m bench.generated
+
+dist: $(STAMP) ## sdist and wheel, into dist; the wheel is built from the sdist
+	rm -rf build dist *.egg-info
+	$(PY) -m build --no-isolation --outdir dist . >/dev/null
+	ls dist
 
 bench: $(STAMP) ## the figures, each a ratio to something run beside it
 	exec $(PY) -m bench $(ARGS)
