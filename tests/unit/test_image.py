@@ -34,7 +34,7 @@ def test_it_runs_as_no_root_and_in_group_0_to_which_its_one_volume_belongs() -> 
     users = re.findall(r"^USER (\S+)$", FINAL, re.MULTILINE)
     assert users == ["10001:0"]
     assert re.findall(r"^VOLUME (\S+)$", FINAL, re.MULTILINE) == ["/state"]
-    assert "install -d -m 0770 -o 10001 -g 0 /state" in FINAL
+    assert "install -d -m 1770 -o 0 -g 0 /state" in FINAL, "sticky, or the folders of one uid are open to the next"
 
 
 def test_nothing_is_written_but_to_the_volume_and_the_temporary_folder() -> None:
