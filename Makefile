@@ -10,8 +10,8 @@ PY := $(VENV)/bin/python
 # A checkout that was moved or copied is installed again: scripts and the editable install hold absolute paths.
 STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
 ARGS ?=
-# Most tests wait for servers half of the time: three processes, one after another with ARGS="-n 0".
-BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Most tests wait for servers half of the time: four processes, one after another with ARGS="-n 0".
+BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # Of everything, or of the files alone that ARGS names.
 TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := tests/architecture tests/unit tests/contract tests/property
@@ -22,7 +22,7 @@ SOURCES := $(shell $(FILES))
 PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
+.PHONY: help install demo test check docs dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -41,8 +41,9 @@ test: $(STAMP)
 	$(PY) -m pytest -m "not chaos" $(BESIDE) $(ARGS)
 endif
 
-check: $(STAMP) ## lint, types, import contracts, budgets and the fast tests
+check: $(STAMP) ## lint, format, types, import contracts, budgets and the fast tests
 	$(PY) -m ruff check core console tests bench
+	$(PY) -m ruff format --check core console tests bench
 	$(PY) -m mypy
 	$(MAKE) $(PASSED)
 
@@ -50,6 +51,14 @@ $(PASSED): $(STAMP) $(SOURCES)
 	$(PY) -m pytest $(FAST) -q -m fast $(BESIDE) $(ARGS)
 	rm -f $(VENV)/.fast-tests-passed-*
 	touch $@
+
+docs: $(STAMP) ## make the generated pages again: keys, parameters, schemas, manual page, chart
+	$(PY) -m bench.generated
+
+dist: $(STAMP) ## sdist and wheel, into dist; the wheel is built from the sdist
+	rm -rf build dist *.egg-info
+	$(PY) -m build --no-isolation --outdir dist . >/dev/null
+	ls dist
 
 bench: $(STAMP) ## the figures, each a ratio to something run beside it
 	exec $(PY) -m bench $(ARGS)

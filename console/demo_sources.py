@@ -13,6 +13,7 @@ from console.demo import JOB, WRITERS, Demo, DemoOptions, Marking, Writing, conf
 from core.clock import SystemClock
 from core.config.secrets import login
 from core.domain.endpoint import Endpoint
+from core.domain.pages import see
 from core.drivers import my
 from core.embedded import ledger, maria_orders, mariadb, orders
 from core.embedded.hologres.instance import Hologres
@@ -126,7 +127,7 @@ class MariaDemo(Demo):
     @property
     def note(self) -> str:  # type: ignore[override]
         """What the source is."""
-        return "MariaDB, which is no MySQL: see docs/mysql.md"
+        return f"MariaDB, not MySQL; how they differ: {see('mysql')}"
 
     def make_source(self) -> None:
         """Start the server and load the table."""

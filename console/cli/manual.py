@@ -26,6 +26,7 @@ _ENVIRONMENT = {
     "XDG_CONFIG_HOME, XDG_STATE_HOME": "Where the configuration and the state folder are looked for by default.",
     "SLOTKEEPER__SECTION__KEY": "One value of the configuration, such as SLOTKEEPER__JOBS__ORDERS_RT__START.",
     "NO_COLOR": "Set to anything: no colours.",
+    "PAGER": "What shows a page of slotkeeper docs on a terminal; default: less.",
     "TZ": "The zone of the local time that stands beside UTC where a person reads.",
 }
 _FILES = {
@@ -60,7 +61,7 @@ def _lines(root: Any, version: str) -> Iterator[str]:
     yield from _listed("ENVIRONMENT", _ENVIRONMENT)
     yield from _listed("FILES", _FILES)
     yield from _listed("EXAMPLES", _EXAMPLES)
-    yield from (".SH SEE ALSO", "The folder docs of the sources: console.md, runbook.md, parameters.md, glossary.md.")
+    yield from (".SH SEE ALSO", r"slotkeeper docs lists the pages; slotkeeper docs runbook opens one.")
 
 
 def _listed(heading: str, entries: dict[str, str]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from core.config import values
 from core.domain.ack import Ack, ack_in, is_quiet
 from core.domain.elapsed import elapsed
 from core.domain.fault import Fault, in_brief
+from core.domain.pages import see
 from core.domain.text import many, safe
 from core.errors import ConfigError, Refused
 from core.judgement.judge import judge
@@ -113,7 +114,8 @@ def test(ctx: typer.Context, as_json: OneJson = False) -> None:
     """Run the command of [alerts] with one notification that is labelled as a test; 1: it did not take it."""
     loaded = context.of(ctx).load()
     if not loaded.alerts.command:
-        raise ConfigError(f"{loaded.path}: [alerts] names no command", "set command in [alerts]; see docs/alerts.md")
+        hint = f"set command in [alerts]: {see('alerts', 'Configuration')}"
+        raise ConfigError(f"{loaded.path}: [alerts] names no command", hint)
     sender = Sender(StateFolder.open(loaded.state_dir), loaded.alerts.command, loaded.alerts.command_timeout)
     answer = sender.send(a_test(SystemClock().utc()))
     if as_json:

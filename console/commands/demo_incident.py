@@ -5,7 +5,6 @@ Next door: `core.embedded.incidents` has the nights, `demo` the command, `consol
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from console.cli import diagnostics, output
 from console.cli.local_time import CLOCK, both
 from console.demo import Demo
 from core.domain.job import JobState
+from core.domain.pages import see
 from core.embedded.incidents import play
 from core.embedded.incidents.play import Made, Shown
 from core.embedded.incidents.record import AtSink, ByHand, Incident, World
@@ -36,7 +36,7 @@ def list_all(as_json: bool, ascii_only: bool) -> None:
         output.as_json([{"incident": one.name, **_about(one)} for one in INCIDENTS])
         return
     rows: list[list[object]] = [[one.number, one.name, one.brief, one.page] for one in INCIDENTS]
-    output.table(["", "incident", "what happens", "section of docs/runbook.md"], rows, ascii_only)
+    output.table(["", "incident", "what happens", f"section of {see('runbook')}"], rows, ascii_only)
 
 
 def _about(one: Incident) -> dict[str, object]:
@@ -53,13 +53,8 @@ def _about(one: Incident) -> dict[str, object]:
 
 
 def page_of(one: Incident) -> str:
-    """Where the runbook tells it.
-
-    >>> page_of(INCIDENTS[0])
-    'docs/runbook.md#slot-lost-the-slot-expired-or-somebody-dropped-it'
-    """
-    anchor = re.sub(r"[^\w\- ]", "", one.page.lower()).replace(" ", "-")
-    return f"docs/runbook.md#{anchor}"
+    """The command that opens its section of the runbook."""
+    return see("runbook", one.page)
 
 
 def wait_running(run: Demo) -> None:

@@ -55,6 +55,7 @@ COMMANDS: dict[str, Entry] = {
     "doctor": Entry("console.commands.doctor", "check what jobs need on this machine and at the servers", group=False),
     "config": Entry("console.commands.config", "check and show the configuration"),
     "completion": Entry("console.commands.completion", "let bash, zsh or fish complete what is typed", group=False),
+    "docs": Entry("console.commands.docs", "list the pages of the documentation, or open one", group=False),
     "man": Entry("console.commands.man", "the manual page", group=False),
 }
 

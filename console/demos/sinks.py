@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from core.domain.endpoint import Endpoint, Login
+from core.domain.pages import install
 from core.drivers import pg
 from core.drivers.mysql_queries import MysqlQueries
 from core.drivers.pg_table.reader import over
@@ -138,7 +139,7 @@ class DorisTarget:
             from core.embedded.doris import server
         except ImportError as error:
             what = f"the stand-in for a Doris needs {error.name}, which is not installed"
-            raise ConfigError(what, "install the 'demo' extra (it brings duckdb and mysql-mimic)") from None
+            raise ConfigError(what, f"install the extra demo: {install('demo')}") from None
         self.note: str = doris.STANDIN
         self.cannot_prove: Sequence[str] = doris.CANNOT_PROVE
         self._make = server.DorisStandin

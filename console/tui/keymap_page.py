@@ -1,7 +1,7 @@
 """The page of all keys and commands, and what is wrong with them.
 
-`python -m console.tui.keymap_page > docs/keymap.md` makes the page; a test compares them. A key means the same wherever
-it works, except those of EXCEPTIONS. Next door: `console.tui.keymap` knows the keys of one screen;
+`make docs` writes the page; a test compares them. A key means the same wherever it works, except those of EXCEPTIONS.
+Next door: `console.tui.keymap` knows the keys of one screen;
 `console.tui.commands` has what is typed.
 """
 
@@ -13,7 +13,6 @@ import pkgutil
 from textual.binding import Binding
 
 import console.tui.screens as package
-from console.cli import output
 from console.tui.app import ConsoleApp
 from console.tui.commands import COMMANDS
 from console.tui.keymap import keys_of, own
@@ -78,7 +77,7 @@ def page() -> str:
 _INTRODUCTION = """\
 # Keymap
 
-Made from the bindings (`python -m console.tui.keymap_page > docs/keymap.md`) and compared with them by a test. `?`
+Made from the bindings (`make docs`) and compared with them by a test. `?`
 shows the keys of the screen that is seen and runs them. The last column is the name of a binding; it does not change.
 """
 
@@ -109,7 +108,3 @@ def _names_of(kind: type) -> list[str]:
 
 def _words(name: str) -> str:
     return "".join(f" {one}" if one.isupper() else one for one in name.removesuffix("Screen")).strip()
-
-
-if __name__ == "__main__":
-    output.block(page().rstrip("\n"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from core.domain import refused_login
+from core.domain.pages import see
 from core.domain.sqlstate import Meaning, meaning_of
 from core.domain.start import SAFE
 from core.domain.text import typed
@@ -205,7 +206,7 @@ _BUSY = Remedy("the server is busy", "a lock, a deadlock or too many connections
 _SLOW = Remedy(
     "a statement ran into its time limit",
     "the step is tried again at half its width",
-    (_WAIT, Option("raise the read or flush timeout of the job, docs/parameters.md names it")),
+    (_WAIT, Option(f"raise the read or flush timeout of the job; its name: {see('parameters')}")),
 )
 _FULL = Remedy(
     "disk or memory ran out at a server",

@@ -25,6 +25,7 @@ from core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from core.domain.endpoint import Endpoint, SecretRef
 from core.domain.master import Master, MasterKind
+from core.domain.pages import see
 from core.domain.shape_ways import RESNAPSHOT, STOP
 from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
 from core.domain.starting import StartKind
@@ -566,7 +567,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
         place: Path = (*path, name)
         if name not in keys.SPARK_SETTINGS:
             error = unknown_key(reading, path, name, sorted(keys.SPARK_SETTINGS))
-            error.hint = error.hint or "only settings of place and size are allowed; see docs/parameters.md"
+            error.hint = error.hint or f"only settings of place and size are allowed: {see('parameters')}"
             raise error
         try:
             chosen.append((name, spark_setting(value)))

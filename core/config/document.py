@@ -1,7 +1,6 @@
 """`docs/parameters.md` from the model, so that the page cannot say anything else than the program does.
 
-Next door: `keys*` hold the model; a test compares the page with `page()`. To renew it:
-`python -c "from core.config.document import page; print(page(), end='')" > docs/parameters.md`
+Next door: `keys*` hold the model; a test compares the page with `page()`. `make docs` writes it.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ compared with it by a test.
 
 _LINE = """
 - An `sslmode` below `verify-full` is warned of where the host is another machine. In a job whose source is PROD it is
-  an error for each of its servers, unless it is written out. What each mode leaves open: `docs/security.md`.
+  an error for each of its servers, unless it is written out. What each mode leaves open: [security](security.md).
 - Only these keys say where a session goes and how safe its line is: no `PG...` variable, service file, `.pgpass` or
   file of `~/.postgresql` is read. Files are read on the host that connects, which may be a Spark worker's.
 """

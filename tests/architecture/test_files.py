@@ -55,7 +55,7 @@ def test_what_every_machine_has_is_not(text: str) -> None:
 def test_statements_and_styles_are_packaged() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     packaged = project["tool"]["setuptools"]["package-data"]
-    ends = {"core": {".sql"}, "console": {".tcss"}}
+    ends = {"core": {".sql", ".typed"}, "console": {".tcss", ".typed"}}
     for package, patterns in packaged.items():
         shipped = {path for pattern in patterns for path in (ROOT / package).glob(pattern)}
         lying = {p for p in (ROOT / package).rglob("*") if p.suffix in ends[package]}

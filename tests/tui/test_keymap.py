@@ -18,7 +18,7 @@ EVERYWHERE = (ConsoleApp, Shell, LiveTable, Panel)
 
 
 def test_the_page_is_what_the_bindings_say() -> None:
-    assert PAGE.read_text("utf-8") == page(), "python -m console.tui.keymap_page > docs/keymap.md"
+    assert PAGE.read_text("utf-8") == page(), "make docs"
 
 
 def test_no_key_means_one_thing_here_and_another_there() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-UNITS = sorted((Path(__file__).parents[2] / "docs" / "systemd").glob("*.service"))
+from console.cli.diagnostics import ExitCode
+from tests.unit.test_runbook import refused_by_parser
+
+FOLDER = Path(__file__).parents[2] / "docs" / "systemd"
+UNITS = sorted(FOLDER.glob("*.service"))
+ENSURE, RUN = FOLDER / "slotkeeper-ensure.service", FOLDER / "slotkeeper-run@.service"
 LIMITS = {
     "UMask": "0077",
     "LimitCORE": "0",
@@ -20,6 +26,20 @@ LIMITS = {
     "PrivateDevices": "yes",
     "ProtectKernelTunables": "yes",
     "RestrictNamespaces": "yes",
+}
+HARDENING = {
+    *LIMITS,
+    "AmbientCapabilities",
+    "LockPersonality",
+    "ProtectClock",
+    "ProtectControlGroups",
+    "ProtectHostname",
+    "ProtectKernelLogs",
+    "ProtectKernelModules",
+    "ReadWritePaths",
+    "RestrictRealtime",
+    "SystemCallArchitectures",
+    "User",
 }
 MOST_EXPOSED = 40
 """Tenths: what `systemd-analyze security` calls exposure, 9.6 for a service without limits; 5 and less is "OK"."""
@@ -41,9 +61,8 @@ def test_a_service_runs_as_a_user_and_with_limits(unit: Path) -> None:
     assert found["ReadWritePaths"] == "/srv/slotkeeper"
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_what_jobs_write_to_outlives_the_service_that_starts_them(unit: Path) -> None:
-    found = lines(unit)
+def test_what_jobs_write_to_outlives_the_service_that_starts_them() -> None:
+    found = lines(ENSURE)
     assert (found["Type"], found["KillMode"]) == ("oneshot", "process")
     kept = found["RuntimeDirectory"], found["RuntimeDirectoryPreserve"], found["RuntimeDirectoryMode"]
     assert kept == ("slotkeeper", "yes", "0700")
@@ -60,5 +79,24 @@ def test_systemd_finds_a_service_little_exposed(unit: Path) -> None:
     assert told.returncode == 0, told.stdout[-200:] + told.stderr
 
 
-def test_there_is_a_unit() -> None:
-    assert [unit.name for unit in UNITS] == ["slotkeeper-ensure.service"]
+def test_both_services_have_the_same_limits() -> None:
+    limits = [{name: lines(unit).get(name) for name in HARDENING} for unit in (ENSURE, RUN)]
+    assert limits[0] == limits[1]
+    assert None not in limits[0].values()
+
+
+def test_a_job_that_is_a_service_is_stopped_gracefully_and_restarted_only_where_a_restart_can_help() -> None:
+    found = lines(RUN)
+    assert (found["Type"], found["KillMode"], found["Restart"]) == ("exec", "mixed", "on-failure")
+    need_a_person = {ExitCode.USAGE, ExitCode.REFUSED}
+    assert {int(code) for code in found["RestartPreventExitStatus"].split()} == {int(code) for code in need_a_person}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_the_command_line_takes_what_a_service_starts(unit: Path) -> None:
+    words = shlex.split(lines(unit)["ExecStart"].replace("%i", "orders_rt"))
+    assert not refused_by_parser(shlex.join(["slotkeeper", *words[1:]]))
+
+
+def test_there_are_units() -> None:
+    assert UNITS == [ENSURE, RUN]

@@ -1,8 +1,8 @@
 """What every `--json` and the one log in JSON hold, as JSON Schema 2020-12: `docs/schemas` is made of it.
 
 Tests hold each output against it, strictly: a key that is not named here, or one that is missing, fails them. To add a
-command with `--json`: describe what it prints in the file of its group, and make the pages anew
-(`python -m console.cli.schemas`). Next door: `pieces` are the words that schemas are written in.
+command with `--json`: describe what it prints in the file of its group, and write the pages
+(`make docs`). Next door: `pieces` are the words that schemas are written in.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from console.cli.schemas.jobs import FAULT
 from console.cli.schemas.pieces import Schema, listed, maybe, moment, text, thing, word_of
 from core.alerts.rules import Kind
+from core.domain.pages import see
 
 NOTIFICATION = "alert"
 
@@ -20,7 +21,7 @@ _ACK = thing(
 
 SCHEMAS: dict[str, Schema] = {
     NOTIFICATION: thing(
-        "what the command of [alerts] gets on its standard input, one line (docs/alerts.md)",
+        f"what the command of [alerts] gets on its standard input, one line ({see('alerts')})",
         {
             "schema": {"const": 1, "description": "raised where a key is renamed or taken away"},
             "kind": word_of("what is told of the fault", Kind),

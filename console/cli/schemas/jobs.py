@@ -27,11 +27,12 @@ from console.cli.schemas.pieces import (
 )
 from core.domain.fault import Party, Severity
 from core.domain.job import JobState, WantedState
+from core.domain.pages import see
 from core.domain.verified import APART, VOID
 from core.launch.ensure import Ensured
 
 _JOB = text("the job's name")
-_STATE = word_of("what the job is doing (docs/states.md)", JobState)
+_STATE = word_of(f"what the job is doing ({see('states')})", JobState)
 _NEVER = "it was never started here"
 
 _IDENTITY = thing(
@@ -236,7 +237,7 @@ _EVENT = thing(
         "id": whole("its number; a later one has a higher"),
         "at": moment("when"),
         "job": _JOB,
-        "event": text("a word of docs/states.md, or what was asked"),
+        "event": text(f"a word of {see('states')}, or what was asked"),
         "text": text("more of it, for people"),
     },
 )
@@ -282,7 +283,7 @@ _OF_NOTHING = "it is of nothing of that kind"
 FAULT = thing(
     "something that is wrong now",
     {
-        "rule": text("a key of a fixed list (docs/alerts.md)"),
+        "rule": text(f"a key of a fixed list ({see('alerts')})"),
         "party": word_of("whose it is", Party),
         "name": text("the party in words"),
         "severity": word_of("how bad; unknown prevents a judgement", Severity),

@@ -19,6 +19,7 @@ from console.cli.schemas.pieces import (
 from core.config.model import Layer
 from core.domain.audit import Phase
 from core.domain.finding import Level
+from core.domain.pages import see
 from core.domain.probe import Reader
 
 LOG = "audit.jsonl"
@@ -84,7 +85,7 @@ _PROBED = thing(
         "reader_right": flag("whether our reader is right under every answer"),
         "switches": by_name("behaviours that were told", maybe(flag("whether it is so"))),
         "answers": listed(
-            "question by question (docs/probe.md)",
+            f"question by question ({see('probe')})",
             thing(
                 "a question",
                 {
@@ -146,7 +147,7 @@ _INCIDENT: dict[str, Schema] = {
     "brief": text("what happens"),
     "runbook": text("where the runbook tells it"),
     "signal": text("the command by which it shows"),
-    "rules": listed("the rules of alerts that fire by it", text("a rule (docs/alerts.md)")),
+    "rules": listed("the rules of alerts that fire by it", text(f"a rule ({see('alerts')})")),
     "refused": text("what somebody in a hurry would type, and is refused"),
     "cure": listed("the way out", text("a command, or what somebody does")),
     "stand_in": maybe(text("what is not done as a server of that kind would do it"), "nothing"),
@@ -164,6 +165,11 @@ _NIGHT = thing(
         "why": listed("what was not as it should be", text("in words")),
     },
 )
+
+_PAGE: dict[str, Schema] = {
+    "page": text("its name, as it is typed"),
+    "title": text("its title; empty where it has none"),
+}
 
 SCHEMAS: dict[str, Schema] = {
     LOG: thing(
@@ -204,6 +210,18 @@ SCHEMAS: dict[str, Schema] = {
             ),
             "unproven": listed("what nothing here can tell", text("a sentence")),
         },
+    ),
+    "docs": either(
+        "the pages; with PAGE its text",
+        listed("by name", thing("a page", _PAGE)),
+        thing(
+            "a page",
+            {
+                **_PAGE,
+                "section": maybe(text("the anchor of the section at which the text starts"), "it is the whole page"),
+                "text": text("Markdown, or the file as it is"),
+            },
+        ),
     ),
     "doctor": either(
         "findings; with --probe a plan, or what was found",

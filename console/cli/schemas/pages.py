@@ -16,7 +16,7 @@ _INTRODUCTION = """\
 
 A [JSON Schema](https://json-schema.org/draft/2020-12) for each command with `--json` or `--jsonl`, and for the audit's
 files, which are the one log in JSON (a job's log is text; `jobs logs --json` has its lines). Made from
-`console/cli/schemas` (`python -m console.cli.schemas docs/schemas`); tests hold every output against it, and no key
+`console/cli/schemas` (`make docs`); tests hold every output against it, and no key
 comes or goes without a change here.
 
 - An object has all of its keys, always. `null` is "not known" or "there is none", as the key's description says.

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from core.domain.pages import see
+
 Schema = Mapping[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -95,7 +97,7 @@ def either(about: str, *of: Schema) -> Schema:
 
 SQLSTATE = text("the server's SQLSTATE, or a word of ours for what no server said")
 POSITION = maybe(text("a place of the binlog, as the dialect writes it"))
-TROUBLE = text("a name of trouble (docs/states.md), empty where there is none")
+TROUBLE = text(f"a name of trouble ({see('states')}), empty where there is none")
 SAFE = text("what is safe to do, empty where nothing needs to be done")
 REASON = text("why, for people; empty where there is nothing to say")
 

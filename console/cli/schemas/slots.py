@@ -20,6 +20,7 @@ from console.cli.schemas.pieces import (
     word_of,
 )
 from core.domain.job import JobState
+from core.domain.pages import see
 from core.domain.ttl import Behind, Severity
 from core.slots.status.preflight import Action, MayBegin
 from core.slots.status.retained import KnownBy
@@ -141,7 +142,7 @@ _TO_TYPE = thing(
         "rows": maybe(text("how many rows are lost, or unknown"), "it is not asked for"),
     },
 )
-_STATE = word_of("what the job is doing (docs/states.md)", JobState)
+_STATE = word_of(f"what the job is doing ({see('states')})", JobState)
 _PLAN = thing(
     "what it does",
     {

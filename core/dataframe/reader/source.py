@@ -18,6 +18,7 @@ from core.dataframe.reader.faults import naming
 from core.dataframe.reader.options import Asked, asked
 from core.dataframe.reader.schema import Layout, layout
 from core.dataframe.reader.stream import ChangesReader
+from core.domain.pages import see
 from core.errors import Refused
 from core.wiring.worker import changelog_session
 
@@ -59,7 +60,7 @@ class SlotkeeperSource(DataSource):
         wanted, columns = self._made()
         if wanted.read == "rows" or wanted.begin:
             what = "a stream reads changes from its start on; read and from are options of spark.read"
-            raise Refused(what, 'see docs/dataframes.md: .option("start", ...)', where="spark")
+            raise Refused(what, f'use .option("start", ...): {see("dataframes", "Options")}', where="spark")
         return ChangesReader(wanted, columns)
 
     @naming

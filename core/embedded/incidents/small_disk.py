@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.config import handover
+from core.domain.pages import see
 from core.errors import ConfigError
 
 SIZE = "64m"
@@ -25,7 +26,8 @@ def small_disk(place: Path) -> Iterator[None]:
     refusal = "we are not root" if os.geteuid() else _said(words)
     if refusal:
         raise ConfigError(
-            f"a small disk cannot be mounted at {place}: {refusal}", "only root can; the runbook tells this night too"
+            f"a small disk cannot be mounted at {place}: {refusal}",
+            f"only root can mount it; {see('runbook', 'The disk of the state folder is full')} describes the incident",
         )
     try:
         yield

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
+from core.domain.pages import see
 from core.sources.mysql import query_text
 from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
 from core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
@@ -428,5 +429,5 @@ def _other(header: Header) -> Event:
         return Event(header)
     raise Unsupported(
         f"event type {header.code} is not known, so it may hold rows",
-        "the server is newer than what is supported: see docs/mysql.md",
+        f"the server is newer than what is supported: {see('mysql', 'What the server has to be')}",
     )

@@ -17,7 +17,7 @@ def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.Capture
     assert main(["demo", "--incident", "list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["incident"] for one in found] == [one.name for one in INCIDENTS]
-    assert all(one["runbook"].startswith("docs/runbook.md#") and one["cure"] for one in found)
+    assert all(one["runbook"].startswith("`slotkeeper docs runbook#") and one["cure"] for one in found)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "man" / "slotkeeper.1"
 
 def test_the_page_is_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["man"]) == 0
-    assert PAGE.read_text("utf-8") == capsys.readouterr().out, "slotkeeper man > docs/man/slotkeeper.1"
+    assert PAGE.read_text("utf-8") == capsys.readouterr().out, "make docs"
 
 
 def test_every_command_and_every_option_is_there() -> None:

@@ -48,9 +48,7 @@ def test_every_command_that_prints_json_has_a_schema_and_no_other_has() -> None:
 
 
 def test_the_pages_are_what_the_schemas_say() -> None:
-    assert {path.name: path.read_text("utf-8") for path in FOLDER.iterdir()} == pages(), (
-        "python -m console.cli.schemas docs/schemas"
-    )
+    assert {path.name: path.read_text("utf-8") for path in FOLDER.iterdir()} == pages(), "make docs"
 
 
 def parts(schema: Any) -> Iterator[dict[str, Any]]:

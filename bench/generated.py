@@ -1,0 +1,64 @@
+"""`python -m bench.generated`: write every page that is made from the program; says which ones changed.
+
+Tests compare each page with the program. The pictures of the console need a run of the demo: `make snapshots`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench import chart, report
+from console.cli import context, manual
+from console.cli.schemas import pages as schemas
+from console.commands.main import main_command
+from console.tui import keymap_page
+from core.config import document
+
+DOCS = Path(__file__).parents[1] / "docs"
+SCHEMAS = DOCS / "schemas"
+
+
+def _manual() -> str:
+    return manual.page(main_command(), context.installed_version())
+
+
+def _chart() -> str:
+    return chart.drawn(json.loads(report.KEPT.read_text("utf-8")))
+
+
+PAGES: Mapping[Path, Callable[[], str]] = {
+    DOCS / "keymap.md": keymap_page.page,
+    DOCS / "parameters.md": document.page,
+    DOCS / "man" / "slotkeeper.1": _manual,
+    chart.FILE: _chart,
+}
+
+
+def made() -> dict[Path, str]:
+    """The text of every generated page."""
+    found = {path: make() for path, make in PAGES.items()}
+    return found | {SCHEMAS / name: content for name, content in schemas.pages().items()}
+
+
+def stale(pages: Mapping[Path, str]) -> list[Path]:
+    """The pages whose files differ from these, and schemas of commands that no longer exist."""
+    differing = [path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
+    return sorted([*differing, *(path for path in SCHEMAS.iterdir() if path not in pages)])
+
+
+def main() -> None:
+    """Write what differs."""
+    pages = made()
+    for path in stale(pages):
+        if path in pages:
+            path.write_text(pages[path], "utf-8")
+        else:
+            path.unlink()
+        sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
+
+
+if __name__ == "__main__":
+    main()
