@@ -41,7 +41,9 @@ def drawn(values: Mapping[str, Any]) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="16" y="24" font-size="15" font-weight="bold">{TITLE}</text>',
     ]
-    lines += [f'<text x="16" y="{44 + 18 * n}" fill="{PALE}">{escape(one)}</text>' for n, one in enumerate(_where(values))]
+    lines += [
+        f'<text x="16" y="{44 + 18 * n}" fill="{PALE}">{escape(one)}</text>' for n, one in enumerate(_where(values))
+    ]
     for number, one in enumerate(ratios):
         lines += _bar(one, TOP + ROW * number, x)
     bottom = TOP + ROW * len(ratios) + 6

@@ -64,7 +64,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark fast tests; files with Spark start first in a run of several processes: one is longer than any other file."""
+    """Mark fast tests; files with Spark start first in a run of several processes: they are the longest."""
     folder = Path(__file__).parent
     for item in items:
         is_slow = any(item.get_closest_marker(name) for name in ("spark", "slow", "chaos"))
