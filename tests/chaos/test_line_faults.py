@@ -29,13 +29,11 @@ from typing import Protocol
 
 import pytest
 
-from core.domain.job import JobState
 from core.embedded.doris.frontend import DEAD_PORT
 from core.embedded.doris.server import DorisStandin
-from core.embedded.mariadb import MariaServer
 from core.embedded.orders import KEY, TABLE
 from tests.support import doris_pair, maria
-from tests.support.faulty_lines import FAULTS, FaultyLine, Bad, Sampler, unexplained
+from tests.support.faulty_lines import FAULTS, Bad, FaultyLine, Sampler, unexplained
 from tests.support.hot_job import RUNNER, HotJob, asking, pair_of, refuse_difference
 from tests.support.hot_keys import Writer
 from tests.support.mirrored import Mirrored

@@ -1,4 +1,4 @@
-"""Lines of a running job that break one at a time, what `jobs show` says meanwhile, and what that leaves unexplained."""
+"""Lines of a running job that break one at a time, what `jobs show` says meanwhile, and what that leaves open."""
 
 from __future__ import annotations
 
