@@ -5,6 +5,7 @@
 
 One line at a time is cut, black, half-open, slow, corrupt, reset or refused for 1 to 25 s, then whole again. Driver and
 workers use the same lines: `source`, `sink`, and with Doris `FE`, `BE`, `queries` and `store`.
+`SLOTKEEPER_CHAOS_FAULTS="sink HALF_OPEN,source RESET"` runs only those faults.
 
 Every line is TLS (verify-full): a corrupt line changes the cipher text, so a changed byte has to end the connection. In
 plain text nothing could detect it: TCP's checksum is that of the changed packet, PostgreSQL has no checksum of a
@@ -16,6 +17,7 @@ PostgreSQL's SSLRequest, MySQL's greeting and the hellos of TLS.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import threading
@@ -46,6 +48,7 @@ from tests.support.storm import cli
 from tests.support.storm.rig import seconds
 
 SECONDS = seconds(default=900)
+ONLY = tuple(filter(None, os.environ.get("SLOTKEEPER_CHAOS_FAULTS", "").split(",")))
 OVER = 1_800
 """Seconds beside those of the faults for the start, the last recovery and the comparisons."""
 HELD = (1.0, 25.0)
@@ -196,12 +199,17 @@ class Run:
         """Break lines until `end`; every second time the job has to catch up before the next fault."""
         left: list[tuple[FaultyLine, Line]] = []
         while time.monotonic() < end:
-            left = left or self.draw.sample(pairs := [(one, kind) for one in self.lines for kind in FAULTS], len(pairs))
+            left = left or self.draw.sample(chosen := self.chosen(), len(chosen))
             self.disturb(*left.pop(), self.draw.uniform(*HELD))
             took = self.job.settle() if self.draw.random() < 0.5 else 0.0
             self.slowest = max(self.slowest, took)
             print(f"  {f'all arrived after {took:.1f} s' if took else 'not waited for'}", flush=True)
             threading.Event().wait(self.draw.uniform(0.2, 2.0))
+
+    def chosen(self) -> list[tuple[FaultyLine, Line]]:
+        """Every fault of every line, or those that `ONLY` names."""
+        pairs = [(one, kind) for one in self.lines for kind in FAULTS]
+        return [(one, kind) for one, kind in pairs if not ONLY or f"{one.name} {kind.name}" in ONLY]
 
     def disturb(self, line: FaultyLine, kind: Line, held: float) -> None:
         """One fault of one line."""
@@ -289,7 +297,7 @@ def from_dws(rig: Rig, folder: Path, seed: int) -> Job:
     job = product.job("lines")
     job.launch = cli.launch(RUNNER)
     rig.put(job.config, "sources.dws1", port=rig.postgres("source", product.warehouse.server.port).port)
-    rig.put(job.config, f"sinks.{product.sink.name}", port=rig.postgres("sink", product.sink.port).port)
+    rig.put(job.config, "sinks.mart", port=rig.postgres("sink", product.sink.port).port)
     return FromDws(product, job)
 
 
