@@ -28,6 +28,7 @@ class Shown:
     at: float
     done: float
     seconds: float
+    cpu_seconds: float
     code: int
     said: str
     job: dict[str, Any]
@@ -63,7 +64,7 @@ class Looking:
         self._child.stdin.flush()
         answer = json.loads(self._child.stdout.readline())
         job = json.loads(answer["said"]) if answer["code"] == 0 else {}
-        return Shown(began, time.monotonic(), answer["seconds"], answer["code"], answer["said"], job)
+        return Shown(began, time.monotonic(), answer["seconds"], answer["cpu"], answer["code"], answer["said"], job)
 
     def __enter__(self) -> Self:
         return self
@@ -77,10 +78,11 @@ def main(config: str, job: str) -> None:
     from console.__main__ import main as product
 
     def called() -> dict[str, object]:
-        said, began = io.StringIO(), time.monotonic()
+        said, began, cpu = io.StringIO(), time.monotonic(), time.process_time()
         with redirect_stdout(said), redirect_stderr(said):
             code = product(["jobs", "show", job, "--json", "--config", config])
-        return {"seconds": time.monotonic() - began, "code": int(code or 0), "said": said.getvalue()}
+        took = {"seconds": time.monotonic() - began, "cpu": time.process_time() - cpu}
+        return {**took, "code": int(code or 0), "said": said.getvalue()}
 
     called()
     for _ in sys.stdin:
