@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import ssl
 import threading
 import time
 from collections import Counter
@@ -39,6 +40,7 @@ from tests.support.faulty_lines import FAULTS, Bad, FaultyLine, Sampler, unexpla
 from tests.support.hot_job import RUNNER, HotJob, asking, pair_of, refuse_difference
 from tests.support.hot_keys import Writer
 from tests.support.mirrored import Mirrored
+from tests.support.mysql_lines import tls_front as mysql_front
 from tests.support.mysql_pair import MakeMysqlPair
 from tests.support.postgres_lines import HOST, Authority, tls_front
 from tests.support.product import Product
@@ -244,6 +246,11 @@ class Rig:
     stack: ExitStack
     lines: list[FaultyLine] = field(default_factory=list)
 
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """The server's side of a TLS connection."""
+        return self.authority.server(HOST)
+
     def line(self, name: str, port: int) -> FaultyLine:
         """A line to a port that speaks TLS."""
         made = FaultyLine(name, port, self.draw)
@@ -253,7 +260,7 @@ class Rig:
 
     def postgres(self, name: str, port: int) -> FaultyLine:
         """A line to a PostgreSQL, which is built without TLS: that ends in front of it."""
-        return self.line(name, self.stack.enter_context(tls_front(self.authority.server(HOST), port)).port)
+        return self.line(name, self.stack.enter_context(tls_front(self.tls, port)).port)
 
     def put(self, config: Path, table: str, **ports: int) -> None:
         """Let a table of a configuration have these ports, and verified TLS."""
@@ -283,7 +290,7 @@ def from_mysql(rig: Rig, make: MakeMysqlPair, doris: DorisStandin | None, folder
         doris.frontend.backend = lambda: backend
         doris.tables.be_ports = [backend, DEAD_PORT]
         ports = {
-            "port": rig.line("queries", doris.ports.query).port,
+            "port": rig.line("queries", rig.stack.enter_context(mysql_front(rig.tls, doris.ports.query))).port,
             "http_port": rig.line("FE", doris.ports.frontend).port,
         }
         rig.put(hot.config, f"sinks.{job.sink.name}", **ports)
@@ -362,7 +369,7 @@ def test_a_job_whose_lines_break_says_why_and_ends_equal(
 
 
 def secured(authority: Authority) -> DorisStandin:
-    """A stand-in for Doris whose every port has TLS, with the database of the targets."""
-    made = DorisStandin(password=doris_pair.PASSWORD, tls=authority.server(HOST), query_tls=authority.server(HOST))
+    """A stand-in for Doris whose FE and BE have TLS, with the database of the targets."""
+    made = DorisStandin(password=doris_pair.PASSWORD, tls=authority.server(HOST))
     made.create(doris_pair.TARGET, "id BIGINT NOT NULL, v BIGINT", ("id",))
     return made

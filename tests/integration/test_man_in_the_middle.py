@@ -22,7 +22,7 @@ from core.errors import AccessRefused, LoginRefused, SlotkeeperError
 from core.sinks.doris.http import DorisHttp
 from core.sources.mysql.session import MysqlSession
 from tests.support import doris_pair, maria
-from tests.support.mysql_lines import between
+from tests.support.mysql_lines import between, tls_front
 from tests.support.postgres_lines import HOST, Authority
 
 SECRET = "canary-4711"
@@ -115,3 +115,16 @@ def test_loads_get_no_further_than_his_certificate(authority: Authority, strange
             http.ask("GET", "/api/mart/get_load_state?label=a", {}, 5)
         if mode in VERIFYING:
             assert "TLS: " in told.value.message and "sslrootcert" in told.value.hint
+
+
+def test_queries_go_through_a_front_that_speaks_tls_for_a_server_without(authority: Authority) -> None:
+    with DorisStandin(password=SECRET) as doris, tls_front(authority.server(HOST), doris.ports.query) as port:
+        for password, refused in ((SECRET, False), ("another", True)):
+            login = replace(at(port, "verify-full", authority.root), password=password)
+            with closing(MysqlQueries(login, "sink")) as queries:
+                if refused:
+                    with pytest.raises(AccessRefused, match="Access denied"):
+                        queries.rows("SELECT 1")
+                    continue
+                assert queries.rows("SELECT 1") == [(1,)] and queries.rows("SELECT 2") == [(2,)]
+                assert queries.line()[0].startswith("TLSv1")

@@ -12,9 +12,9 @@ import pytest
 from console.__main__ import main
 from console.commands import doctor
 from core.domain.finding import Level
+from core.domain.job import JobState
 from core.state.sqlite import Store
 from tests.integration.test_full_disk import REASON
-from tests.support.jobs import Jobs
 
 
 @pytest.fixture
@@ -43,13 +43,15 @@ def remount(disk: Path) -> Remount:
 
 
 @pytest.fixture
-def jobs(disk: Path, tmp_path: Path, remount: Remount) -> Iterator[Jobs]:
-    """A job that was stopped, whose state is on that disk."""
-    with Store.open(disk / "state") as store:
-        made = Jobs(store, tmp_path)
-        made.start("orders")
-        made.end_all()
-    yield made
+def state(disk: Path, remount: Remount) -> Iterator[Path]:
+    """A state folder on that disk, with a job that has stopped."""
+    folder = disk / "state"
+    with Store.open(folder) as store:
+        store.register_job("orders", "c.toml")
+        store.begin_run("orders", "r1")
+        store.end_run("r1", 0, "stopped")
+        store.set_state("orders", JobState.STOPPED)
+    yield folder
     remount("rw")
 
 
@@ -63,16 +65,16 @@ CHANGES = [
 
 
 def test_commands_on_a_read_only_disk_answer_or_name_it(
-    jobs: Jobs, disk: Path, remount: Remount, capsys: pytest.CaptureFixture[str]
+    state: Path, disk: Path, remount: Remount, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert doctor.state_folder(disk / "state").level is Level.OK
+    assert doctor.state_folder(state).level is Level.OK
     remount("ro")
-    found = doctor.state_folder(disk / "state")
+    found = doctor.state_folder(state)
     named = f"the file system at {disk} is read-only"
     assert found.level is Level.FAIL and named in found.text
     wrong = []
     for words in (*LOOKS, *CHANGES):
-        code = main([*words, "--state-dir", str(disk / "state")])
+        code = main([*words, "--state-dir", str(state)])
         said = capsys.readouterr().err
         if (words in CHANGES or code) and not (code == 3 and named in said and "Traceback" not in said):
             wrong.append((words, code, said))

@@ -81,7 +81,7 @@ def tls_front(context: ssl.SSLContext, port: int) -> Iterator[Seen]:
     def serve(line: socket.socket, first: bytes) -> None:
         with socket.create_connection((HOST, port)) as behind:
             behind.sendall(first)
-            _exchange(line, behind)
+            exchange(line, behind)
 
     with _listening(context, serve) as seen:
         yield seen
@@ -167,7 +167,7 @@ def _exactly(line: socket.socket, count: int) -> bytes:
     return found
 
 
-def _exchange(line: socket.socket, behind: socket.socket) -> None:
+def exchange(line: socket.socket, behind: socket.socket) -> None:
     """Carry bytes both ways until one end closes, in one thread: a TLS socket of Python 3.11 is not for two."""
     while True:
         waits = isinstance(line, ssl.SSLSocket) and line.pending()

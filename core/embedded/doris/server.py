@@ -30,7 +30,7 @@ class Ports:
 class DorisStandin:
     """A running stand-in; `close` ends it, and whoever waits for it.
 
-    `clock` gives seconds, for retention; `tls` is the server's side of FE and BE, `query_tls` that of queries.
+    `clock` gives seconds, for retention; `tls` is the side of FE and BE: the port for queries has none.
     """
 
     host = LOOPBACK
@@ -41,7 +41,6 @@ class DorisStandin:
         password: str = "",
         clock: Callable[[], float] = time.monotonic,
         tls: ssl.SSLContext | None = None,
-        query_tls: ssl.SSLContext | None = None,
     ) -> None:
         self.user, self.password = user, password
         self.settings = {
@@ -60,7 +59,7 @@ class DorisStandin:
         self.frontend = Frontend(login, self.faults, self.transactions, lambda: self._backend.port)
         self.frontend.scheme = self.backend.scheme = "https" if tls else "http"
         self._frontend = Server(self.frontend.respond, self.faults, tls)
-        self._wire = Wire(self.tables, user, password, self.settings, query_tls)
+        self._wire = Wire(self.tables, user, password, self.settings)
         self._closed = False
 
     @property

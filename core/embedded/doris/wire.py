@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 import threading
 from collections.abc import Sequence
 from decimal import Decimal
@@ -210,11 +209,10 @@ class Wire:
         user: str,
         password: str,
         settings: dict[str, str],
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._loop = asyncio.new_event_loop()
         logins = _Logins(user, password)
-        self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=logins, ssl=tls)
+        self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=logins)
         # sessions that end with the loop are cancelled, which asyncio would print
         self._loop.set_exception_handler(lambda loop, context: None)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
