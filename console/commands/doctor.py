@@ -42,8 +42,8 @@ from core.services import doctor as doctor_service
 from core.services import looking
 from core.services import probe as probe_service
 from core.slots.change import Consent
-from core.state.disk import full
-from core.state.faults import FREE_IT, NoRoom
+from core.state.disk import full, read_only
+from core.state.faults import FREE_IT, REMOUNT, NoRoom
 from core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this machine and at the servers.", add_completion=False)
@@ -293,6 +293,8 @@ def state_folder(path: Path) -> Finding:
         folder = StateFolder.open(path)
     except SlotkeeperError as refused:
         return Finding("state folder", Level.FAIL, diagnostics.with_hint(refused))
+    if place := read_only(folder.path):
+        return Finding("state folder", Level.FAIL, f"{folder.path} cannot be written: {place} ({REMOUNT})")
     if place := full(folder.path):
         error = NoRoom(f"{folder.path} cannot be written: {place}", FREE_IT)
         return Finding("state folder", Level.FAIL, diagnostics.with_hint(error))

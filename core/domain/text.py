@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from core.redaction import masked, masked_piece
 
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_MOST_DIGITS = 18
 _MARKS = 3
 """So many combining marks a character may carry; more pile up over other lines of a terminal."""
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -45,6 +46,18 @@ def many(number: int, one: str, several: str = "") -> str:
     ('1 kind', '1,200 kinds', '2 entries')
     """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def whole(text: object) -> int | None:
+    """The whole number of ASCII digits that a text is, of at most 18 digits; None for any other text.
+
+    `str.isdigit` does not decide it: `int` raises for a superscript two, and for more than 4,300 digits.
+
+    >>> whole("86400"), whole("²"), whole("9" * 5000), whole("")
+    (86400, None, None, None)
+    """
+    said = str(text)
+    return int(said) if said.isascii() and said.isdigit() and len(said) <= _MOST_DIGITS else None
 
 
 def typed(*names: str) -> str:

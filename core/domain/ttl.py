@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from core.domain.position import Position
+from core.domain.text import whole
 
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""
@@ -74,8 +75,7 @@ def ttl_of(options: str) -> Ttl:
     by_record = found.get("enable_binlog_timestamp", "off").lower() in ("on", "true", "yes", "1")
     if "binlog_ttl" not in found:
         return Ttl(DEFAULT_SECONDS, True, by_record)
-    text = found["binlog_ttl"]
-    return Ttl(int(text) if text.isascii() and text.isdigit() and int(text) else None, False, by_record)
+    return Ttl(whole(found["binlog_ttl"]) or None, False, by_record)
 
 
 def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft | None:

@@ -1,4 +1,4 @@
-"""Whether the disk below a path is full, and which one it is, in words.
+"""Whether the disk below a path is full or read-only, and which one it is, in words.
 
 Next door: `core.state.faults` asks where something could not be written.
 """
@@ -30,6 +30,18 @@ def full(path: Path, certain: bool = False) -> str:
     if found.f_files and found.f_favail == 0:
         return f"the disk at {mount} has no inodes left (all {found.f_files} in use)"
     return f"the disk at {mount} takes no more ({sizes}): a quota, or a limit of file sizes?" if certain else ""
+
+
+def read_only(path: Path) -> str:
+    """Which file system is read-only, in words, or "" where it takes writes (statvfs(3): ST_RDONLY).
+
+    >>> read_only(Path("/proc/self"))
+    ''
+    """
+    place = next((one for one in (path, *path.parents) if one.exists()), Path(os.sep))
+    if not os.statvfs(place).f_flag & os.ST_RDONLY:
+        return ""
+    return f"the file system at {_mount_point(place)} is read-only"
 
 
 def free_bytes(path: Path) -> int:

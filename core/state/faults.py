@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.errors import Busy, Refused
-from core.state.disk import NO_ROOM, full
+from core.state.disk import NO_ROOM, full, read_only
 
 
 class StateError(Refused):
@@ -34,6 +34,10 @@ FREE_IT = "free some space there; running jobs go on, and `slotkeeper jobs stop 
 """What to do about a full disk."""
 
 
+REMOUNT = "see `dmesg` for the disk's errors, have it repaired, and mount it again for writing"
+"""What to do about a file system that is read-only: Linux remounts ext4 so after an error (mount(8), errors=)."""
+
+
 class NoRoom(StateError):
     """Something could not be written because its disk is full; the message says which."""
 
@@ -43,7 +47,9 @@ def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
     place = full(path, certain=error.errno in NO_ROOM)
     if place:
         return NoRoom(f"{what}{path} cannot be written: {place}", FREE_IT, cause=str(error))
-    return StateError(f"{what}{path} cannot be written: {_why(error)}", "set its rights", cause=str(error))
+    locked = read_only(path)
+    why, hint = (locked, REMOUNT) if locked else (_why(error), "set its rights")
+    return StateError(f"{what}{path} cannot be written: {why}", hint, cause=str(error))
 
 
 def cannot_read(path: Path, error: OSError) -> StateError:
@@ -71,6 +77,7 @@ def translated(file: Path) -> Iterator[None]:
         if place:
             raise NoRoom(f"state file {file} cannot be written: {place}", FREE_IT, code, cause=text) from error
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR", "SQLITE_AUTH")):
-            hint = "check the folder's owner, rights and disk; WAL needs a local file system"
-            raise StateError(f"state file {file} cannot be used: {text}", hint, code, cause=text) from error
+            locked = read_only(file)
+            hint = REMOUNT if locked else "check the folder's owner, rights and disk; WAL needs a local file system"
+            raise StateError(f"state file {file} cannot be used: {locked or text}", hint, code, cause=text) from error
         raise StateError(f"state file {file}: {text}", WAY_OUT, code, cause=text) from error

@@ -157,6 +157,17 @@ def test_doctor_names_the_longest_value_of_each_string_from_the_backends_own_set
     assert untold in findings(doris, connection, "text")
 
 
+def test_doctor_names_the_port_that_is_assumed_where_the_login_may_not_see_the_backends(
+    doris: DorisStandin, connection: DorisConnection
+) -> None:
+    named(doris, connection, ["v"])
+    assert not [one for one in findings(doris, connection, "text") if "SHOW BACKENDS" in one]
+    doris.tables.tells_be_conf = False
+    assumed = "unknown SHOW BACKENDS is denied (it needs ADMIN_PRIV or NODE_PRIV): port 8040 is assumed for each BE"
+    (found,) = [one for one in findings(doris, connection, "text") if "SHOW BACKENDS" in one]
+    assert found == f'{assumed}; for another port add `backends = ["host:port"]` to [sinks.dor]'
+
+
 def test_doctor_warns_of_labels_that_are_dropped_after_too_short_a_time_or_too_few_loads(
     doris: DorisStandin, connection: DorisConnection
 ) -> None:

@@ -1,11 +1,10 @@
 """TLS to a Doris: verified by default, and never left by a redirect; over the stand-in's FE and BE, and a MariaDB.
 
-The stand-in's port for queries has none: the same session is tried on a MariaDB.
+The session for queries is tried on a MariaDB as well.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +16,6 @@ from core.domain.endpoint import Login
 from core.drivers.mysql_queries import MysqlQueries
 from core.embedded.doris.faults import Call, Fault
 from core.embedded.doris.server import DorisStandin
-from core.embedded.placement import give, owner_of
 from core.errors import AccessRefused, Refused
 from core.ports.sink import Outcome
 from core.sinks.doris.encode import Layout
@@ -102,15 +100,10 @@ def test_a_file_that_is_no_certificate_is_named(secured: DorisStandin, tmp_path:
 
 
 def test_queries_and_a_mysql_source_are_verified_in_the_same_way(authority: Authority, tmp_path: Path) -> None:
-    cert, key = authority.client("127.0.0.1")
     served = maria.begin()
     try:
-        files = {"ssl_cert": served.place / "cert", "ssl_key": served.place / "key"}
-        for from_, to in zip((cert, key), files.values(), strict=True):
-            shutil.copyfile(from_, to)
-            give(to, owner_of(served.place))
-        served.restart({name: str(path) for name, path in files.items()})
-        for mode, root in (("require", ""), ("verify-ca", authority.root)):
+        maria.secure(served, authority)
+        for mode, root in (("require", ""), ("verify-ca", authority.root), ("verify-full", authority.root)):
             where = replace(maria.endpoint(served), sslmode=mode, sslrootcert=str(root))
             with closing(MysqlQueries(Login(where, served.password(), "test"), "sink")) as queries:
                 assert queries.rows("SELECT 1") == [(1,)]
@@ -119,7 +112,7 @@ def test_queries_and_a_mysql_source_are_verified_in_the_same_way(authority: Auth
                 assert source.asking(lambda line: line.encrypted)
         (tmp_path / "other").mkdir()
         stranger = Authority(tmp_path / "other").root
-        for mode, root in (("verify-full", authority.root), ("verify-ca", ""), ("require", stranger)):
+        for mode, root in (("verify-full", ""), ("verify-ca", ""), ("require", stranger)):
             where = replace(maria.endpoint(served), sslmode=mode, sslrootcert=str(root))
             with pytest.raises(AccessRefused, match="TLS: "):
                 MysqlQueries(Login(where, served.password(), "test"), "sink").rows("SELECT 1")

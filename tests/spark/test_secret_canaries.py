@@ -10,15 +10,21 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
 
 import psutil
 import pytest
 
+from console.commands.main import main_command
 from console.demo import SINK_DATABASE, SINK_USER
 from core.config.load import load
 from core.domain.job import JobState
@@ -27,6 +33,7 @@ from core.launch import identity as processes
 from tests.support.canaries import files_with, seen_in
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product
+from tests.support.terminal import ROOT
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -35,36 +42,80 @@ VARIABLE = "CANARY_SOURCE_PASSWORD"
 OF_SOURCE, OF_SINK, OF_FILE = "cAnary-5e1a/source", "cAnary-77b0-sink", "cAnary-c3d4-file"
 BEGINNING = "cAnary"
 """Of each canary, however the rest is spelled."""
-FEW = (
-    ("jobs", "show", "canary", "--json"),
-    ("jobs", "logs", "canary", "--json"),
-    ("slots", "list", "--json"),
-    ("doctor", "--json"),
-)
-EVERY = (
-    *FEW,
-    ("jobs", "list", "--json"),
-    ("jobs", "show", "canary"),
-    ("jobs", "drain", "canary", "--wait", "0s", "--json"),
-    ("jobs", "pause", "canary", "--wait", "20s", "--json"),
-    ("jobs", "resume", "canary", "--wait", "20s", "--json"),
-    ("jobs", "start", "canary", "--json"),
-    ("slots", "show", "canary", "--json"),
-    ("slots", "register", "ods.orders", "canary", "--json"),
-    ("slots", "drop", "ods.orders", "canary", "--json"),
-    ("slots", "reset", "ods.orders", "canary", "--to", "earliest", "--json"),
-    ("slots", "undo", "20260101T000000-abcdef", "--json"),
-    ("slots", "peek", "ods.orders", "--json"),
-    ("slots", "history", "ods.orders", "canary", "--json"),
-    ("slots", "preflight", "ods.orders", "--json"),
-    ("errors", "list", "canary", "--json"),
-    ("audit", "list", "--json"),
-    ("verify", "canary", "--json"),
-    ("status", "--json"),
-    ("audit", "verify", "--json"),
-    ("config", "check", "--json"),
-    ("config", "show", "--origin", "--json"),
-)
+FEW = ("jobs show", "jobs logs", "slots list", "doctor")
+"""Of `EVERY`, for a run that is to be quick."""
+WHY = ["--reason", "canary"]
+TABLE = "ods.orders"
+EVERY: dict[str, list[list[str]] | str] = {
+    "demo": "makes servers of its own, whose passwords it draws: `tests/integration/test_strangers.py`",
+    "demo stop": "ends what `demo` started, and resolves no password",
+    "init": [
+        ["--source", "u@127.0.0.1:1/d", "--source-password-file", "{given}/other", "--sink", "u@127.0.0.1:1/d",
+         "--sink-password-file", "{given}/sink", "--table", TABLE, "--into", "mart.o", "--job", "first", "--no-start"]
+    ],
+    "run": [["canary", "--wait", "0s", *WHY]],
+    "jobs list": [["--json"], []],
+    "jobs show": [["canary", "--json"], ["canary"]],
+    "jobs start": [["canary", *WHY, "--json"]],
+    "jobs pause": [["canary", "--wait", "20s", *WHY, "--json"]],
+    "jobs resume": [["canary", "--wait", "20s", *WHY, "--json"]],
+    "jobs retry": [["canary", "--wait", "0s", *WHY, "--json"]],
+    "jobs ensure": [[*WHY, "--json"]],
+    "jobs logs": [["canary", "--json"], ["canary"]],
+    "jobs drain": [["canary", "--wait", "0s", "--json"]],
+    "watch": [["canary"]],
+    "slots list": [["--json"], []],
+    "slots show": [[TABLE, "canary", "--json"]],
+    "slots peek": [[TABLE, "--json"], [TABLE, "--unmask", *WHY, "--json"]],
+    "slots preflight": [[TABLE, "--json"]],
+    "slots create": [[TABLE, "another", "--json"], [TABLE, "another", "--execute", *WHY, "--json"]],
+    "slots register": [[TABLE, "canary", "--json"]],
+    "slots drop": [[TABLE, "canary", "--json"], [TABLE, "another", "--execute", *WHY, "--json"]],
+    "slots reset": [[TABLE, "canary", "--to", "earliest", "--json"]],
+    "slots undo": [["20260101T000000-abcdef", "--json"]],
+    "slots history": [[TABLE, "canary", "--json"]],
+    "locks": [["--json"], ["canary"]],
+    "errors list": [["canary", "--json"]],
+    "errors show": [["canary", "1", "--json"]],
+    "errors replay": [["canary", "1", *WHY, "--json"]],
+    "errors discard": [["canary", "1", "--json"]],
+    "alerts list": [["--json"]],
+    "alerts ack": [["00000000", *WHY]],
+    "alerts unack": [["00000000"]],
+    "alerts silence": [["canary", "--for", "1h", *WHY]],
+    "alerts test": [["--json"]],
+    "audit list": [["--json"]],
+    "audit export": [[]],
+    "audit accept": [WHY],
+    "audit verify": [["--json"]],
+    "verify": [["canary", "--json"]],
+    "status": [["--json"], []],
+    "doctor": [["--json"], ["--probe", "dws1"]],
+    "config check": [["--json"]],
+    "config show": [["--origin", "--json"]],
+    "completion": [["bash"]],
+    "man": [[]],
+    "jobs restart": [["canary", "--wait", "60s", *WHY, "--json"]],
+    "jobs stop": [["canary", "--wait", "30s", *WHY, "--json"]],
+    "jobs cancel": [["canary", *WHY, "--json"]],
+}  # fmt: skip
+"""Every command by its name, in the order in which they are run: the arguments of each run, or why it is not run."""
+ENDLESS = ("watch",)
+"""Commands that end at Ctrl-C."""
+EVENTS = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{}", "spark.eventLog.compress": "false"}
+
+
+def commands(command: Any, *path: str) -> Iterator[str]:
+    """The names of all commands, as Typer has them."""
+    below = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    if not below or (path and command.invoke_without_command):
+        yield " ".join(path)
+    for name in below:
+        yield from commands(command.get_command(None, name), *path, name)
+
+
+def test_every_command_is_run_with_canaries_or_has_a_reason() -> None:
+    assert sorted(commands(main_command())) == sorted(EVERY)
 
 
 @pytest.fixture
@@ -87,6 +138,9 @@ def job(tmp_path: Path, spark_cache: Path, seed: int, monkeypatch: pytest.Monkey
         text = made.config.read_text("utf-8")
         files = iter((f'password_env = "{VARIABLE}"', f'password_command = "cat {tmp_path}/given/sink"'))
         text = re.sub(r'^password_file = ".*"$', lambda found: next(files), text, flags=re.MULTILINE)
+        (tmp_path / "events").mkdir()
+        events = ", ".join(f'"{key}" = "{value.format(tmp_path / "events")}"' for key, value in EVENTS.items())
+        text = text.replace("[jobs.canary.spark]\n", f"[jobs.canary.spark]\nsettings = {{ {events} }}\n")
         other = '[sinks.other]\nkind = "postgres"\nhost = "127.0.0.1"\nport = 1\ndatabase = "d"\nuser = "u"\n'
         made.config.write_text(f'{text}\n{other}password_file = "{tmp_path}/given/other"\n', "utf-8")
         monkeypatch.setenv(VARIABLE, OF_SOURCE)
@@ -107,14 +161,47 @@ def started(job: Mirrored) -> set[int]:
     return {view.supervisor.pid, *processes.members(view.driver)}
 
 
-def said(job: Mirrored, *words: str) -> str:
-    """What a command of its own process says on both streams, with all three secrets within its reach."""
-    command = [sys.executable, "-P", "-m", "console", "--config", str(job.config), *words]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=dict(os.environ))
-    assert ran.stdout + ran.stderr, words
+def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
+    """What a command of its own process says on both streams, with all three secrets within its reach; and which of its
+    children show a canary."""
+    given = [one.format(given=job.config.parents[1] / "given") for one in words]
+    config = job.config.with_name("first.toml") if name == "init" else job.config
+    command = [sys.executable, "-P", "-m", "console", "--config", str(config), *name.split(), *given]
+    shown = set[str]()
+    with (
+        TemporaryFile() as told,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT) as ran,
+    ):
+        ends = time.monotonic() + (10 if name in ENDLESS else 150)
+        while ran.poll() is None:
+            shown |= {seen for child in children(ran.pid) if (seen := shows(child, ran.args))}
+            if time.monotonic() > ends:
+                assert name in ENDLESS, f"{name} did not end"
+                ran.send_signal(signal.SIGINT)
+                ran.wait(30)
+            threading.Event().wait(0.02)
+        told.seek(0)
+        answer = told.read().decode()
+    assert answer or name == "alerts unack", (name, words)
     if "--json" in words and ran.returncode == 0:
-        json.loads(ran.stdout)
-    return ran.stdout + ran.stderr
+        json.loads(answer)
+    return answer, shown
+
+
+def children(pid: int) -> list[psutil.Process]:
+    """All processes that a process has started and that are running."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def shows(child: psutil.Process, parents: object) -> str:
+    """The words of a child that shows a canary; a child before its exec shows its parent's memory."""
+    with suppress(psutil.Error):
+        words = child.cmdline()
+        if words != parents and seen_in(child.pid, BEGINNING) and child.cmdline() == words:
+            return " ".join(words)
+    return ""
 
 
 def repeat_the_password(job: Mirrored) -> None:
@@ -137,24 +224,42 @@ def repeated(job: Mirrored) -> str:
     return next((one.message for one in job.product.store.errors(job.name) if "no route" in one.message), "")
 
 
-@pytest.mark.parametrize("commands", [FEW, pytest.param(EVERY, marks=pytest.mark.chaos)], ids=["few", "every command"])
+@pytest.mark.parametrize(
+    "names", [FEW, pytest.param(tuple(EVERY), marks=pytest.mark.chaos)], ids=["few", "every command"]
+)
 def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(
-    job: Mirrored, tmp_path: Path, spark_cache: Path, commands: Sequence[tuple[str, ...]]
+    job: Mirrored, tmp_path: Path, spark_cache: Path, names: Sequence[str]
 ) -> None:
     job.start()
     job.wait_state(JobState.RUNNING)
-    pids = started(job)
-    names = {psutil.Process(pid).name() for pid in pids}
-    assert len(pids) >= 4 and "java" in names, names
-    assert {pid: seen_in(pid, BEGINNING) for pid in pids} == dict.fromkeys(pids, "")
-    assert {resource.prlimit(pid, resource.RLIMIT_CORE) for pid in pids} == {(0, 0)}
+    refuse_canaries(started(job))
     repeat_the_password(job)
     job.product.insert_one()
     told = until(lambda: repeated(job), 60, "the sink's error is recorded")
     assert "no route: host=h password=*** via u:***@h" in told, told
-    shown = {words: BEGINNING in said(job, *words) for words in commands}
-    assert not [words for words, found in shown.items() if found]
-    folders = (job.product.demo.folder, tmp_path / "temp", spark_cache)
+    shown, processes_shown = list[tuple[str, list[str]]](), dict[str, set[str]]()
+    for name in names:
+        runs = EVERY[name]
+        for words in runs if isinstance(runs, list) else ():
+            answer, found = said(job, name, words)
+            if BEGINNING in answer:
+                shown.append((name, words))
+            if found:
+                processes_shown[name] = found
+        if name == "jobs restart":
+            refuse_canaries(started(job))
+    assert not shown and not processes_shown
+    events = [one for one in (tmp_path / "events").rglob("*") if one.is_file() and b"SparkListener" in one.read_bytes()]
+    assert events, "Spark wrote an event log"
+    folders = (job.product.demo.folder, tmp_path / "temp", tmp_path / "events", spark_cache)
     servers = [job.product.demo.folder / name for name in ("warehouse", "sink")]
-    found = [path for path in files_with(folders, BEGINNING) if not any(path.is_relative_to(one) for one in servers)]
-    assert not found
+    assert not [path for path in files_with(folders, BEGINNING) if not any(path.is_relative_to(one) for one in servers)]
+    assert not [path for folder in (*folders, ROOT) for path in folder.glob("core.*") if path.is_file()]
+
+
+def refuse_canaries(pids: set[int]) -> None:
+    """None of a job's processes, its JVM and workers among them, shows a canary or may leave a core."""
+    names = {psutil.Process(pid).name() for pid in pids}
+    assert len(pids) >= 4 and "java" in names, names
+    assert {pid: seen_in(pid, BEGINNING) for pid in pids} == dict.fromkeys(pids, "")
+    assert {resource.prlimit(pid, resource.RLIMIT_CORE) for pid in pids} == {(0, 0)}

@@ -20,6 +20,7 @@ from core.domain.endpoint import Endpoint
 from core.drivers import my
 from core.embedded import mariadb
 from core.embedded.mariadb import MariaServer
+from core.embedded.placement import give, owner_of
 from core.errors import ConfigError, SlotkeeperError
 from core.sources.mysql import faults
 from core.sources.mysql.columns import Described, columns_of
@@ -30,6 +31,7 @@ from core.sources.mysql.rows import Changes, Decoder
 from core.sources.mysql.schema import read_charsets, read_described
 from core.sources.mysql.stream import Reading, Stream
 from core.sources.mysql.transactions import Item, TableRows
+from tests.support.postgres_lines import Authority
 from tests.support.standin import MEMORY_DISK, MEMORY_ROOM, PREFIX
 
 SETTINGS = {"innodb_flush_log_at_trx_commit": "0", "innodb_buffer_pool_size": "32M", "innodb_log_file_size": "16M"}
@@ -61,6 +63,17 @@ def maria_server() -> Iterator[MariaServer]:
     server = begin()
     yield server
     end(server)
+
+
+def secure(server: MariaServer, authority: Authority) -> None:
+    """Restart it with TLS, and with a certificate for its address."""
+    made = authority.ca.issue_cert(mariadb.HOST)
+    files = {"ssl_cert": server.place / "cert", "ssl_key": server.place / "key"}
+    made.cert_chain_pems[0].write_to_path(files["ssl_cert"])
+    made.private_key_pem.write_to_path(files["ssl_key"])
+    for file in files.values():
+        give(file, owner_of(server.place))
+    server.restart({name: str(path) for name, path in files.items()})
 
 
 def endpoint(server: MariaServer, user: str = mariadb.SUPERUSER) -> Endpoint:

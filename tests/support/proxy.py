@@ -5,14 +5,19 @@ Next door: `fake_server.py` is a bad server; `tests/fault/test_silent_servers.py
 
 from __future__ import annotations
 
+import random
 import select
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 
 SLOW_BYTES, SLOW_SECONDS = 512, 0.05
+CORRUPT_SHARE = 0.05
+_RST = struct.pack("ii", 1, 0)
+"""SO_LINGER of 0 s: closing sends RST (socket(7))."""
 
 
 class Line(Enum):
@@ -23,6 +28,9 @@ class Line(Enum):
     HALF_OPEN = "to the server only: its answers are dropped"
     BLACK_HOLE = "neither way, and no line ends; new ones are accepted"
     CUT = "lines are reset, and new ones too"
+    CORRUPT = "both ways, a byte of one chunk in twenty is another one"
+    RESET = "half of the next chunk arrives, then RST both ways; new ones too"
+    REFUSED = "lines end, and no listener takes new ones"
 
 
 Seen = Callable[[bytes], None]
@@ -31,7 +39,11 @@ Seen = Callable[[bytes], None]
 class Proxy:
     """Goes to `port` on loopback; its line may be set at any time, from any thread, and holds from then on."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, draw: random.Random | None = None) -> None:
+        self.draw = draw or random.Random(port)
+        """Which bytes are corrupted."""
+        self.flips = 0
+        """Bytes that were corrupted."""
         self.on_sent: Seen = lambda data: None
         """Told what a client sends before it is passed on, in the line's thread; it may set the line."""
         self.asked = threading.Event()
@@ -41,16 +53,20 @@ class Proxy:
         self._target = port
         self._ended = threading.Event()
         self._sockets: list[socket.socket] = []
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._socket.getsockname()[1])
-        threading.Thread(target=self._accept, name="proxy", daemon=True).start()
+        self.port = 0
+        self._listen()
 
     def set(self, line: Line) -> None:
-        """What becomes of bytes from now on; with CUT the open lines end as well."""
+        """What becomes of bytes from now on; with CUT and REFUSED the open lines end as well."""
+        was = self._line
         with self._changed:
             self._line = line
             self._changed.notify_all()
-        if line is Line.CUT:
+        if was is Line.REFUSED and line is not was:
+            self._listen()
+        if line is Line.REFUSED and line is not was:
+            self._shut([self._socket])
+        if line in (Line.CUT, Line.REFUSED):
             self._shut(self._sockets)
 
     def aim(self, port: int) -> None:
@@ -64,10 +80,20 @@ class Proxy:
         self.set(Line.CUT)
         self._shut([self._socket])
 
-    def _accept(self) -> None:
+    @property
+    def open(self) -> bool:
+        """Whether a line is open."""
+        return bool(self._sockets)
+
+    def _listen(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", self.port))
+        self.port = int(self._socket.getsockname()[1])
+        threading.Thread(target=self._accept, args=(self._socket,), name="proxy", daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
         while not self._ended.is_set():
             try:
-                client, _ = self._socket.accept()
+                client, _ = listener.accept()
             except OSError:
                 return
             if self._line is Line.CUT:
@@ -78,10 +104,18 @@ class Proxy:
     def _carry(self, client: socket.socket) -> None:
         with suppress(OSError, ValueError), client, socket.create_connection(("127.0.0.1", self._target)) as server:
             self._sockets += [client, server]
-            while not self._ended.is_set():
-                for one in select.select([client, server], [], [])[0]:
-                    if not self._pass_on(one, server if one is client else client, one is client):
-                        return
+            try:
+                self._carry_both(client, server)
+            finally:
+                for one in (client, server):
+                    with suppress(ValueError):
+                        self._sockets.remove(one)
+
+    def _carry_both(self, client: socket.socket, server: socket.socket) -> None:
+        while not self._ended.is_set():
+            for one in select.select([client, server], [], [])[0]:
+                if not self._pass_on(one, server if one is client else client, one is client):
+                    return
 
     def _pass_on(self, one: socket.socket, other: socket.socket, sent: bool) -> bool:
         slow = self._line is Line.SLOW
@@ -97,9 +131,21 @@ class Proxy:
             return bool(data)
         if slow:
             self._ended.wait(SLOW_SECONDS)
+        if data and self._line is Line.RESET:
+            other.sendall(data[: len(data) // 2])
+            for broken in (one, other):
+                broken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST)
+            return False
         if data:
-            other.sendall(data)
+            other.sendall(self._corrupted(data) if self._line is Line.CORRUPT else data)
         return bool(data)
+
+    def _corrupted(self, data: bytes) -> bytes:
+        if self.draw.random() >= CORRUPT_SHARE:
+            return data
+        at = self.draw.randrange(len(data))
+        self.flips += 1
+        return data[:at] + bytes([data[at] ^ self.draw.randrange(1, 256)]) + data[at + 1 :]
 
     def _shut(self, sockets: list[socket.socket]) -> None:
         for one in list(sockets):

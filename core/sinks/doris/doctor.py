@@ -20,6 +20,7 @@ from core.drivers.mysql_queries import MysqlQueries
 from core.errors import Refused, SlotkeeperError, Unreachable
 from core.ports.kinds import SinkAsked
 from core.sinks.doris import shape
+from core.sinks.doris.http import BE_PORT
 from core.sinks.doris.seen import partitions
 from core.sinks.doris.shape import quoted
 
@@ -47,6 +48,10 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
     if limit is None:
         text = f"{STRING_LIMIT} cannot be read (it needs ADMIN_PRIV): {STRING_BYTES:,} where no one changed it"
         yield Finding(place, Level.UNKNOWN, text)
+    if not shape.backends(queries):
+        text = f"SHOW BACKENDS is denied (it needs ADMIN_PRIV or NODE_PRIV): port {BE_PORT} is assumed for each BE"
+        more = f'for another port add `backends = ["host:port"]` to [sinks.{asked.name}]'
+        yield Finding(place, Level.UNKNOWN, f"{text}; {more}")
     for job in asked.jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, queries, asked, limit or STRING_BYTES)
 

@@ -12,7 +12,7 @@ import http.client
 import io
 import json
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, Any, cast
@@ -144,7 +144,8 @@ class DorisHttp:
             raise Refused(what, "see what answers there in its place", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
             self._refuse_scheme(host, port, where.scheme)
-        named = {(endpoint.host, 0), (endpoint.host, endpoint.http_port), *map(place_of, endpoint.backends)}
+        own = (endpoint.host, 0), (endpoint.host, endpoint.http_port)
+        named = _lowered([*own, *map(place_of, endpoint.backends)])
         if host not in {name for name, _ in named}:
             what = f"the FE {endpoint.host} sends loads to the BE {host}, which the configuration does not name"
             hint = f'add "{host}" to backends of [sinks.{endpoint.name}]: the password goes there'
@@ -163,7 +164,7 @@ class DorisHttp:
         A port that is not known is asked for once more: a BE may have come, or have moved.
         """
         if (host, port) not in self._places:
-            self._places = frozenset(self.backends())
+            self._places = _lowered(self.backends())
         ports = {there for name, there in self._places if name == host}
         return port in (ports or {BE_PORT})
 
@@ -261,6 +262,11 @@ class DorisHttp:
                 line.sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 return
+
+
+def _lowered(places: Iterable[Place]) -> frozenset[Place]:
+    """Places as a URL's host is compared with them: names of hosts have no capitals (RFC 3986, 3.2.2)."""
+    return frozenset((host.lower(), port) for host, port in places)
 
 
 def first_bytes(line: socket.socket) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any
 from core.domain.endpoint import Endpoint
 from core.domain.secret import Secret
 from core.domain.slot import TableAnswer, UnreadRows
+from core.domain.text import whole
 from core.domain.ttl import ttl_of
 from core.drivers.session import Book, Rows, Session
 from core.errors import Refused, SlotkeeperError
@@ -46,8 +47,8 @@ class DwsStatusPoller:
             return None
         clock, options, timeout = rows[0][:3]
         points = points_of(row[3:] for row in rows if row[3] is not None) if self._lists else None
-        seconds = int(timeout) if timeout is not None and str(timeout).isdigit() else None
-        return TableAnswer(moment(clock), None if options is None else ttl_of(str(options)), seconds, points)
+        ttl = None if options is None else ttl_of(str(options))
+        return TableAnswer(moment(clock), ttl, whole(timeout), points)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Unread rows per DN, slot and flag; None where the kernel cannot tell."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.domain.position import Position
 from core.domain.slot import RegisteredPoint, UnreadRows
+from core.domain.text import whole
 from core.domain.ttl import Ttl, ttl_of
 from core.drivers.pg import number
 from core.drivers.search_path import names_of_path
@@ -128,8 +129,7 @@ class DwsViewer:
 
     def consume_timeout(self) -> int | None:
         """Seconds for which maintenance waits for readers; None where the server does not tell."""
-        timeout = self.settings().get(TIMEOUT, "")
-        return int(timeout) if timeout.isdigit() else None
+        return whole(self.settings().get(TIMEOUT, ""))
 
     def settings(self) -> dict[str, str]:
         """Settings that matter, those that the server has."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.domain.slot import Column, Shard, TableIdentity
+from core.domain.text import whole
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.hologres.position import HoloPosition
@@ -52,14 +53,12 @@ class TableState:
     @property
     def shards(self) -> list[Shard]:
         """The shards of its table group: 0 to n - 1."""
-        text = self.properties.get("shard_count", "")
-        return [shard_of(number) for number in range(int(text) if text.isdigit() else 0)]
+        return [shard_of(number) for number in range(whole(self.properties.get("shard_count", "")) or 0)]
 
     @property
     def ttl(self) -> int:
         """Seconds after which a record may be deleted, read or not."""
-        text = self.properties.get("binlog.ttl", "")
-        return int(text) if text.isdigit() and int(text) else DEFAULT_TTL
+        return whole(self.properties.get("binlog.ttl", "")) or DEFAULT_TTL
 
     @property
     def margin_us(self) -> int:
@@ -110,15 +109,16 @@ def read_table(session: HoloSession, table: str) -> TableState:
     key = tuple(by_number[number] for number in constrained or ())
     if not key:
         raise Refused(f"{table} has no primary key", "make it again with one", where="source")
-    identity = TableIdentity(_own_id(properties, int(oid)), columns, key, f"db{database}")
+    identity = TableIdentity(own_id(properties, int(oid)), columns, key, f"db{database}")
     return TableState(identity, properties, int(now_us))
 
 
-def _own_id(properties: Mapping[str, str], oid: int) -> int:
+def own_id(properties: Mapping[str, str], oid: int) -> int:
     """table_id, which a rebuild, a rename or TRUNCATE changes; the catalog's number where there is none."""
     text = properties.get("table_id", "")
-    if text.isdigit():
-        return int(text)
+    number = whole(text)
+    if number is not None:
+        return number
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") if text else oid
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from core.domain.objection import Objection, refuse
 from core.domain.spec import BinlogOptions
+from core.domain.text import safe, whole
 from core.errors import Refused, SlotkeeperError
 from core.sources.hologres.catalog import TableState, parts
 from core.sources.hologres.session import HoloSession
@@ -74,8 +75,8 @@ def table_objections(table: str, state: TableState) -> Iterator[Objection]:
     if not state.shards:
         what = f"how many shards {table} has cannot be read (hologres.hg_table_properties, hg_table_group_properties)"
         yield Objection(what, "see that the table is in a table group, and that this login may read schema hologres")
-    if state.properties.get("binlog.ttl", "1").isdigit() is False:
-        what = f"binlog.ttl of {table} is {state.properties['binlog.ttl']!r}, no number of seconds"
+    if whole(state.properties.get("binlog.ttl", "1")) is None:
+        what = f"binlog.ttl of {table} is {safe(state.properties['binlog.ttl'], 60)!r}, no number of seconds"
         yield Objection(what, ttl_text(table, ADVISED_TTL))
 
 
@@ -123,7 +124,7 @@ def stream_objections(
     elif found is not None and options.enable_compression and found < COMPRESSED:
         spelled = ".".join(map(str, found))
         yield Objection(f"Hologres {spelled} compresses no stream; it does from 3.2 on", "leave enable_compression out")
-    if not state.properties.get("schema_version", "").isdigit():
+    if whole(state.properties.get("schema_version", "")) is None:
         what = f"schema_version of {table} cannot be read, by which a stream's rows are understood"
         yield Objection(what, "let this login read hologres.hg_table_properties")
     for column in state.identity.columns:

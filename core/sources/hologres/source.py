@@ -17,6 +17,7 @@ from core.domain.objection import refuse
 from core.domain.position import Position
 from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from core.domain.spec import BinlogOptions, ChannelSpec
+from core.domain.text import whole
 from core.domain.watch import trouble
 from core.drivers.row_pipe import put, texts
 from core.errors import Refused, SlotkeeperError, TroubleName
@@ -113,8 +114,7 @@ class HoloSource:
     def _version(self) -> tuple[int, Sequence[Column]]:
         """The table's version, which messages of its streams name, and its columns."""
         state = self._read()
-        text = state.properties.get("schema_version", "")
-        return int(text) if text.isdigit() else 0, state.identity.columns
+        return whole(state.properties.get("schema_version", "")) or 0, state.identity.columns
 
     @property
     def state(self) -> TableState:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from core.domain.purge import Purge
+from core.domain.text import whole
 from core.drivers import my
 from core.errors import SlotkeeperError
 from core.sources.mysql import starts
@@ -33,9 +34,9 @@ def age_of(variables: Mapping[str, str]) -> tuple[int | None, str]:
     """
     if variables.get(AUTO, "").upper() in ("OFF", "0"):
         return 0, AUTO
-    seconds, days = variables.get(SECONDS, ""), variables.get(DAYS, "")
-    if seconds.isdigit() and (int(seconds) or not _number(days)):
-        return int(seconds), SECONDS
+    seconds, days = whole(variables.get(SECONDS, "")), variables.get(DAYS, "")
+    if seconds is not None and (seconds or not _number(days)):
+        return seconds, SECONDS
     known = _number(days)
     return (None, SECONDS) if known is None else (round(known * _DAY), DAYS)
 

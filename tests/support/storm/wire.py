@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 
 from tests.support.proxy import Line, Proxy
@@ -13,8 +14,8 @@ class Wire(Proxy):
     A stream with a hole in its middle does not exist in TCP, so a line must not carry bytes after it has dropped some.
     """
 
-    def __init__(self, port: int) -> None:
-        super().__init__(port)
+    def __init__(self, port: int, draw: random.Random | None = None) -> None:
+        super().__init__(port, draw)
         self._lost: set[socket.socket] = set()
 
     def _pass_on(self, one: socket.socket, other: socket.socket, sent: bool) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from core.domain.progress import LaneKey, LaneState
 from core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
 from core.domain.start import SAFE
+from core.domain.text import whole
 from core.drivers import pg
 from core.drivers.session import Book
 from core.errors import Defect, Refused, Trouble, TroubleName
@@ -96,8 +97,7 @@ def _copied(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> d
 
 def _first(point: object) -> int:
     """The number of a noted point, as the column keeps it."""
-    text = str(point or 0).partition("/")[0]
-    return int(text) if text.isdigit() else 0
+    return whole(str(point or 0).partition("/")[0]) or 0
 
 
 def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str) -> None:

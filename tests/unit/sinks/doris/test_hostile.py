@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -155,3 +156,23 @@ def test_what_is_packed_is_not_unpacked() -> None:
 def test_what_a_server_says_is_one_bounded_visible_line(message: str) -> None:
     error: SlotkeeperError = answers.refusal(json.loads(json.dumps(message)), "a.b")
     assert str(error).isprintable() and len(str(error)) < 1_000
+
+
+@pytest.mark.parametrize("known", ["told", "configured"])
+def test_a_backend_written_in_capitals_is_the_one_that_the_fe_names(known: str) -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, asked):
+        port = other.login.endpoint.http_port
+        backends = (f"LocalHost:{port}",) if known == "configured" else ("LOCALHOST",)
+        told = () if known == "configured" else (("LOCALHOST", port),)
+        with saying(sent_on(f"http://LOCALhost:{port}/"), told=told, backends=backends) as (http, _):
+            assert http.ask("PUT", "/api/a/b/_stream_load", {}, 5).json == {}
+        assert len(asked) == 1
+
+
+def test_the_fe_written_in_capitals_is_its_own_host() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, asked):
+        port = other.login.endpoint.http_port
+        with saying(sent_on(f"http://localhost:{port}/"), told=((HOST, 1), ("LocalHost", port))) as (http, _):
+            http.login = replace(http.login, endpoint=replace(http.login.endpoint, host="LOCALHOST"))
+            assert http.ask("PUT", "/api/a/b/_stream_load", {}, 5).json == {}
+        assert len(asked) == 1

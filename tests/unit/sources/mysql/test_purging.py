@@ -22,6 +22,7 @@ SECONDS, DAYS = "binlog_expire_logs_seconds", "expire_logs_days"
         ({SECONDS: "60", "binlog_expire_logs_auto_purge": "OFF"}, (0, "binlog_expire_logs_auto_purge")),
         ({SECONDS: "60", "binlog_expire_logs_auto_purge": "ON"}, (60, SECONDS)),
         ({}, (None, SECONDS)),
+        ({SECONDS: "²", DAYS: "3"}, (259_200, DAYS)),
     ],
     ids=[
         "mysql-8",
@@ -33,6 +34,7 @@ SECONDS, DAYS = "binlog_expire_logs_seconds", "expire_logs_days"
         "not-by-itself",
         "by-itself",
         "none",
+        "no-number",
     ],
 )
 def test_the_variable_that_counts_says_after_how_long(variables: dict[str, str], age: tuple[int | None, str]) -> None:

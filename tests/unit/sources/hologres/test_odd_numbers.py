@@ -1,0 +1,26 @@
+"""What a Hologres says in place of a number: no text of it is an error of Python's."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.domain.slot import Column, TableIdentity
+from core.sources.hologres.catalog import DEFAULT_TTL, TableState, own_id
+from core.sources.hologres.eligibility import table_objections
+
+ODD = ["²", "१²", "1_0", " 1", "", "9" * 5_000]
+IDENTITY = TableIdentity(1, (Column("id", "bigint", True),), ("id",), "db1")
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_property_that_is_no_number_counts_as_untold(text: str) -> None:
+    said = dict.fromkeys(("shard_count", "binlog.ttl", "table_id", "schema_version"), text)
+    state = TableState(IDENTITY, said, 0)
+    assert state.shards == [] and state.ttl == DEFAULT_TTL
+    assert own_id(said, 5) == (5 if not text else own_id(said, 6))
+
+
+@pytest.mark.parametrize("text", ODD[:-2])
+def test_a_time_to_live_that_is_no_number_is_an_objection(text: str) -> None:
+    state = TableState(IDENTITY, {"binlog.level": "replica", "shard_count": "1", "binlog.ttl": text}, 0)
+    assert any("no number of seconds" in one.text for one in table_objections("t", state))
