@@ -34,7 +34,6 @@ from core.sources import registry as sources
 
 app = typer.Typer(help="Write a configuration for a first mirror, after a few questions.", add_completion=False)
 
-_START_SECONDS = 60.0
 _FIRST_SOURCE, _FIRST_SINK = next(iter(sources.KINDS)), next(iter(sinks.KINDS))
 _SAID = (Level.FAIL, Level.WARN)
 
@@ -96,7 +95,7 @@ def init(
     """Write a configuration for one mirror, look whether both servers allow it, and start it.
 
     What is no option is asked. A file that is there already is left alone. 1: something at a server has to be changed,
-    or the job has failed or not begun in a minute.
+    or the job has failed or not started.
     """
     shared = context.of(ctx)
     path = shared.config or default_path(shared.env)
@@ -125,9 +124,9 @@ def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
         start = typer.confirm("start it now?", default=True, err=True) if sys.stdin.isatty() else False
     if start:
         try:
-            jobs.start(ctx, job, wait=_START_SECONDS)
-        except Busy as error:  # a slow machine, or a server that does not answer: the console shows which
-            diagnostics.warn(f"not begun yet: {diagnostics.with_hint(error)}")
+            jobs.start(ctx, job)
+        except Busy as error:  # a server that does not answer, or a start without progress: the console shows which
+            diagnostics.warn(f"not started yet: {diagnostics.with_hint(error)}")
             return False
     else:
         output.line(f"start it: `slotkeeper jobs start {typed(job)}`")

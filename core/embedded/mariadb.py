@@ -23,6 +23,7 @@ from pathlib import Path
 
 from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.stalling import STALLED_SECONDS
 from core.drivers import my
 from core.embedded import placement
 from core.embedded.placement import works_in
@@ -32,7 +33,7 @@ from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
 SUPERUSER = "root"
-START_LIMIT_S = 60.0
+START_LIMIT_S = STALLED_SECONDS
 STOP_LIMIT_S = 60.0
 SESSION_SECONDS = 60.0
 """The time of a call of a superuser's session."""
@@ -278,19 +279,23 @@ def _install(server: MariaServer) -> None:
 
 
 def _ran(server: MariaServer, command: list[str], given: str) -> None:
-    ran = subprocess.run(
-        command,
-        input=given,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=START_LIMIT_S * 2,
-        env=_environment(),
-        cwd=server.place,
-        umask=0o077,
-        **rights(placement.owner_of(server.place)),
-    )
+    try:
+        ran = subprocess.run(
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=START_LIMIT_S,
+            env=_environment(),
+            cwd=server.place,
+            umask=0o077,
+            **rights(placement.owner_of(server.place)),
+        )
+    except subprocess.TimeoutExpired as error:
+        what = f"{Path(command[0]).name} has not ended within {error.timeout:.0f} s"
+        raise Unreachable(what, "see the load of this host") from error
     if ran.returncode:
         said = " ".join((ran.stdout + ran.stderr)[-800:].split())
         raise ConfigError(f"{Path(command[0]).name} failed in {server.place}: {said}", hint=INSTALL_HINT)

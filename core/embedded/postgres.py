@@ -23,6 +23,7 @@ from typing import Literal
 
 from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.stalling import STALLED_SECONDS
 from core.drivers import pg
 from core.embedded import placement
 from core.embedded.binaries import Binaries, find_binaries
@@ -31,7 +32,7 @@ from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
-START_LIMIT_S = 120
+START_LIMIT_S = int(STALLED_SECONDS)
 STOP_LIMIT_S = 60.0
 PORT_TRIES = 5
 
@@ -248,19 +249,23 @@ def _locales(version: int) -> list[list[str]]:
 def _run(its: Rights, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in handover.environment().items() if not name.startswith(("PG", "LC_"))}
     environment["LC_ALL"] = "C"
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=START_LIMIT_S * 2,
-        env=environment,
-        cwd=cwd,
-        umask=0o077,
-        **its,
-    )
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=START_LIMIT_S + 60,
+            env=environment,
+            cwd=cwd,
+            umask=0o077,
+            **its,
+        )
+    except subprocess.TimeoutExpired as error:
+        what = f"{Path(command[0]).name} has not ended within {error.timeout:.0f} s"
+        raise Unreachable(what, "see the load of this host") from error
 
 
 def _write_settings(card: _Card, port: int, settings: Mapping[str, str]) -> None:
@@ -318,9 +323,13 @@ def _running_pid(data_dir: Path) -> int:
 
 
 def free_port() -> int:
-    """A loopback TCP port that nobody uses right now."""
+    """A loopback TCP port that no process uses right now. Raises ConfigError where there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((HOST, 0))
+        try:
+            probe.bind((HOST, 0))
+        except OSError as error:
+            hint = "`ss -tan` lists what uses ports; /proc/sys/net/ipv4/ip_local_port_range is their range"
+            raise ConfigError(f"no free port on {HOST}: {error.strerror or error}", hint) from error
         return int(probe.getsockname()[1])
 
 

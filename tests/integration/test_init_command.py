@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
-from console.commands import init
+from console.commands import jobs
 from core.config.load import load
 from core.domain.endpoint import Endpoint
 from core.embedded.warehouse import Warehouse
 from core.launch import control
+from core.launch.control import Patience
 from tests.support.local_driver import LOCAL
 from tests.support.mirror import MakeMirror
 from tests.support.printed import bare
@@ -68,7 +69,7 @@ def test_options_make_a_configuration_that_both_servers_allow(
 def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(init, "_START_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "_start_patience", lambda job, wait: Patience(0.01))
     monkeypatch.setattr(control, "Launch", lambda: LOCAL)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "c.toml"
@@ -76,7 +77,7 @@ def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     try:
         assert main(["init", *options, *pair.words, "--table", TABLE, "--start"]) == 1
         said = capsys.readouterr()
-        assert "not begun yet: job orders: start was asked for" in said.err and "see it: slotkeeper" in said.out
+        assert "not started yet: job orders: start was asked for" in said.err and "see it: slotkeeper" in said.out
         assert main(["jobs", "show", "orders", *options]) == 0
     finally:
         assert main(["jobs", "stop", "orders", *options]) == 0
