@@ -43,13 +43,13 @@ class Waiting:
     def look(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
         """Take a look at the job, at most every two seconds; why the wait ends, empty as long as it continues.
 
-        `moved` is what else differs after work; a heartbeat and CPU time are no progress where it is given. `what` is
-        shown as the step of a job that runs.
+        Of a job that runs, `moved` is what differs after work: there a heartbeat and CPU time are no progress where
+        it is given. `what` is shown as the step then.
         """
         now = self._monotonic()
         if self._fresh or now - self._looked_at >= _LOOK_EVERY:
             self._fresh, self._looked_at = False, now
-            look = look_of(view, _usage(view.driver) if moved is None else None, moved)
+            look = look_of(view, _usage(view.driver), moved)
             running = what and view.state is JobState.RUNNING and not waits(view)
             self._progress.see(replace(look, step=what) if running else look, now)
         if now - self._told_at >= TOLD_EVERY:
@@ -58,7 +58,7 @@ class Waiting:
         return self._progress.stalled(now)
 
 
-def look_of(view: JobView, usage: tuple[float, bool] | None, moved: Hashable = None) -> Look:
+def look_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) -> Look:
     """What a view of a job and the use of its processes (CPU seconds, whether Java runs) say of its progress.
 
     A driver that reports what it waits for makes none: its heartbeat and its CPU time never end.
@@ -67,10 +67,11 @@ def look_of(view: JobView, usage: tuple[float, bool] | None, moved: Hashable = N
     work = None if report is None else (report.chunks_done, report.snapshot_rows, report.changes, report.registrations)
     alive = (view.supervisor_alive, view.driver.pid if view.driver and view.driver_alive else 0)
     marks: tuple[object, ...] = (view.state, view.run, alive, work, moved)
-    step = step_of(view, usage is not None and usage[1])
-    if moved is not None or waits(view):
+    cpu, java = usage
+    step = step_of(view, java)
+    if waits(view) or (moved is not None and view.state is JobState.RUNNING):
         return Look(step, marks)
-    return Look(step, (*marks, view.reported_at, usage is not None and usage[1]), usage[0] if usage else None)
+    return Look(step, (*marks, view.reported_at, java), cpu)
 
 
 def waits(view: JobView) -> bool:
