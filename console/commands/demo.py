@@ -484,4 +484,4 @@ def _invitation(run: Demo) -> str:
         f" --{name}-password-file {typed(one.password.ref)}"
         for name, one in (("source", source), ("sink", sink))
     ]
-    return " ".join(words).replace(" slotkeeper init", "") + f" --table {TABLE}"
+    return " ".join(words).replace(" slotkeeper init", "") + f" --dialect dws --table {TABLE}"

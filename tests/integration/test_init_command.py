@@ -20,6 +20,7 @@ from tests.support.printed import bare
 from tests.tui.terminal import Terminal
 
 TABLE = "ods.orders"
+DWS = ("--dialect", "dws")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Pair:
 
     @property
     def words(self) -> list[str]:
-        found = []
+        found = ["--dialect", "dws"]
         for name, one in (("source", self.source), ("sink", self.sink)):
             found += [f"--{name}", at(one), f"--{name}-password-file", one.password.ref]
         return found
@@ -57,6 +58,7 @@ def test_options_make_a_configuration_that_both_servers_allow(
     said = capsys.readouterr()
     assert f"written: {file}" in said.out and "both servers answer" in said.out
     assert "start it: `slotkeeper jobs start orders" in bare(said.out)
+    assert said.out.startswith("This makes a first mirror") and str(file) in said.out.splitlines()[1]
     assert file.stat().st_mode & 0o777 == 0o600
     job = load(file, {}).jobs["orders"]
     assert (job.slot, job.channel.source_table, job.channel.target, job.channel.create_target) == (
@@ -64,6 +66,21 @@ def test_options_make_a_configuration_that_both_servers_allow(
     )  # fmt: skip
     assert main(words) == 2
     assert "there is a configuration already" in capsys.readouterr().err
+
+
+def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that_jobs_name(
+    pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    words = [*pair.words, "--table", TABLE, "--no-start"]
+    assert main(["init", "--config", str(first), *words]) == 0
+    monkeypatch.setenv("SLOTKEEPER_CONFIG", str(first))
+    assert main(["init", "--config", str(second), *words, "--into", "mart.orders"]) == 2
+    said = bare(capsys.readouterr().err)
+    assert f"job orders writes mart.orders already (configuration {first})" in said and "mart.orders_2" in said
+    assert not second.exists()
+    assert main(["init", "--config", str(second), *words, "--job", "orders_own"]) == 0
+    assert load(second, {}).jobs["orders_own"].channel.target == "mart.orders_2"
 
 
 def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
@@ -97,11 +114,15 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--source is needed where nobody can be asked"),
-        (["--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
-        (["--source", "nowhere"], "'nowhere' is no server"),
-        (["--source", "etl@h:notaport/d"], "as in user@host:port/database"),
-        (["--source", "etl@h:1/d"], "--source-password-file is needed"),
+        ([], "--dialect is needed where no terminal is there to ask at"),
+        (["--dialect", "oracle"], "'oracle' is not a kind of source (dws, hologres, hologres_slot, mysql)"),
+        ([*DWS], "--source is needed where no terminal is there to ask at"),
+        ([*DWS, "--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
+        ([*DWS, "--source", "nowhere"], "'nowhere' does not name a server"),
+        ([*DWS, "--source", "etl@h:notaport/d"], "as in user@host:port/database"),
+        ([*DWS, "--source", "etl@h:1"], "as in user@host:port/database"),
+        (["--dialect", "mysql", "--source", "etl@h:1/d"], "as in user@host:port"),
+        ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is needed"),
     ],
 )
 def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
@@ -118,8 +139,11 @@ def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_pa
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"a first mirror of your own")
     password = Path(pair.sink.password.ref).read_bytes().strip()
-    terminal.press(b"n", b"source (user@host:port/database)")
-    terminal.press(b"nowhere\n", b"is no server")
+    terminal.press(b"n", b"To leave")
+    terminal.read_until(b"kind of source (dws, hologres, hologres_slot, mysql)")
+    terminal.press(b"oracle\n", b"is not a kind of source")
+    terminal.press(b"dws\n", b"source (user@host:port/database)")
+    terminal.press(b"nowhere\n", b"does not name a server")
     terminal.press(at(pair.source).encode() + b"\n", b"file with the password")
     terminal.press(pair.source.password.ref.encode() + b"\n", b"table to mirror")
     terminal.press(b"ods.orders\n", b"sink (user@host:port/database)")

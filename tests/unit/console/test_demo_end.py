@@ -13,8 +13,8 @@ import pytest
 
 from console import demo_sources
 from console.__main__ import main
-from console.commands import demo
-from console.demo import Demo
+from console.commands import demo_end
+from console.demo import Demo, DemoOptions
 from core.drivers import pg
 from core.embedded import postgres
 from core.errors import Busy, ConfigError
@@ -133,13 +133,9 @@ def test_without_a_free_port_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         postgres.free_port()
 
 
-def test_a_verdict_that_is_not_equal_leaves_the_folder_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(demo, "_run", lambda *_: {"ok": False, "why": "The tables are NOT equal", "verified": False})
-    code = main(RUN)
-    said = capsys.readouterr()
-    found = json.loads(said.out)
+def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with demo_end.told(as_json=False) as end:
+        found = end.carry_out(lambda: Demo(DemoOptions(), print), lambda run: {"ok": False}, keep=False)
     (folder,) = place.iterdir()
-    assert (code, found["ok"], found["why"]) == (1, False, "The tables are NOT equal")
-    assert f"the folder stays: {folder}" in said.err
+    assert found == {"ok": False, "log": None}
+    assert f"the folder stays: {folder}" in capsys.readouterr().err
