@@ -74,7 +74,7 @@ COMMANDS: dict[str, Entry] = {
 _OPTIONS = """\
 Options: --config FILE  the configuration     --ascii  plain ASCII only
          --read-only    change nothing        --mono   no colours, as NO_COLOR
-         --version      show it and exit      --help   this; also of each command
+         --version      show it and exit      --help   this, and for commands
 """
 """All options of the root, for its help."""
 
