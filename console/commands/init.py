@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from getpass import getpass
 from pathlib import Path
@@ -38,12 +38,13 @@ app = typer.Typer(help="Write a configuration for a first mirror, after a few qu
 _FIRST_SINK = next(iter(sinks.KINDS))
 _PLAN = """\
 This makes a first mirror: one table of a source, kept equal in a sink.
-  It writes    {path}, and beside it a file for each password that you type
-  It checks    at both servers whether they allow it; the checks change nothing
-  It changes   nothing at either server until you start the job. The job then
-               makes its target and its progress tables, and reads the source;
-               where the source has slots, it registers one.
-  To leave     Ctrl-C at any question; nothing that you typed stays
+  It writes   {path}
+              and beside it a file for each password that you type
+  It checks   at both servers whether they allow it; this changes nothing there
+  It changes  nothing at a server until you start the job. The job then makes its
+              target and its progress tables; where the source has slots, it
+              registers one
+  To leave    Ctrl-C at any question; nothing that you typed stays
 """
 _SAID = (Level.FAIL, Level.WARN)
 
@@ -205,7 +206,7 @@ def _unseen(question: str) -> str:
 
 
 def _answer(
-    question: str, option: str, given: str, default: str | None = None, among: Container[str] | None = None
+    question: str, option: str, given: str, default: str | None = None, among: Iterable[str] | None = None
 ) -> str:
     """What was given, or else what is answered, one of `among` where that matters.
 
@@ -218,7 +219,7 @@ def _answer(
         found = given or (_ask(question, default) if sys.stdin.isatty() else str(default))
         if among is None or found in among:
             return found
-        _again(f"{found!r} is not a {question}", f"{option} KIND", bool(given))
+        _again(f"{found!r} is none of {', '.join(among)}", f"{option} KIND" if given else "", bool(given))
 
 
 def _target(given: str, own: str, taken: Mapping[str, Writer]) -> str:

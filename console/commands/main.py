@@ -196,7 +196,8 @@ def _print_status(ctx: typer.Context, shared: Invocation) -> None:
     try:
         find(shared.config, shared.env)
     except NoConfig as error:
-        raise ConfigError(f"no screen: {why}; {error.message}", error.hint) from error
+        hint = "`slotkeeper init` writes one, `slotkeeper demo` needs none"
+        raise ConfigError(f"no configuration, and no screen: {why}", hint) from error
     status.status(ctx)
     diagnostics.note(f"no screen: {why}; this is `slotkeeper status`")
 

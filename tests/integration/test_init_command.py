@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from console.__main__ import main
-from console.commands import jobs
+from console.commands import init, jobs
 from core.config.load import load
 from core.domain.endpoint import Endpoint
 from core.embedded.warehouse import Warehouse
@@ -115,7 +116,7 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
     ("words", "said"),
     [
         ([], "--dialect is needed where no terminal is there to ask at"),
-        (["--dialect", "oracle"], "'oracle' is not a kind of source (dws, hologres, hologres_slot, mysql)"),
+        (["--dialect", "oracle"], "'oracle' is none of dws, hologres, hologres_slot, mysql"),
         ([*DWS], "--source is needed where no terminal is there to ask at"),
         ([*DWS, "--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
         ([*DWS, "--source", "nowhere"], "'nowhere' does not name a server"),
@@ -134,6 +135,24 @@ def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed, existed = iter(["etl@127.0.0.1:1/d", "", "ods.orders"]), list[bool]()
+
+    def ask(question: str, default: str | None) -> str:
+        existed.append((tmp_path / "warehouse.password").exists())
+        try:
+            return next(typed)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(init, "_ask", ask)
+    monkeypatch.setattr(init, "_unseen", lambda question: "secret")
+    monkeypatch.setattr(init.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 130
+    assert existed == [False, False, True, True]
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_path: Path) -> None:
     """A password that is typed is not shown, and kept in a file for its owner alone."""
     terminal = Terminal(tmp_path, configured=False)
@@ -141,7 +160,7 @@ def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_pa
     password = Path(pair.sink.password.ref).read_bytes().strip()
     terminal.press(b"n", b"To leave")
     terminal.read_until(b"kind of source (dws, hologres, hologres_slot, mysql)")
-    terminal.press(b"oracle\n", b"is not a kind of source")
+    terminal.press(b"oracle\n", b"is none of dws")
     terminal.press(b"dws\n", b"source (user@host:port/database)")
     terminal.press(b"nowhere\n", b"does not name a server")
     terminal.press(at(pair.source).encode() + b"\n", b"file with the password")

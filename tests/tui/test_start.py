@@ -195,8 +195,9 @@ def test_without_a_terminal_and_a_configuration_it_prints_two_lines_and_ends_wit
     assert main([]) == 2
     said = capsys.readouterr()
     first, second = said.err.splitlines()
-    assert said.out == "" and "no screen: standard " in first and f"{elsewhere} does not exist" in first
+    assert said.out == "" and "no configuration, and no screen: standard " in first
     assert "`slotkeeper init` writes one" in bare(second) and "slotkeeper demo" in second
+    assert max(map(len, (first, bare(second)))) <= 80 and not elsewhere.exists()
 
 
 @pytest.mark.parametrize("kind", ["dumb", ""], ids=["dumb", "not set"])
