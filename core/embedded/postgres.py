@@ -23,16 +23,16 @@ from typing import Literal
 
 from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.stalling import STALLED_SECONDS
 from core.drivers import pg
-from core.embedded import placement
+from core.embedded import patient, placement
 from core.embedded.binaries import Binaries, find_binaries
 from core.embedded.unprivileged import Rights, must_drop, rights
 from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
-START_LIMIT_S = int(STALLED_SECONDS)
+START_LIMIT_S = 3_600
+"""For pg_ctl, which ends as soon as the server has come up or is dead."""
 STOP_LIMIT_S = 60.0
 PORT_TRIES = 5
 
@@ -249,23 +249,7 @@ def _locales(version: int) -> list[list[str]]:
 def _run(its: Rights, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in handover.environment().items() if not name.startswith(("PG", "LC_"))}
     environment["LC_ALL"] = "C"
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=START_LIMIT_S + 60,
-            env=environment,
-            cwd=cwd,
-            umask=0o077,
-            **its,
-        )
-    except subprocess.TimeoutExpired as error:
-        what = f"{Path(command[0]).name} has not ended within {error.timeout:.0f} s"
-        raise Unreachable(what, "see the load of this host") from error
+    return patient.run(command, env=environment, cwd=cwd, umask=0o077, **its)
 
 
 def _write_settings(card: _Card, port: int, settings: Mapping[str, str]) -> None:
