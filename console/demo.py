@@ -421,7 +421,7 @@ class Demo:
         waiting, pause = Waiting(self._say), threading.Event()
         while not condition():
             self.refuse_ended()
-            if why := waiting.look(self.view(), moved() if moved is not None else None, what):
+            if why := waiting.status(self.view(), moved() if moved is not None else None, what):
                 raise Unreachable(why)
             pause.wait(0.1)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from core.errors import ConfigError
+from core.sources import registry as sources
 
 NAMES = {"source": "warehouse", "sink": "mart"}
 """What the two servers are called in the file."""
 FORM = "user@host:port/database"
 BARE_FORM = "user@host:port"
-WITHOUT_DATABASE = ("mysql",)
-"""Sources whose login is for all databases of a server; their form is BARE_FORM."""
+"""Of a source whose login is for all databases of a server."""
 _SECTION = """\
 [{kind}s.{name}]
 {what} = {value}
@@ -74,7 +74,7 @@ def form_of(kind: str) -> str:
     >>> form_of("dws"), form_of("mysql")
     ('user@host:port/database', 'user@host:port')
     """
-    return BARE_FORM if kind in WITHOUT_DATABASE else FORM
+    return FORM if sources.traits(kind).server_keys == "server" else BARE_FORM
 
 
 def place_of(text: str, form: str = FORM) -> Place:

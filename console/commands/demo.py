@@ -200,7 +200,7 @@ def demo(
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    with demo_end.told(as_json) as end:
+    with demo_end.ending(as_json) as end:
         night = registry.named(incident) if incident else None
         way = _refuse(source, read_by, sink, keep, night)
         seconds = duration if headless else 7 * 86_400.0

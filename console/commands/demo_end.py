@@ -100,7 +100,7 @@ class End:
 
 
 @contextmanager
-def told(as_json: bool) -> Iterator[End]:
+def ending(as_json: bool) -> Iterator[End]:
     """Turn what fails in the block into one sentence, which is raised, and with --json into one object on stdout."""
     end = End()
     try:

@@ -37,7 +37,7 @@ PROGRAM = "slotkeeper"
 class Part(Enum):
     """The parts of the list of commands."""
 
-    LOOK = "Look"
+    READ = "Look"
     ACT = "Act"
     SET_UP = "Set up"
 
@@ -49,7 +49,7 @@ class Entry:
     module: str
     help: str
     group: bool = True
-    part: Part = Part.LOOK
+    part: Part = Part.READ
 
 
 COMMANDS: dict[str, Entry] = {

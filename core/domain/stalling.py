@@ -15,7 +15,7 @@ CPU_STEP = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Signs:
     """What a wait sees at one moment.
 
     `step` names what is waited for; `marks` differ after any piece of work; `cpu` is the CPU time in seconds that the
@@ -35,13 +35,13 @@ class Progress:
         self.limit = limit
         self.step = ""
         self._moved_at = now
-        self._last: Look | None = None
+        self._last: Signs | None = None
 
-    def see(self, look: Look, now: float) -> None:
+    def see(self, signs: Signs, now: float) -> None:
         """Take a look into account."""
-        self.step = look.step
-        if self._last is None or look.marks != self._last.marks or _worked(self._last.cpu, look.cpu):
-            self._moved_at, self._last = now, look
+        self.step = signs.step
+        if self._last is None or signs.marks != self._last.marks or _worked(self._last.cpu, signs.cpu):
+            self._moved_at, self._last = now, signs
 
     def quiet(self, now: float) -> float:
         """Seconds since the last progress."""
@@ -51,7 +51,7 @@ class Progress:
         """Why the wait ends; empty as long as it goes on.
 
         >>> wait = Progress(0.0)
-        >>> wait.see(Look("the JVM", 1), 0.0)
+        >>> wait.see(Signs("the JVM", 1), 0.0)
         >>> wait.stalled(600.0), wait.stalled(600.1)
         ('', 'no progress for 600 s while waiting for the JVM')
         """

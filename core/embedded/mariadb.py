@@ -23,7 +23,7 @@ from pathlib import Path
 
 from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.stalling import Look, Progress
+from core.domain.stalling import Progress, Signs
 from core.drivers import my
 from core.embedded import patient, placement
 from core.embedded.placement import works_in
@@ -225,7 +225,7 @@ class MariaServer:
         child = self.child
         wait = Progress(time.monotonic())
         while child is not None and child.poll() is None and not wait.stalled(time.monotonic()):
-            wait.see(Look("MariaDB", round(patient.cpu_seconds(child.pid), 1)), time.monotonic())
+            wait.see(Signs("MariaDB", round(patient.cpu_seconds(child.pid), 1)), time.monotonic())
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
                 probe.settimeout(1.0)
                 try:

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from core.domain.stalling import Look, Progress
+from core.config import handover
+from core.domain.stalling import Progress, Signs
 from core.errors import Unreachable
 
-_LOOK_SECONDS = 2.0
+_SAMPLE_SECONDS = 2.0
 _STEP = 0.02
 """CPU seconds that count as progress: such programs do not idle."""
 
 
-def run(command: Sequence[str], given: str | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    command: Sequence[str], given: str | None = None, env: Mapping[str, str] | None = None, **more: Any
+) -> subprocess.CompletedProcess[str]:
     """Run it with `given` as its input; its output is text. Raises Unreachable after ten minutes without progress."""
     child = subprocess.Popen(
         command,
@@ -30,6 +33,7 @@ def run(command: Sequence[str], given: str | None = None, **more: Any) -> subpro
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
+        env=handover.environment() if env is None else env,
         **more,
     )
     name, wait = Path(command[0]).name, Progress(time.monotonic())
@@ -37,11 +41,11 @@ def run(command: Sequence[str], given: str | None = None, **more: Any) -> subpro
         try:
             while True:
                 try:
-                    out, errors = child.communicate(given, timeout=_LOOK_SECONDS)
+                    out, errors = child.communicate(given, timeout=_SAMPLE_SECONDS)
                     return subprocess.CompletedProcess(command, child.returncode, out, errors)
                 except subprocess.TimeoutExpired:
                     now = time.monotonic()
-                    wait.see(Look(name, round(cpu_seconds(child.pid) / _STEP)), now)
+                    wait.see(Signs(name, round(cpu_seconds(child.pid) / _STEP)), now)
                     if why := wait.stalled(now):
                         raise Unreachable(why, "see the load of this host") from None
         except BaseException:

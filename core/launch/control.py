@@ -256,7 +256,7 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
             if ended and not _has_supervisor(observe(store, job)):
                 said = "".join(last_lines(store.folder.log(job), 1)) or "it said nothing"
                 raise Refused(f"the supervisor of job {job} has exited: {said}", f"see {store.folder.log(job)}")
-            if why := waiting.look(view):
+            if why := waiting.status(view):
                 raise Refused(f"the supervisor of job {job} did not start: {why}", f"see {store.folder.log(job)}")
     finally:
         os.close(reading)
@@ -308,7 +308,7 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[
             return view
         if shown != (shown := (view.state, view.reason)):
             patience.progress(view)
-        why = waiting.look(view) if waiting is not None else ""
+        why = waiting.status(view) if waiting is not None else ""
         if time.monotonic() > deadline and (why or waiting is None or not _on_its_way(view)):
             raise Busy(
                 f"job {job}: {what} was asked for, but {why or f'after {patience.seconds:g} s'} it is"

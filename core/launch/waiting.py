@@ -15,12 +15,12 @@ import psutil
 from core.domain import stalling
 from core.domain.job import JobState
 from core.domain.job_view import Identity, JobView
-from core.domain.stalling import Look, Progress
+from core.domain.stalling import Progress, Signs
 from core.launch import identity as processes
 
 TOLD_EVERY = 10.0
 """Seconds between two lines about a wait."""
-_LOOK_EVERY = 2.0
+_SAMPLE_EVERY = 2.0
 """Seconds between two looks at the driver's processes, each of which reads all of /proc."""
 
 
@@ -37,28 +37,28 @@ class Waiting:
         self._say = say
         self._monotonic = monotonic
         self._progress = Progress(monotonic(), limit or stalling.STALLED_SECONDS)
-        self._looked_at = self._told_at = self._progress.began
+        self._sampled_at = self._told_at = self._progress.began
         self._fresh = True
 
-    def look(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
+    def status(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
         """Take a look at the job, at most every two seconds; why the wait ends, empty as long as it continues.
 
         Of a job that runs, `moved` is what differs after work: there a heartbeat and CPU time are no progress where
         it is given. `what` is shown as the step then.
         """
         now = self._monotonic()
-        if self._fresh or now - self._looked_at >= _LOOK_EVERY:
-            self._fresh, self._looked_at = False, now
-            look = look_of(view, _usage(view.driver), moved)
+        if self._fresh or now - self._sampled_at >= _SAMPLE_EVERY:
+            self._fresh, self._sampled_at = False, now
+            signs = signs_of(view, _usage(view.driver), moved)
             running = what and view.state is JobState.RUNNING and not waits(view)
-            self._progress.see(replace(look, step=what) if running else look, now)
+            self._progress.see(replace(signs, step=what) if running else signs, now)
         if now - self._told_at >= TOLD_EVERY:
             self._told_at = now
             self._say(f"waiting for {self._progress.step}: {now - self._progress.began:.0f} s; {load_here()}")
         return self._progress.stalled(now)
 
 
-def look_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) -> Look:
+def signs_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
     """What a view of a job and the use of its processes (CPU seconds, whether Java runs) say of its progress.
 
     A driver that reports what it waits for makes none: its heartbeat and its CPU time never end.
@@ -70,8 +70,8 @@ def look_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) ->
     cpu, java = usage
     step = step_of(view, java)
     if waits(view) or (moved is not None and view.state is JobState.RUNNING):
-        return Look(step, marks)
-    return Look(step, (*marks, view.reported_at, java), cpu)
+        return Signs(step, marks)
+    return Signs(step, (*marks, view.reported_at, java), cpu)
 
 
 def waits(view: JobView) -> bool:

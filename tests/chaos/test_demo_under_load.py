@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -32,8 +33,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 BUSY, RUNS = int(os.environ.get("SLOTKEEPER_CHAOS_BUSY", "20")), int(os.environ.get("SLOTKEEPER_CHAOS_RUNS", "10"))
 WRITE = os.environ.get("SLOTKEEPER_CHAOS_WRITE", "60s")
-SOMEBODY = 64_001
-"""A user that no system has."""
+SOMEBODY = pwd.getpwnam("nobody").pw_uid
+"""An ordinary user. initdb looks up the name of the user that runs it (PostgreSQL, "initdb")."""
 LIMIT_SECONDS = 3_600.0
 """No run takes so long: what hangs fails here, and not by a limit of the demo's own."""
 LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10_000_000): pass"

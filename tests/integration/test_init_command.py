@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -147,7 +148,7 @@ def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monk
 
     monkeypatch.setattr(init, "_ask", ask)
     monkeypatch.setattr(init, "_unseen", lambda question: "secret")
-    monkeypatch.setattr(init.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 130
     assert existed == [False, False, True, True]
     assert not list(tmp_path.iterdir())

@@ -20,7 +20,7 @@ def test_what_a_program_says_and_how_it_ends_come_back() -> None:
 
 
 def test_one_that_makes_no_progress_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(patient, "_SAMPLE_SECONDS", 0.2)
     monkeypatch.setattr(patient, "Progress", lambda now: stalling.Progress(now, limit=1.0))
     with pytest.raises(Unreachable, match="no progress for 1 s while waiting for python"):
         patient.run([sys.executable, "-c", "import threading; threading.Event().wait()"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from console.demo import Demo, DemoOptions
 from core.drivers import pg
 from core.embedded import postgres
 from core.errors import Busy, ConfigError
-from tests.unit.console.test_schemas import broken
+from tests.support.promised import broken
 
 RUN = ["demo", "--headless", "--duration", "1s", "--json"]
 Failing = Callable[[Exception | type[BaseException]], None]
@@ -128,13 +129,13 @@ def test_without_a_free_port_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         def bind(self, at: tuple[str, int]) -> None:
             raise OSError(errno.EADDRINUSE, "Address already in use")
 
-    monkeypatch.setattr(postgres.socket, "socket", NoPort)
+    monkeypatch.setattr(socket, "socket", NoPort)
     with pytest.raises(ConfigError, match=r"no free port on 127\.0\.0\.1: Address already in use"):
         postgres.free_port()
 
 
 def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_end.told(as_json=False) as end:
+    with demo_end.ending(as_json=False) as end:
         found = end.carry_out(lambda: Demo(DemoOptions(), print), lambda run: {"ok": False}, keep=False)
     (folder,) = place.iterdir()
     assert found == {"ok": False, "log": None}

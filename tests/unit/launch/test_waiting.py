@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -11,8 +12,7 @@ from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport
 from core.domain.stalling import STALLED_SECONDS
-from core.launch import waiting
-from core.launch.waiting import TOLD_EVERY, Waiting, look_of, step_of
+from core.launch.waiting import TOLD_EVERY, Waiting, signs_of, step_of
 
 AT = datetime(2026, 11, 26, 20, 0, tzinfo=timezone.utc)
 GONE = Identity(2**22 + 1, "never:1", 2**22 + 1, "r", "elsewhere")
@@ -37,7 +37,7 @@ def ends(views: list[JobView], every: float, moved: list[object] | None = None) 
     why = ""
     for place, view in enumerate(views):
         clock.now = place * every
-        why = wait.look(view, None if moved is None else moved[place])
+        why = wait.status(view, None if moved is None else moved[place])
     return why
 
 
@@ -78,7 +78,7 @@ def test_each_step_of_a_start_is_progress(after: JobView) -> None:
 
 
 def test_a_jvm_that_comes_up_is_progress() -> None:
-    assert look_of(DRIVEN, (1.0, False)).marks != look_of(DRIVEN, (1.0, True)).marks
+    assert signs_of(DRIVEN, (1.0, False)).marks != signs_of(DRIVEN, (1.0, True)).marks
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_the_step_that_is_waited_for_has_a_name(view: JobView, java: bool, step:
 
 
 def test_it_shows_step_seconds_and_load_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting.os, "getloadavg", lambda: (41.25, 1.0, 1.0))
-    monkeypatch.setattr(waiting.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (41.25, 1.0, 1.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     clock, said = Clock(), list[str]()
     wait = Waiting(said.append, clock)
     for _ in range(41):
-        wait.look(STARTING)
+        wait.status(STARTING)
         clock.now += TOLD_EVERY / 20
     assert said == [
         "waiting for its driver's process: 10 s; load of this host: 41.2 on 2 cores",
