@@ -41,7 +41,7 @@ def _silent(view: JobView) -> None:
     """No reader."""
 
 
-def _untold(text: str) -> None:
+def _unread(text: str) -> None:
     """No reader."""
 
 
@@ -60,7 +60,7 @@ class Patience:
     seconds: float = 30.0
     progress: Callable[[JobView], None] = _silent
     stalled: float = 0.0
-    waiting: Callable[[str], None] = _untold
+    waiting: Callable[[str], None] = _unread
 
 
 def start(
@@ -247,7 +247,7 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
     reading, writing = os.pipe()
     try:
         try:
-            spawn_supervisor(store.folder, job, config, run, held=(writing,))
+            spawn_supervisor(store.folder, job, config, run, keeps_open=(writing,))
         finally:
             os.close(writing)
         waiting = Waiting(patience.waiting)

@@ -91,12 +91,12 @@ class Launch:
 
 
 def spawn_supervisor(
-    folder: StateFolder, job: str, config: str, run: str, adopt: bool = False, held: tuple[int, ...] = ()
+    folder: StateFolder, job: str, config: str, run: str, adopt: bool = False, keeps_open: tuple[int, ...] = ()
 ) -> None:
     """Start a detached supervisor: in its own session, without our terminal, and not our child.
 
     The command that we start forks, and its first half ends at once: the caller is left with no child to wait for
-    and no zombie, however long the supervisor runs. It holds the descriptors `held` open until it exits.
+    and no zombie, however long the supervisor runs. It holds the descriptors `keeps_open` until it exits.
     """
     command = [*_PYTHON, "core.launch.supervisor", *_arguments(job, config, folder.path, run)]
     log = folder.append(folder.log(job))
@@ -106,7 +106,7 @@ def spawn_supervisor(
             ended = subprocess.run(
                 [*command, *(["--adopt"] if adopt else [])],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=folder.path, check=False,
-                timeout=STALLED_SECONDS, pass_fds=(*given.descriptors, *held),
+                timeout=STALLED_SECONDS, pass_fds=(*given.descriptors, *keeps_open),
             )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         what = f"the supervisor of job {job} did not start within {STALLED_SECONDS:.0f} s"

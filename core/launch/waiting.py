@@ -18,13 +18,13 @@ from core.domain.job_view import Identity, JobView
 from core.domain.stalling import Progress, Signs
 from core.launch import identity as processes
 
-TOLD_EVERY = 10.0
+SHOWN_EVERY = 10.0
 """Seconds between two lines about a wait."""
 _SAMPLE_EVERY = 2.0
 """Seconds between two looks at the driver's processes, each of which reads all of /proc."""
 
 
-def _untold(text: str) -> None:
+def _unread(text: str) -> None:
     """No reader."""
 
 
@@ -32,12 +32,12 @@ class Waiting:
     """One wait for a job; `say` gets a line every ten seconds."""
 
     def __init__(
-        self, say: Callable[[str], None] = _untold, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
+        self, say: Callable[[str], None] = _unread, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
     ) -> None:
         self._say = say
         self._monotonic = monotonic
         self._progress = Progress(monotonic(), limit or stalling.STALLED_SECONDS)
-        self._sampled_at = self._told_at = self._progress.began
+        self._sampled_at = self._shown_at = self._progress.began
         self._fresh = True
 
     def status(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
@@ -52,8 +52,8 @@ class Waiting:
             signs = signs_of(view, _usage(view.driver), moved)
             running = what and view.state is JobState.RUNNING and not waits(view)
             self._progress.see(replace(signs, step=what) if running else signs, now)
-        if now - self._told_at >= TOLD_EVERY:
-            self._told_at = now
+        if now - self._shown_at >= SHOWN_EVERY:
+            self._shown_at = now
             self._say(f"waiting for {self._progress.step}: {now - self._progress.began:.0f} s; {load_here()}")
         return self._progress.stalled(now)
 

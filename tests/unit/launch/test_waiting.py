@@ -12,7 +12,7 @@ from core.domain.job import JobState, WantedState
 from core.domain.job_view import Identity, JobView
 from core.domain.report import JobReport
 from core.domain.stalling import STALLED_SECONDS
-from core.launch.waiting import TOLD_EVERY, Waiting, signs_of, step_of
+from core.launch.waiting import SHOWN_EVERY, Waiting, signs_of, step_of
 
 AT = datetime(2026, 11, 26, 20, 0, tzinfo=timezone.utc)
 GONE = Identity(2**22 + 1, "never:1", 2**22 + 1, "r", "elsewhere")
@@ -110,7 +110,7 @@ def test_it_shows_step_seconds_and_load_every_ten_seconds(monkeypatch: pytest.Mo
     wait = Waiting(said.append, clock)
     for _ in range(41):
         wait.status(STARTING)
-        clock.now += TOLD_EVERY / 20
+        clock.now += SHOWN_EVERY / 20
     assert said == [
         "waiting for its driver's process: 10 s; load of this host: 41.2 on 2 cores",
         "waiting for its driver's process: 20 s; load of this host: 41.2 on 2 cores",
