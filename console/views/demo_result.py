@@ -86,9 +86,7 @@ def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
             yield "outcome", _OUTCOMES[name][not value]
         elif isinstance(value, Mapping):
             yield from (_row(f"{name}.{inner}", one) for inner, one in value.items())
-        elif name != "why" or (
-            value and not ("verified" in found and isinstance(value, str))
-        ):  # nothing has no reason, and the sentence is it
+        elif name != "why" or (value and not ("verified" in found and isinstance(value, str))):
             yield _row(name, value)
 
 
