@@ -87,7 +87,7 @@ class LiveJob:
         a start without that archive, as after an upgrade; warm is any other.
         """
         self.demo.start_job()
-        self.demo.wait_for(self.demo.caught_up, START_WITHIN, "the copy")
+        self.demo.wait_caught_up()
         self._stop()
         kept = self._without_archive()
         cold = self._started("cold")
@@ -98,7 +98,7 @@ class LiveJob:
             warm.append(self._started("warm"))
             self._stop()
         self._start()
-        self.demo.wait_for(self.demo.caught_up, START_WITHIN, "the start")
+        self.demo.wait_caught_up()
         seconds, cpu = (median(one) for one in zip(*warm, strict=True))
         return [
             Figure("start to first applied change, cold", cold[0], "s"),
@@ -195,8 +195,8 @@ class LiveJob:
             spent, taken = self._spent(lambda: time.sleep(seconds))
             marker.stop()
             marker.finish()
-        self.demo.wait_for(self.demo.caught_up, START_WITHIN, "everything to be applied")
-        self.demo.wait_for(lambda: marker.latency().waiting == 0, START_WITHIN, "every marker to be seen")
+        self.demo.wait_caught_up()
+        self.demo.wait_for(lambda: marker.latency().waiting == 0)
         reader.stop()
         reader.finish()
         latency = marker.latency()

@@ -122,13 +122,13 @@ def _prepare(run: Demo) -> None:
     run.prepare()
     run.start_job()
     run.start_writers()
-    run.wait_for(lambda: run.view().state is JobState.RUNNING, 180, "the job to run")
+    run.wait_for(lambda: run.view().state is JobState.RUNNING)
     confirm = ("--reason", "a second reader for DR", "--confirm", SECOND, "--confirm-table", TABLE)
     _slotkeeper(run, "slots", "create", TABLE, SECOND, "--execute", *confirm)
     _slotkeeper(run, "jobs", "pause", JOB)
-    run.wait_for(lambda: run.view().state is JobState.PAUSED, 60, "the job to pause")
+    run.wait_for(lambda: run.view().state is JobState.PAUSED)
     _slotkeeper(run, "jobs", "resume", JOB)
-    run.wait_for(lambda: run.view().state is JobState.RUNNING, 60, "the job to run again")
+    run.wait_for(lambda: run.view().state is JobState.RUNNING)
 
 
 def _slotkeeper(run: Demo, *words: str) -> None:
@@ -152,11 +152,11 @@ def _both(run: Demo, folder: Path) -> list[str]:
         with _photographer(run, folder, *view) as photographer:
             run.warehouse.dn_down("dn_3")
             try:
-                run.wait_for(lambda: _fails(run), 60, "the failing DN to be noticed")
+                run.wait_for(lambda: _fails(run))
                 photographer.walk(WHILE_A_DN_FAILS)
             finally:
                 run.warehouse.dn_down(None)
-            run.wait_for(lambda: not _fails(run), 60, "the DN to answer again")
+            run.wait_for(lambda: not _fails(run))
             photographer.walk(WHEN_ALL_IS_WELL)
             wrong += photographer.wrong
     _slotkeeper(run, "verify", JOB)

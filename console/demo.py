@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -41,10 +42,11 @@ from core.embedded.orders import TABLE
 from core.embedded.postgres import Server
 from core.embedded.warehouse import Warehouse
 from core.embedded.workload import Workload
-from core.errors import Refused, SlotkeeperError, Unreachable
+from core.errors import Busy, Refused, SlotkeeperError, Unreachable
 from core.launch import control
 from core.launch.control import Patience
 from core.launch.view import observe
+from core.launch.waiting import Waiting
 from core.state.sqlite import Store
 from core.verify.comparison import Comparison
 from core.verify.pair import Opened
@@ -54,7 +56,11 @@ TARGET = demo_sinks.TARGET
 SINK_DATABASE, SINK_USER = demo_sinks.DATABASE, demo_sinks.USER
 WRITERS = 4
 ROWS = 120_000
-CATCH_UP_SECONDS = 120.0
+_LOG_BYTES = 1 << 20
+STOP_SECONDS = 120.0
+"""How long the end of a demo waits for its job: a busy host needs more than the supervisor's own limits."""
+_COMMAND = re.compile(r"[;,]? ?(see )?`slotkeeper [^`]*`")
+"""Advice about a job that the demo is about to remove."""
 
 _STANDIN = """\
 # Written by `slotkeeper demo`; the source is a stand-in for a DWS, not a DWS.
@@ -325,18 +331,22 @@ class Demo:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def start_job(self) -> None:
-        """Start the job through its supervisor and wait until recording has begun."""
-        assert self.store is not None
+        """Start the job through its supervisor and wait until recording has begun, for as long as it makes progress."""
         self._say("starting the job: supervisor, Spark driver, JVM")
         began = self._clock.monotonic()
-        control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
+        self._started(lambda: control.has_begun(self.view()))
         self.spark["start_s"] = round(self._clock.monotonic() - began, 1)
-        self.wait_for(lambda: self.recording() == self.options.dns, 120, "the slot to be registered on every DN")
+        self.wait_for(lambda: self.recording() == self.options.dns)
 
     def go_on(self) -> None:
-        """Start a job that a person has stopped, and wait until it lives."""
+        """Start a job that a person has stopped, and wait until it runs."""
+        self._started(lambda: control.has_begun(self.view()))
+
+    def _started(self, reached: Callable[[], bool]) -> None:
         assert self.store is not None
-        control.start(self.store, JOB, str(self.config), patience=Patience(seconds=120))
+        with suppress(Busy):  # the wait below is the demo's own
+            control.start(self.store, JOB, str(self.config), patience=Patience(seconds=0, waiting=self._say))
+        self.wait_for(reached)
 
     def start_writers(self) -> None:
         """Start the writers; every one of their changes is in the ledger."""
@@ -400,17 +410,31 @@ class Demo:
         """Whether every lane has read as many events as the ledger holds, and the copy is done."""
         return self.view().state is JobState.RUNNING and self.applied() == self.ledger()
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait for a condition; raises what the job failed with, or Unreachable at the limit."""
-        end = self._clock.monotonic() + seconds
-        pause = threading.Event()
+    def wait_for(
+        self, condition: Callable[[], bool], moved: Callable[[], Hashable] | None = None, what: str = ""
+    ) -> None:
+        """Wait for a condition as long as the job makes progress, showing what for.
+
+        `moved` is what else differs after work; then a heartbeat alone is no progress. Raises what the job failed
+        with, or Unreachable after ten minutes without progress.
+        """
+        waiting, pause = Waiting(self._say), threading.Event()
         while not condition():
-            view = self.view()
-            if view.state in (JobState.FAILED, JobState.STOPPED):
-                raise Refused(f"the job is {view.state.value}: {view.reason}", view.safe or f"log: {self.log_file()}")
-            if self._clock.monotonic() > end:
-                raise Unreachable(f"not within {seconds:.0f} s: {what}", f"log: {self.log_file()}")
+            self.refuse_ended()
+            if why := waiting.status(self.view(), moved() if moved is not None else None, what):
+                raise Unreachable(why)
             pause.wait(0.1)
+
+    def wait_caught_up(self) -> None:
+        """Wait until everything is applied, as long as anything more of it is."""
+        what = "every change to be applied"
+        self.wait_for(self.caught_up, lambda: (tuple(self.applied().items()), self.view().state), what)
+
+    def refuse_ended(self) -> None:
+        """Raise what the job has ended with, where it has."""
+        view = self.view()
+        if view.state in (JobState.FAILED, JobState.STOPPED):
+            raise Refused(_COMMAND.sub("", f"the job is {view.state.value}: {view.reason}"))
 
     def sessions(self) -> list[str]:
         """What opens a session at each server, as its superuser."""
@@ -421,10 +445,15 @@ class Demo:
         """The same of the sink."""
         return [_psql(self._sink(), SINK_DATABASE)]
 
-    def log_file(self) -> Path:
-        """Where the job's driver logs."""
-        assert self.store is not None
-        return self.store.folder.log(JOB)
+    def log_file(self) -> Path | None:
+        """The log that says most about a failure: the job's, else a server's; None where there is none."""
+        logs = [self.store.folder.log(JOB)] if self.store is not None else []
+        logs += [one.log_file for one in self._servers] + [self._log_of(name) for name in self.servers]
+        return next((one for one in logs if one.exists()), None)
+
+    def _log_of(self, server: str) -> Path:
+        """Where a server's log is kept once its data are deleted."""
+        return self.folder / f"{server}.log"
 
     # -- accounts ----------------------------------------------------------------------------------------------------
 
@@ -495,22 +524,38 @@ class Demo:
         if self.store is not None:
             self.store.close()
 
-    def close(self) -> None:
-        """End writers, job, servers and files; never raises for what is gone already."""
+    def close(self, keeps: bool = False) -> None:
+        """End writers, job and servers, and delete all files; never raises for what is gone already.
+
+        `keeps`: configuration, state and logs stay, the servers' data do not.
+        """
         self._quiet_threads()
         if self.store is not None:
             try:
                 if self.store.job(JOB) is not None:
-                    control.stop(self.store, JOB, Patience(seconds=30))
+                    control.stop(self.store, JOB, Patience(seconds=STOP_SECONDS))
             except SlotkeeperError as error:
                 self._say(f"stopping the job: {error}")
             self.store.close()
         self.target.close()
+        logs = self._server_logs() if keeps else {}
         self.end_source()
-        self._opened.close()
+        if not (keeps and self.options.small_disk):  # the state is on that disk
+            self._opened.close()
+        for name in self.servers:
+            postgres.discard(self.folder / name)
+        for name, text in logs.items():
+            with suppress(OSError):  # the disk may be full
+                self._log_of(name).write_bytes(text)
+        if not keeps:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _server_logs(self) -> dict[str, bytes]:
+        found = {}
         for server in self._servers:
-            postgres.discard(server.folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):
+                found[server.name] = server.log_file.read_bytes()[-_LOG_BYTES:]
+        return found
 
     def end_source(self) -> None:
         """End a source that is none of the PostgreSQL servers."""

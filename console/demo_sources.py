@@ -6,10 +6,10 @@ Next door: `console.demo` is the demo of the stand-in, of which others change wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 
 from console import demos
-from console.demo import JOB, WRITERS, Demo, DemoOptions, Marking, Writing, configuration
+from console.demo import WRITERS, Demo, DemoOptions, Marking, Writing, configuration
 from core.clock import SystemClock
 from core.config.secrets import login
 from core.domain.endpoint import Endpoint
@@ -21,9 +21,6 @@ from core.embedded.ledger import Tally
 from core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
 from core.embedded.mariadb import MariaServer
 from core.embedded.orders import TABLE
-from core.errors import Busy
-from core.launch import control
-from core.launch.control import Patience
 from core.sources import registry
 from core.verify.pair import Opened
 
@@ -140,14 +137,11 @@ class MariaDemo(Demo):
         self._maria.create_login(maria_orders.LOGIN, *maria_orders.GRANTS)
 
     def start_job(self) -> None:
-        """Start the job and wait until its place is noted, so that the writers are at work during the copy."""
-        assert self.store is not None
+        """Start the job and wait until its position is noted, so that the writers are at work during the copy."""
         self._say("starting the job: supervisor, Spark driver, JVM")
         clock = SystemClock()
         began = clock.monotonic()
-        with suppress(Busy):  # it is not waited for here
-            control.start(self.store, JOB, str(self.config), patience=Patience(seconds=0))
-        self.wait_for(lambda: self.recording() == 1, 120, "the copy's place to be noted")
+        self._started(lambda: self.recording() == 1)
         self.spark["start_s"] = round(clock.monotonic() - began, 1)
 
     def _endpoint(self) -> Endpoint:

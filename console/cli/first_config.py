@@ -11,17 +11,19 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from core.errors import ConfigError
+from core.sources import registry as sources
 
 NAMES = {"source": "warehouse", "sink": "mart"}
 """What the two servers are called in the file."""
 FORM = "user@host:port/database"
+BARE_FORM = "user@host:port"
+"""Of a source whose login is for all databases of a server."""
 _SECTION = """\
 [{kind}s.{name}]
 {what} = {value}
 host = {host}
 port = {port}
-database = {database}
-user = {user}
+{database}user = {user}
 password_file = {password}
 """
 _JOB = """\
@@ -66,26 +68,38 @@ class Server:
     root_certificate: Path | None = None
 
 
-def place_of(text: str) -> Place:
+def form_of(kind: str) -> str:
+    """How the place of a server of that kind is typed.
+
+    >>> form_of("dws"), form_of("mysql")
+    ('user@host:port/database', 'user@host:port')
+    """
+    return FORM if sources.traits(kind).server_keys == "server" else BARE_FORM
+
+
+def place_of(text: str, form: str = FORM) -> Place:
     """A typed place; raises ConfigError.
 
     >>> place_of("etl@source.example.com:8000/gaussdb")
     Place(host='source.example.com', port=8000, database='gaussdb', user='etl')
+    >>> place_of("etl@source.example.com:3306", BARE_FORM).database
+    ''
     """
     try:
         parts = urlsplit(f"//{text.strip()}")
         found = Place(parts.hostname or "", parts.port or 0, unquote(parts.path[1:]), unquote(parts.username or ""))
     except ValueError as error:
-        raise ConfigError(f"{error}", f"as in {FORM}") from None
+        raise ConfigError(f"{error}", f"as in {form}") from None
     if parts.password is not None:
         raise ConfigError("a password does not belong there", "it is asked for, and kept in a file of its own")
     if (
-        not (found.host and found.port and found.database and found.user)
+        not (found.host and found.port and found.user)
+        or bool(found.database) != (form == FORM)
         or "/" in found.database
         or parts.query
         or parts.fragment
     ):
-        raise ConfigError(f"{text!r} is no server", f"as in {FORM}")
+        raise ConfigError(f"{text!r} does not name a server", f"as in {form}")
     return found
 
 
@@ -108,7 +122,7 @@ def _server(kind: str, what: str, server: Server) -> str:
         value=_quoted(server.kind),
         host=_quoted(place.host),
         port=place.port,
-        database=_quoted(place.database),
+        database=f"database = {_quoted(place.database)}\n" if place.database else "",
         user=_quoted(place.user),
         password=_quoted(str(server.password_file)),
     )

@@ -7,7 +7,6 @@ stdout.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -25,10 +24,10 @@ from typing import Annotated
 
 import typer
 
-from console import demo_sources, demos
+from console import demo_sources
 from console.cli import completion, diagnostics, output, select
-from console.commands import demo_incident, demo_stop, watch
-from console.demo import CATCH_UP_SECONDS, JOB, ROWS, Demo, DemoOptions
+from console.commands import demo_end, demo_incident, demo_stop, watch
+from console.demo import JOB, ROWS, Demo, DemoOptions
 from console.demos import sinks as demo_sinks
 from console.tui import startup
 from console.views import demo_result
@@ -37,6 +36,7 @@ from core.domain.job import JobState
 from core.domain.job_view import JobView
 from core.domain.master import Master, MasterKind
 from core.domain.spec import READ_BY
+from core.domain.stalling import STALLED_SECONDS
 from core.domain.text import typed
 from core.embedded.incidents import registry
 from core.embedded.incidents.record import Incident
@@ -198,15 +198,19 @@ def demo(
     if incident == demo_incident.LIST:
         demo_incident.list_all(as_json, select.ascii_only(ctx))
         return
-    night = registry.named(incident) if incident else None
-    way = _refuse(source, read_by, sink, keep, night)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    seconds = duration if headless else 7 * 86_400.0
-    spark = _spark(spark_master, spark_secret_file)
-    rows, lanes = rows or (demo_incident.ROWS if night else ROWS), 1 if demo_sources.KINDS[source].one_lane else dns
-    options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
-    if not (_play(options, night, headless, as_json) if night else _compare(options, headless, keep, as_json)):
+    with demo_end.ending(as_json) as end:
+        night = registry.named(incident) if incident else None
+        way = _refuse(source, read_by, sink, keep, night)
+        seconds = duration if headless else 7 * 86_400.0
+        spark = _spark(spark_master, spark_secret_file)
+        lanes = 1 if demo_sources.KINDS[source].one_lane else dns
+        rows = rows or (demo_incident.ROWS if night else ROWS)
+        options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
+        found = _play(end, options, night, headless) if night else _compare(end, options, headless, keep)
+    _show(found, as_json)
+    if not found["ok"]:
         raise typer.Exit(1)
 
 
@@ -241,30 +245,20 @@ def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | N
         )
 
 
-def _play(options: DemoOptions, night: Incident, headless: bool, as_json: bool) -> bool:
+def _play(end: demo_end.End, options: DemoOptions, night: Incident, headless: bool) -> dict[str, object]:
     """The demo with an incident in it; whether all of it went as the runbook says."""
     made = replace(options, sink_options=night.options, small_disk=night.small_disk)
-    run = demo_sources.KINDS[options.source](made, diagnostics.note)
-    with demos.noted(run.folder, os.environ):
-        values, fine = _played(run, night, headless)
-    _show(values, as_json)
-    return fine
 
-
-def _played(run: Demo, night: Incident, headless: bool) -> tuple[dict[str, object], bool]:
-    try:
+    def play(run: Demo) -> dict[str, object]:
         run.prepare()
         run.start_job()
         run.start_writers()
         if headless:
             played = demo_incident.play_headless(run, night)
-            return played.values(), played.fine
-        return demo_incident.play_watched(run, night, lambda turn: _watch(run, turn)), True
-    except KeyboardInterrupt:
-        diagnostics.note("stopping")
-        raise typer.Exit(130) from None
-    finally:
-        run.close()
+            return {"ok": played.fine, **played.values()}
+        return {"ok": True, **demo_incident.play_watched(run, night, lambda turn: _watch(run, turn))}
+
+    return end.carry_out(lambda: demo_sources.KINDS[options.source](made, diagnostics.note), play, keep=False)
 
 
 def _watch(run: Demo, turn: Callable[[], None]) -> None:
@@ -279,36 +273,23 @@ def _watch(run: Demo, turn: Callable[[], None]) -> None:
             pause.wait(0.1)
 
 
-def _compare(options: DemoOptions, headless: bool, keep: bool, as_json: bool) -> bool:
+def _compare(end: demo_end.End, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
     """The ordinary demo; whether both tables are equal at its end."""
-    run = demo_sources.KINDS[options.source](options, diagnostics.note)
-    with demos.noted(run.folder, os.environ):
-        verdict = _compared(run, options, headless, keep)
-    _show(verdict, as_json)
-    return bool(verdict["verified"])
 
-
-def _compared(run: Demo, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
-    began = time.monotonic()
-    kept = False
-    try:
+    def compare(run: Demo) -> dict[str, object]:
+        began = time.monotonic()
         verdict = _run(run, options, View.LINES if headless else view_here())
         verdict["duration_s"] = round(time.monotonic() - began, 1)
         if keep:
-            kept = True
             _say_how_to_attach(run)
         return verdict
-    except KeyboardInterrupt:
-        diagnostics.note("stopping")
-        raise typer.Exit(130) from None
-    finally:
-        if kept:
-            run.detach()
-        else:
-            run.close()
+
+    return end.carry_out(lambda: demo_sources.KINDS[options.source](options, diagnostics.note), compare, keep)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    for each in (signal.SIGTERM, signal.SIGHUP):  # a process and its group may both be signalled, as by timeout(1)
+        signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -349,7 +330,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
         run.go_on()
     run.stop_writers()
     diagnostics.note("writers stopped; waiting until everything is applied (Ctrl-C leaves at once)")
-    run.wait_for(run.caught_up, CATCH_UP_SECONDS, "the job to catch up")
+    run.wait_caught_up()
     diagnostics.note("comparing both tables row by row")
     return _verdict(run, clock, run.verify())
 
@@ -370,7 +351,11 @@ def _console(run: Demo) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         if console.poll() is None:
             console.terminate()
-            console.wait(timeout=10)
+            try:
+                console.wait(timeout=STALLED_SECONDS)
+            except subprocess.TimeoutExpired:
+                console.kill()
+                console.wait()
 
 
 class _Clock:
@@ -387,7 +372,7 @@ class _Clock:
             if watched:
                 assert self._run.store is not None
                 watch.follow(self._run.store, JOB, False, lambda view: self._seen(view) >= seconds)
-                self._refuse_ended()
+                self._run.refuse_ended()
             else:
                 self._tell(seconds)
         finally:
@@ -406,15 +391,11 @@ class _Clock:
     def _tell(self, seconds: float) -> None:
         next_line = 0.0
         while (passed := self._seen(self._run.view())) < seconds:
-            self._refuse_ended()
+            self._run.refuse_ended()
             if passed >= next_line:
                 diagnostics.note(self._line(passed))
                 next_line = passed + _EVERY
             time.sleep(0.1)
-
-    def _refuse_ended(self) -> None:
-        if self._run.view().state in (JobState.FAILED, JobState.STOPPED):
-            self._run.wait_for(lambda: False, 1, "the job to run")
 
     def _seen(self, view: JobView) -> float:
         """Begin to measure once it runs; the seconds that have passed."""
@@ -432,8 +413,8 @@ class _Clock:
         view = self._run.view()
         report = view.report
         latency = self._run.latency()
-        applied = f"{report.changes:,}" if report else "?"
-        p99 = f"{latency.p99:.0f} ms" if latency and latency.p99 is not None else "?"
+        applied = f"{report.changes:,}" if report else "-"
+        p99 = f"{latency.p99:.0f} ms" if latency and latency.p99 is not None else "-"
         copied = f" chunks {report.chunks_done}/{report.chunks_total}" if report and report.chunks_total else ""
         reason = f" ({view.reason})" if view.reason else ""
         return (
@@ -450,7 +431,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
     report = run.view().report
     seconds = max(0.001, clock.writing_seconds)
     verified = found.equal and missing == 0 and duplicates == 0 and len(ledger) == run.options.dns
-    return {
+    verdict: dict[str, object] = {
         "verified": verified,
         "rows_source": found.rows_source,
         "rows_sink": found.rows_sink,
@@ -471,6 +452,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "sink": run.target.note,
         "sink_cannot_prove": list(run.target.cannot_prove),
     }
+    return {"ok": verified, "why": None if verified else demo_result.sentence(verdict), **verdict}
 
 
 def _show(verdict: dict[str, object], as_json: bool) -> None:
@@ -502,4 +484,4 @@ def _invitation(run: Demo) -> str:
         f" --{name}-password-file {typed(one.password.ref)}"
         for name, one in (("source", source), ("sink", sink))
     ]
-    return " ".join(words).replace(" slotkeeper init", "") + f" --table {TABLE}"
+    return " ".join(words).replace(" slotkeeper init", "") + f" --dialect dws --table {TABLE}"

@@ -26,7 +26,6 @@ ROWS = 20_000
 """Rows of the table where an incident is asked for and no number."""
 CALM_SECONDS = 5.0
 """How long the console is open before the incident begins."""
-RUNNING_SECONDS = 240.0
 _EVERY = 2.0
 
 
@@ -59,7 +58,7 @@ def page_of(one: Incident) -> str:
 
 def wait_running(run: Demo) -> None:
     """Until the copy is done and the job has caught up once."""
-    run.wait_for(lambda: run.view().state is JobState.RUNNING, RUNNING_SECONDS, "the job to be RUNNING")
+    run.wait_for(lambda: run.view().state is JobState.RUNNING)
 
 
 def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:

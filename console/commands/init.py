@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from getpass import getpass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from console.cli import completion, context, diagnostics, output
-from console.cli.first_config import FORM, NAMES, Place, Server, place_of, text_of
+from console.cli import completion, context, diagnostics, output, target_writers
+from console.cli.first_config import FORM, NAMES, Place, Server, form_of, place_of, text_of
 from console.cli.new_file import write_new
+from console.cli.target_writers import Writer, free
 from console.commands import jobs
 from console.tui import startup
 from core.config.load import default_path, load_usable
@@ -34,8 +35,17 @@ from core.sources import registry as sources
 
 app = typer.Typer(help="Write a configuration for a first mirror, after a few questions.", add_completion=False)
 
-_START_SECONDS = 60.0
-_FIRST_SOURCE, _FIRST_SINK = next(iter(sources.KINDS)), next(iter(sinks.KINDS))
+_FIRST_SINK = next(iter(sinks.KINDS))
+_PLAN = """\
+This makes a first mirror: one table of a source, kept equal in a sink.
+  It writes   {path}
+              and beside it a file for each password that you type
+  It checks   at both servers whether they allow it; this changes nothing there
+  It changes  nothing at a server until you start the job. The job then makes its
+              target and its progress tables; where the source has slots, it
+              registers one
+  To leave    Ctrl-C at any question; nothing that you typed stays
+"""
 _SAID = (Level.FAIL, Level.WARN)
 
 
@@ -69,7 +79,10 @@ SinkCertificate = Annotated[
     Path | None, typer.Option("--sink-rootcert", help="certificate of its authority", autocompletion=completion.files)
 ]
 Dialect = Annotated[
-    str, typer.Option("--dialect", metavar="NAME", help="what kind of source", autocompletion=_dialects)
+    str,
+    typer.Option(
+        "--dialect", metavar="KIND", help=f"kind of source: {', '.join(sources.KINDS)}", autocompletion=_dialects
+    ),
 ]
 SinkKind = Annotated[str, typer.Option("--sink-kind", metavar="NAME", help="what kind of sink", autocompletion=_kinds)]
 Start = Annotated[bool | None, typer.Option("--start/--no-start", help="start the job; without either it is asked")]
@@ -88,27 +101,33 @@ def init(
     table: Table = "",
     into: Into = "",
     job: Name = "",
-    dialect: Dialect = _FIRST_SOURCE,
+    dialect: Dialect = "",
     sink_kind: SinkKind = _FIRST_SINK,
     start: Start = None,
     open_console: Open = False,
 ) -> None:
-    """Write a configuration for one mirror, look whether both servers allow it, and start it.
+    """Write a configuration for one mirror, check whether both servers allow it, and start it.
 
-    What is no option is asked. A file that is there already is left alone. 1: something at a server has to be changed,
-    or the job has failed or not begun in a minute.
+    It says first what it changes, then asks what is no option. An existing file stays as it is. 1: something at a
+    server has to be changed, or the job has failed or not started.
     """
     shared = context.of(ctx)
     path = shared.config or default_path(shared.env)
     _refuse_existing(path)
+    output.block(_PLAN.format(path=path))
     asked = _Asked(path.absolute().parent)
-    first = asked.server("source", dialect, source, source_password, source_certificate)
-    table = _answer("table to mirror (schema.table)", "--table", table)
-    second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
-    own = table.rpartition(".")[2]
-    into = _answer("its mirror (schema.table)", "--into", into, f"mart.{own}")
-    job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
-    _write(path, text_of(first, second, job, table, into), shared.env)
+    try:
+        dialect = _answer(f"kind of source ({', '.join(sources.KINDS)})", "--dialect", dialect, among=sources.KINDS)
+        first = asked.server("source", dialect, source, source_password, source_certificate)
+        table = _answer("table to mirror (schema.table)", "--table", table)
+        second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
+        own = table.rpartition(".")[2]
+        into = _target(into, own, target_writers.writers(second.place, shared.env))
+        job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
+        _write(path, text_of(first, second, job, table, into), shared.env)
+    except BaseException:
+        asked.forget()
+        raise
     output.line(f"written: {path}")
     if not _allowed(path):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
@@ -125,9 +144,9 @@ def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
         start = typer.confirm("start it now?", default=True, err=True) if sys.stdin.isatty() else False
     if start:
         try:
-            jobs.start(ctx, job, wait=_START_SECONDS)
-        except Busy as error:  # a slow machine, or a server that does not answer: the console shows which
-            diagnostics.warn(f"not begun yet: {diagnostics.with_hint(error)}")
+            jobs.start(ctx, job)
+        except Busy as error:  # a server that does not answer, or a start without progress: the console shows which
+            diagnostics.warn(f"not started yet: {diagnostics.with_hint(error)}")
             return False
     else:
         output.line(f"start it: `slotkeeper jobs start {typed(job)}`")
@@ -139,21 +158,27 @@ class _Asked:
     """What is asked of a server; passwords that are typed are kept in `folder`."""
 
     folder: Path
+    written: list[Path] = field(default_factory=list)
+
+    def forget(self) -> None:
+        """Delete the passwords that were typed: there is no configuration that names them."""
+        for file in self.written:
+            file.unlink(missing_ok=True)
 
     def server(self, name: str, kind: str, place: str, password: Path | None, certificate: Path | None) -> Server:
         """One of the two, asked for where it was no option."""
-        found = self._place(name, place)
+        found = self._place(name, place, form_of(kind) if name == "source" else FORM)
         file = password.absolute() if password is not None else self._password(name, found)
         if certificate is None and not loopback(found.host) and sys.stdin.isatty():
             given = _ask(f"{name}: certificate of its authority (file; empty: encrypted, not proven)", "")
             certificate = Path(given).expanduser() if given else None
         return Server(kind, found, file, certificate.absolute() if certificate is not None else None)
 
-    def _place(self, name: str, given: str) -> Place:
+    def _place(self, name: str, given: str, form: str) -> Place:
         while True:
-            text = _answer(f"{name} ({FORM})", f"--{name}", given)
+            text = _answer(f"{name} ({form})", f"--{name}", given)
             try:
-                return place_of(text)
+                return place_of(text, form)
             except ConfigError as error:
                 if given:
                     raise
@@ -168,6 +193,7 @@ class _Asked:
         password = _unseen(f"{name}: password of {place.user}: ")
         file = self.folder / f"{NAMES[name]}.password"
         _new(file, f"{password}\n")
+        self.written.append(file)
         return file
 
 
@@ -179,15 +205,40 @@ def _unseen(question: str) -> str:
         raise KeyboardInterrupt from None
 
 
-def _answer(question: str, option: str, given: str, default: str | None = None) -> str:
-    """What was given, or else what is answered; raises ConfigError where nobody can be asked."""
-    if given:
-        return given
-    if sys.stdin.isatty():
-        return _ask(question, default)
-    if default:
-        return default
-    raise ConfigError(f"{option} is needed where nobody can be asked", "`slotkeeper init --help` has all of them")
+def _answer(
+    question: str, option: str, given: str, default: str | None = None, among: Iterable[str] | None = None
+) -> str:
+    """What was given, or else what is answered, one of `among` where that matters.
+
+    Raises ConfigError where no terminal is there to ask at, and for an option that is none of them.
+    """
+    while True:
+        if not given and not default and not sys.stdin.isatty():
+            hint = "`slotkeeper init --help` has all options"
+            raise ConfigError(f"{option} is needed where no terminal is there to ask at", hint)
+        found = given or (_ask(question, default) if sys.stdin.isatty() else str(default))
+        if among is None or found in among:
+            return found
+        _again(f"{found!r} is none of {', '.join(among)}", f"{option} KIND" if given else "", bool(given))
+
+
+def _target(given: str, own: str, taken: Mapping[str, Writer]) -> str:
+    """The target; none that another job writes is proposed, or taken."""
+    while True:
+        into = _answer("its mirror (schema.table)", "--into", given, free(f"mart.{own}", taken))
+        if into not in taken:
+            return into
+        writer = taken[into]
+        what = f"job {writer.job} writes {into} already (configuration {writer.config})"
+        _again(what, f"name another table, such as {free(into, taken)}", bool(given))
+
+
+def _again(what: str, hint: str, given: bool) -> None:
+    """Say what is wrong with an answer, which is asked once more; raises ConfigError for an option."""
+    error = ConfigError(what, hint)
+    if given or not sys.stdin.isatty():
+        raise error
+    diagnostics.note(diagnostics.with_hint(error))
 
 
 def _ask(question: str, default: str | None) -> str:

@@ -20,6 +20,7 @@ from console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
 from console.monitor.why import living_tables, why_of
 from core.clock import SystemClock
 from core.config.model import Loaded
+from core.domain import stalling
 from core.domain.job import JobEvent, JobState, WantedState, transition
 from core.domain.job_view import Identity, JobView
 from core.domain.remedy import first_act, for_job, until_started
@@ -61,6 +62,15 @@ Wait = Annotated[
         "--wait", parser=select.seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
     ),
 ]
+StartWait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        parser=select.seconds,
+        metavar="TIME",
+        help="wait at most so long (default: as long as the start makes progress); 0: do not wait",
+    ),
+]
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="end sessions of an earlier start, also of one on another machine")
 ]
@@ -69,6 +79,8 @@ DrainWait = Annotated[
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="for scripts: the same as --wait 0")]
 _WAIT = "30s"
+START_SECONDS = 30.0
+"""How long a start is waited for that copies, or whose driver reports what it waits for."""
 _DRAIN_WAIT = "10m"
 
 
@@ -154,7 +166,7 @@ def _lane(lane: LaneReport, table: bool) -> list[object]:
 def start(
     ctx: typer.Context,
     job: Job,
-    wait: Wait = _WAIT,  # type: ignore[assignment]
+    wait: StartWait = None,
     no_wait: NoWait = False,
     take_over: TakeOver = False,
     table: OneTable = "",
@@ -163,16 +175,17 @@ def start(
 ) -> None:
     """Start a job as a detached process, and wait until it runs or says why not; a dropped line changes nothing.
 
-    A copy that is still going on when the wait ends is fine: `jobs show` has its progress. Tables that were stopped or
+    The wait ends after ten minutes without progress, and after 30 s with a job that copies or that reports what it
+    waits for. A copy that has not ended by then is fine: `jobs show` has its progress. Tables that were stopped or
     paused alone stay so; --table starts one again beside the others.
     """
     loaded, spec = select.starting(ctx, job)
-    seconds = 0 if no_wait else wait
+    wait = 0.0 if no_wait else wait
     if table:
         job_tables.refuse_take_over(take_over)
-        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, seconds, reason, as_json)
+        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, _of_table(wait), reason, as_json)
         return
-    config, patience = str(loaded.path.absolute()), _patience(seconds)
+    config, patience = str(loaded.path.absolute()), _start_patience(job, wait)
     with Store.open(loaded.state_dir, migrates=True) as store:
         job_queries.refuse(loaded, store, job)
         job_tables.tell_taken_out(store, spec)
@@ -196,7 +209,7 @@ def _warn_of_its_end(store: Store, job: str) -> None:
 def restart(
     ctx: typer.Context,
     job: Job,
-    wait: Wait = _WAIT,  # type: ignore[assignment]
+    wait: StartWait = None,
     table: OneTable = "",
     reason: Reason = "",
     as_json: Json = False,
@@ -204,9 +217,11 @@ def restart(
     """Stop a job where it runs, and start it with the configuration as it is now; --table: one table, as configured."""
     loaded, spec = select.starting(ctx, job)
     if table:
-        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, wait, reason, as_json)
+        job_tables.steer(
+            ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, _of_table(wait), reason, as_json
+        )
         return
-    config, patience = str(loaded.path.absolute()), _patience(wait)
+    config, patience = str(loaded.path.absolute()), _start_patience(job, wait)
     with Store.open(loaded.state_dir, migrates=True) as store:
         job_queries.refuse(loaded, store, job)
         store.register_job(job, config)
@@ -414,10 +429,22 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
 
 
 def _patience(wait: float) -> control.Patience:
-    def progress(view: JobView) -> None:
-        diagnostics.note(f"{view.name}: {view.state.value}{_bracketed(view.reason)}")
+    return control.Patience(wait, _note)
 
-    return control.Patience(wait, progress)
+
+def _start_patience(job: str, wait: float | None) -> control.Patience:
+    """As long as was typed, else as long as the start makes progress."""
+    stalled = stalling.STALLED_SECONDS if wait is None else 0.0
+    seconds = START_SECONDS if wait is None else wait
+    return control.Patience(seconds, _note, stalled, lambda text: diagnostics.note(f"{job}: {text}"))
+
+
+def _of_table(wait: float | None) -> float:
+    return START_SECONDS if wait is None else wait
+
+
+def _note(view: JobView) -> None:
+    diagnostics.note(f"{view.name}: {view.state.value}{_bracketed(view.reason)}")
 
 
 def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:

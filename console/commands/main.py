@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,8 +27,19 @@ import typer.main
 from console.cli import context, diagnostics, output, typer_patch
 from console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
 from console.tui import startup
+from core.config.load import find
+from core.config.model import NoConfig
+from core.errors import ConfigError
 
 PROGRAM = "slotkeeper"
+
+
+class Part(Enum):
+    """The parts of the list of commands."""
+
+    READ = "Look"
+    ACT = "Act"
+    SET_UP = "Set up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +49,35 @@ class Entry:
     module: str
     help: str
     group: bool = True
+    part: Part = Part.READ
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("console.commands.demo", "try everything on this machine, without a warehouse", group=False),
-    "init": Entry("console.commands.init", "a first mirror of your own: a few questions, then it starts", group=False),
-    "run": Entry("console.commands.run", "run one job in the foreground", group=False),
-    "jobs": Entry("console.commands.jobs", "list, start, pause, stop, drain and cancel jobs"),
-    "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
-    "slots": Entry("console.commands.slots", "show slots and what they retain, and change them"),
-    "locks": Entry("console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False),
-    "errors": Entry("console.commands.errors", "rows that a target refused: list, replay, discard"),
-    "alerts": Entry("console.commands.alerts", "what is wrong and who was told: list, acknowledge, silence, test"),
-    "audit": Entry("console.commands.audit", "who changed what, when and why"),
-    "verify": Entry("console.commands.verify", "compare source and target of a job", group=False),
     "status": Entry("console.commands.status", "one answer for monitoring", group=False),
-    "doctor": Entry("console.commands.doctor", "check what jobs need on this machine and at the servers", group=False),
-    "config": Entry("console.commands.config", "check and show the configuration"),
-    "completion": Entry("console.commands.completion", "let bash, zsh or fish complete what is typed", group=False),
-    "docs": Entry("console.commands.docs", "list the pages of the documentation, or open one", group=False),
-    "man": Entry("console.commands.man", "the manual page", group=False),
+    "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
+    "locks": Entry("console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False),
+    "verify": Entry("console.commands.verify", "compare source and target of a job", group=False),
+    "audit": Entry("console.commands.audit", "who changed what, when and why"),
+    "jobs": Entry("console.commands.jobs", "list, start, pause, stop, drain and cancel jobs", part=Part.ACT),
+    "slots": Entry("console.commands.slots", "show slots and what they retain, and change them", part=Part.ACT),
+    "errors": Entry("console.commands.errors", "rows that a target refused: list, replay, discard", part=Part.ACT),
+    "alerts": Entry("console.commands.alerts", "what is wrong: list, acknowledge, silence, test", part=Part.ACT),
+    "run": Entry("console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
+    "demo": Entry("console.commands.demo", "try everything on this host, without a warehouse", False, Part.SET_UP),
+    "init": Entry("console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP),
+    "doctor": Entry("console.commands.doctor", "check what jobs need here and at the servers", False, Part.SET_UP),
+    "config": Entry("console.commands.config", "check and show the configuration", part=Part.SET_UP),
+    "completion": Entry("console.commands.completion", "let bash, zsh or fish complete commands", False, Part.SET_UP),
+    "docs": Entry("console.commands.docs", "list the pages of the documentation, or open one", False, Part.SET_UP),
+    "man": Entry("console.commands.man", "the manual page", group=False, part=Part.SET_UP),
 }
+
+_OPTIONS = """\
+Options: --config FILE  the configuration     --ascii  plain ASCII only
+         --read-only    change nothing        --mono   no colours, as NO_COLOR
+         --version      show it and exit      --help   this, and for commands
+"""
+"""All options of the root, for its help."""
 
 if TYPE_CHECKING:
     _Command = Any  # typer's commands are of a class in a private module
@@ -76,10 +96,17 @@ class LazyGroup(typer.core.TyperGroup):
         """The command, imported; None where there is none of that name."""
         return load_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands in the help, from the registry, so that help imports none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help in as many lines as a small terminal has; from the registry, so that it imports no command."""
+        self.format_usage(ctx, formatter)
+        formatter.write(f"  {self.help}\n\n")
+        names = self.list_commands(ctx)
+        for part in Part:
+            label = f"{part.value}:"
+            for name in (name for name in names if COMMANDS[name].part is part):
+                formatter.write(f"{label:<9}{name:<12}{COMMANDS[name].help}\n")
+                label = ""
+        formatter.write(f"\n{_OPTIONS}")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name; a wrong name gets the nearest right one."""
@@ -153,13 +180,27 @@ def root(
         bool, typer.Option("--version", help="show the version and exit", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Steer pipelines from warehouse binlogs into tables; without a command: open the console."""
+    """Keep tables equal to those of a warehouse; without a command: the console."""
     ctx.obj = Invocation(config, ascii_only, mono or no_colour(), read_only)
     if ctx.invoked_subcommand is None:
         if not startup.on_a_terminal():
-            output.block(ctx.get_help())
+            _print_status(ctx, ctx.obj)
             return
         raise typer.Exit(startup.open_console(ctx.obj))
+
+
+def _print_status(ctx: typer.Context, shared: Invocation) -> None:
+    """What `status` prints, and why there is no screen; raises ConfigError where there is no configuration either."""
+    from console.commands import status  # only where it is printed
+
+    why = startup.no_screen()
+    try:
+        find(shared.config, shared.env)
+    except NoConfig as error:
+        hint = "`slotkeeper init` writes one, `slotkeeper demo` needs none"
+        raise ConfigError(f"no configuration, and no screen: {why}", hint) from error
+    status.status(ctx)
+    diagnostics.note(f"no screen: {why}; this is `slotkeeper status`")
 
 
 def main_command() -> _Command:

@@ -34,7 +34,7 @@ CONFIG, STATE, DISK = "config.toml", "state", "disk"
 SERVERS = ("warehouse", "sink")
 MARIA = "maria"
 """The folder of a MariaDB, where a demo has one."""
-GRACE_SECONDS = 60.0
+GRACE_SECONDS = 180.0
 """What a demo takes at most to end its job and its servers itself."""
 
 
@@ -119,4 +119,4 @@ def _end_job(folder: Path) -> None:
     for state in (folder / DISK / STATE, folder / STATE):
         with suppress(SlotkeeperError), Store.existing(state) as store:
             for job in store.jobs():
-                control.stop(store, job.name, Patience(seconds=30))
+                control.stop(store, job.name, Patience(seconds=120))

@@ -23,8 +23,16 @@ BEFORE_SCREEN = "console.tui.terminal"
 
 def on_a_terminal() -> bool:
     """Whether a screen can be drawn here; Textual draws on stderr."""
-    dumb = os.environ.get("TERM", "dumb") == "dumb"
-    return not dumb and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return not no_screen()
+
+
+def no_screen() -> str:
+    """Why no screen can be drawn here; empty where one can."""
+    named = {"standard input": sys.stdin, "standard output": sys.stdout, "standard error": sys.stderr}
+    for name, stream in named.items():
+        if stream is None or not stream.isatty():
+            return f"{name} is not a terminal"
+    return "TERM is dumb or not set" if os.environ.get("TERM", "") in ("", "dumb") else ""
 
 
 def open_console(shared: Invocation) -> int:

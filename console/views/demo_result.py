@@ -47,6 +47,8 @@ _WORDS = {
     "state": ("state of the job", ""),
     "why": ("because", ""),
 }
+_OF_SCRIPTS = ("ok", "verified", "log")
+"""The sentence, or a line on stderr, says it."""
 _OUTCOMES = {
     "refused": ("the wrong way out was refused", "the wrong way out was NOT refused"),
     "cured": ("cured as the runbook says", "NOT cured"),
@@ -78,11 +80,13 @@ def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
     [('state of the job', 'RUNNING')]
     """
     for name, value in found.items():
+        if name in _OF_SCRIPTS:
+            continue
         if name in _OUTCOMES:
             yield "outcome", _OUTCOMES[name][not value]
         elif isinstance(value, Mapping):
             yield from (_row(f"{name}.{inner}", one) for inner, one in value.items())
-        elif name != "verified" and (value or name != "why"):  # nothing has no reason
+        elif name != "why" or (value and not ("verified" in found and isinstance(value, str))):
             yield _row(name, value)
 
 

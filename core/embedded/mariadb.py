@@ -23,8 +23,9 @@ from pathlib import Path
 
 from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
+from core.domain.stalling import Progress, Signs
 from core.drivers import my
-from core.embedded import placement
+from core.embedded import patient, placement
 from core.embedded.placement import works_in
 from core.embedded.postgres import free_port, write_password, write_secret
 from core.embedded.unprivileged import rights
@@ -32,7 +33,6 @@ from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
 SUPERUSER = "root"
-START_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
 SESSION_SECONDS = 60.0
 """The time of a call of a superuser's session."""
@@ -223,8 +223,9 @@ class MariaServer:
 
     def _came_up(self) -> bool:
         child = self.child
-        end = time.monotonic() + START_LIMIT_S
-        while child is not None and child.poll() is None and time.monotonic() < end:
+        wait = Progress(time.monotonic())
+        while child is not None and child.poll() is None and not wait.stalled(time.monotonic()):
+            wait.see(Signs("MariaDB", round(patient.cpu_seconds(child.pid), 1)), time.monotonic())
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
                 probe.settimeout(1.0)
                 try:
@@ -278,19 +279,8 @@ def _install(server: MariaServer) -> None:
 
 
 def _ran(server: MariaServer, command: list[str], given: str) -> None:
-    ran = subprocess.run(
-        command,
-        input=given,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=START_LIMIT_S * 2,
-        env=_environment(),
-        cwd=server.place,
-        umask=0o077,
-        **rights(placement.owner_of(server.place)),
-    )
+    how = rights(placement.owner_of(server.place))
+    ran = patient.run(command, given, env=_environment(), cwd=server.place, umask=0o077, **how)
     if ran.returncode:
         said = " ".join((ran.stdout + ran.stderr)[-800:].split())
         raise ConfigError(f"{Path(command[0]).name} failed in {server.place}: {said}", hint=INSTALL_HINT)

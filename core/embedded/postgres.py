@@ -24,14 +24,15 @@ from typing import Literal
 from core.config import handover
 from core.domain.endpoint import Endpoint, SecretRef
 from core.drivers import pg
-from core.embedded import placement
+from core.embedded import patient, placement
 from core.embedded.binaries import Binaries, find_binaries
 from core.embedded.unprivileged import Rights, must_drop, rights
 from core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
-START_LIMIT_S = 120
+START_LIMIT_S = 3_600
+"""For pg_ctl, which ends as soon as the server has come up or is dead."""
 STOP_LIMIT_S = 60.0
 PORT_TRIES = 5
 
@@ -248,19 +249,7 @@ def _locales(version: int) -> list[list[str]]:
 def _run(its: Rights, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in handover.environment().items() if not name.startswith(("PG", "LC_"))}
     environment["LC_ALL"] = "C"
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=START_LIMIT_S * 2,
-        env=environment,
-        cwd=cwd,
-        umask=0o077,
-        **its,
-    )
+    return patient.run(command, env=environment, cwd=cwd, umask=0o077, **its)
 
 
 def _write_settings(card: _Card, port: int, settings: Mapping[str, str]) -> None:
@@ -318,9 +307,13 @@ def _running_pid(data_dir: Path) -> int:
 
 
 def free_port() -> int:
-    """A loopback TCP port that nobody uses right now."""
+    """A loopback TCP port that no process uses right now. Raises ConfigError where there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((HOST, 0))
+        try:
+            probe.bind((HOST, 0))
+        except OSError as error:
+            hint = "`ss -tan` lists what uses ports; /proc/sys/net/ipv4/ip_local_port_range is their range"
+            raise ConfigError(f"no free port on {HOST}: {error.strerror or error}", hint) from error
         return int(probe.getsockname()[1])
 
 

@@ -7,6 +7,8 @@ the job. Next door: `core.launch.supervisor` and the driver obey; `core.launch.v
 
 from __future__ import annotations
 
+import os
+import select
 import time
 import uuid
 from collections.abc import Callable
@@ -19,12 +21,15 @@ from core.errors import Busy, Refused
 from core.launch import identity as processes
 from core.launch import unrecorded
 from core.launch.launch import START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
+from core.launch.log import last_lines
 from core.launch.view import observe
+from core.launch.waiting import Waiting, waits
 from core.state.faults import StateError
 from core.state.resets import marks
 from core.state.sqlite import Store
 
-_SUPERVISOR_SECONDS = 20.0
+_LOCK_SECONDS = 30.0
+"""How long a start waits for another one of the same job."""
 LAST_MOMENTS = 20.0
 """Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
 _POLL = 0.1
@@ -33,7 +38,11 @@ _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 def _silent(view: JobView) -> None:
-    """Nobody watches."""
+    """No reader."""
+
+
+def _unread(text: str) -> None:
+    """No reader."""
 
 
 class Unwanted(Refused):
@@ -42,10 +51,16 @@ class Unwanted(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for an effect (0: not at all), and who is shown each change on the way."""
+    """How long to wait for an effect (0: not at all), and who is shown each change on the way.
+
+    With `stalled` a start is waited for beyond `seconds`: as long as it is on its way, and shows progress at least
+    that often. `waiting` gets a line about it every ten seconds.
+    """
 
     seconds: float = 30.0
     progress: Callable[[JobView], None] = _silent
+    stalled: float = 0.0
+    waiting: Callable[[str], None] = _unread
 
 
 def start(
@@ -64,18 +79,17 @@ def start(
     `take_over` goes on to the driver, and here it starts a job that another machine's name stands at. `again`: only
     what is wanted already and was not seen to end is started; raises Unwanted for anything else.
     """
-    with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
+    with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over, again)
         try:
-            spawn_supervisor(store.folder, job, config, run)
-            _wait_for_supervisor(store, job)
+            _bring_up_supervisor(store, job, config, run, patience or Patience())
         except Refused as error:
             store.set_wanted(job, WantedState.STOP)
             store.apply(job, JobEvent.FAILED, error.message)
             store.end_run(run, None, error.message)
             raise
     try:
-        return _seen(store, job, patience, _has_begun, "start")
+        return _seen(store, job, patience, has_begun, "start")
     except Busy:
         view = observe(store, job)
         if view.reported and view.lives and view.state in _COPYING:
@@ -83,13 +97,14 @@ def start(
         raise
 
 
-def _has_begun(view: JobView) -> bool:
+def has_begun(view: JobView) -> bool:
+    """Whether a start is over: the job runs, or has ended."""
     return not view.state.has_process or (view.reported and view.state in _ARRIVED)
 
 
 def run_here(store: Store, job: str, config: str, launch: Launch | None = None, take_over: bool = False) -> JobView:
     """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
-    with store.folder.locked(job, START_LOCK, _SUPERVISOR_SECONDS + 10):
+    with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over)
     from core.launch.supervisor import supervise  # who only asks something of a job is no supervisor
 
@@ -224,16 +239,31 @@ def _who(view: JobView) -> str:
     return "unknown" if known is None else f"pid {known.pid}{since}, host {known.host}"
 
 
-def _wait_for_supervisor(store: Store, job: str) -> None:
-    def settled() -> bool:
-        view = observe(store, job)
-        return view.supervisor_alive or not view.state.has_process
+def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience: Patience) -> None:
+    """Start a supervisor and wait until it has recorded itself, or has ended, which closes a pipe that it holds.
 
-    if not processes.wait_gone(lambda: not settled(), _SUPERVISOR_SECONDS):
-        raise Refused(
-            f"the supervisor of job {job} was started but did not come to life within {_SUPERVISOR_SECONDS:g} s",
-            f"see {store.folder.log(job)}",
-        )
+    A busy host may take minutes for that. Raises Refused.
+    """
+    reading, writing = os.pipe()
+    try:
+        try:
+            spawn_supervisor(store.folder, job, config, run, keeps_open=(writing,))
+        finally:
+            os.close(writing)
+        waiting = Waiting(patience.waiting)
+        while not _has_supervisor(view := observe(store, job)):
+            ended, _, _ = select.select([reading], [], [], _POLL)
+            if ended and not _has_supervisor(observe(store, job)):
+                said = "".join(last_lines(store.folder.log(job), 1)) or "it said nothing"
+                raise Refused(f"the supervisor of job {job} has exited: {said}", f"see {store.folder.log(job)}")
+            if why := waiting.status(view):
+                raise Refused(f"the supervisor of job {job} did not start: {why}", f"see {store.folder.log(job)}")
+    finally:
+        os.close(reading)
+
+
+def _has_supervisor(view: JobView) -> bool:
+    return view.supervisor_alive or not view.state.has_process
 
 
 def _stop_without_supervisor(store: Store, view: JobView) -> None:
@@ -271,17 +301,24 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[
     """Look until the effect is there, showing each change; Busy where it is not within the patience."""
     patience = patience or Patience()
     deadline = time.monotonic() + patience.seconds
+    waiting = Waiting(patience.waiting, limit=patience.stalled) if patience.stalled else None
     shown: tuple[JobState, str] | None = None
     while not reached(view := observe(store, job)):
         if patience.seconds <= 0:
             return view
         if shown != (shown := (view.state, view.reason)):
             patience.progress(view)
-        if time.monotonic() > deadline:
+        why = waiting.status(view) if waiting is not None else ""
+        if time.monotonic() > deadline and (why or waiting is None or not _on_its_way(view)):
             raise Busy(
-                f"job {job}: {what} was asked for, but after {patience.seconds:g} s it is {view.state.value}"
-                f"{': ' + view.reason if view.reason else ''}",
+                f"job {job}: {what} was asked for, but {why or f'after {patience.seconds:g} s'} it is"
+                f" {view.state.value}{': ' + view.reason if view.reason else ''}",
                 f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
             )
         time.sleep(_POLL)
     return view
+
+
+def _on_its_way(view: JobView) -> bool:
+    """Whether a start still needs time alone: it neither copies yet nor waits for a server."""
+    return view.lives and view.state is JobState.PENDING and not waits(view)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from core.config import handover
+from core.domain.stalling import STALLED_SECONDS
 from core.errors import Refused
 from core.launch.identity import MARK
 from core.launch.log import last_lines
@@ -89,11 +90,13 @@ class Launch:
         return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 
-def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt: bool = False) -> None:
+def spawn_supervisor(
+    folder: StateFolder, job: str, config: str, run: str, adopt: bool = False, keeps_open: tuple[int, ...] = ()
+) -> None:
     """Start a detached supervisor: in its own session, without our terminal, and not our child.
 
-    The command that we start forks, and its first half ends at once: whoever calls this is left with no child to
-    wait for and no zombie, however long it lives on.
+    The command that we start forks, and its first half ends at once: the caller is left with no child to wait for
+    and no zombie, however long the supervisor runs. It holds the descriptors `keeps_open` until it exits.
     """
     command = [*_PYTHON, "core.launch.supervisor", *_arguments(job, config, folder.path, run)]
     log = folder.append(folder.log(job))
@@ -102,11 +105,12 @@ def spawn_supervisor(folder: StateFolder, job: str, config: str, run: str, adopt
             env = {name: value for name, value in given.environment.items() if name != MARK}
             ended = subprocess.run(
                 [*command, *(["--adopt"] if adopt else [])],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=folder.path, check=False, timeout=60,
-                pass_fds=given.descriptors,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=folder.path, check=False,
+                timeout=STALLED_SECONDS, pass_fds=(*given.descriptors, *keeps_open),
             )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise Refused(f"the supervisor of job {job} did not start within 60 s", f"see {folder.log(job)}") from error
+        what = f"the supervisor of job {job} did not start within {STALLED_SECONDS:.0f} s"
+        raise Refused(what, f"see {folder.log(job)}") from error
     finally:
         os.close(log)
     if ended.returncode:

@@ -17,8 +17,8 @@ from core.launch import identity as processes
 from core.state.rows import JobRow, RunRow
 from core.state.sqlite import Store
 
-STARTING_SECONDS = 20.0
-"""So long a start waits for its supervisor (`core.launch.control`)."""
+STARTING_SECONDS = 60.0
+"""How long a supervisor that has not recorded itself counts as starting."""
 _ROW = fields(JobRow)
 """All that the store knows of a job is seen."""
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from console.__main__ import main
-from console.commands import init
+from console.commands import init, jobs
 from core.config.load import load
 from core.domain.endpoint import Endpoint
 from core.embedded.warehouse import Warehouse
 from core.launch import control
+from core.launch.control import Patience
 from tests.support.local_driver import LOCAL
 from tests.support.mirror import MakeMirror
 from tests.support.printed import bare
 from tests.tui.terminal import Terminal
 
 TABLE = "ods.orders"
+DWS = ("--dialect", "dws")
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Pair:
 
     @property
     def words(self) -> list[str]:
-        found = []
+        found = ["--dialect", "dws"]
         for name, one in (("source", self.source), ("sink", self.sink)):
             found += [f"--{name}", at(one), f"--{name}-password-file", one.password.ref]
         return found
@@ -56,6 +60,7 @@ def test_options_make_a_configuration_that_both_servers_allow(
     said = capsys.readouterr()
     assert f"written: {file}" in said.out and "both servers answer" in said.out
     assert "start it: `slotkeeper jobs start orders" in bare(said.out)
+    assert said.out.startswith("This makes a first mirror") and str(file) in said.out.splitlines()[1]
     assert file.stat().st_mode & 0o777 == 0o600
     job = load(file, {}).jobs["orders"]
     assert (job.slot, job.channel.source_table, job.channel.target, job.channel.create_target) == (
@@ -65,10 +70,25 @@ def test_options_make_a_configuration_that_both_servers_allow(
     assert "there is a configuration already" in capsys.readouterr().err
 
 
+def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that_jobs_name(
+    pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    words = [*pair.words, "--table", TABLE, "--no-start"]
+    assert main(["init", "--config", str(first), *words]) == 0
+    monkeypatch.setenv("SLOTKEEPER_CONFIG", str(first))
+    assert main(["init", "--config", str(second), *words, "--into", "mart.orders"]) == 2
+    said = bare(capsys.readouterr().err)
+    assert f"job orders writes mart.orders already (configuration {first})" in said and "mart.orders_2" in said
+    assert not second.exists()
+    assert main(["init", "--config", str(second), *words, "--job", "orders_own"]) == 0
+    assert load(second, {}).jobs["orders_own"].channel.target == "mart.orders_2"
+
+
 def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(init, "_START_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "_start_patience", lambda job, wait: Patience(0.01))
     monkeypatch.setattr(control, "Launch", lambda: LOCAL)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "c.toml"
@@ -76,7 +96,7 @@ def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     try:
         assert main(["init", *options, *pair.words, "--table", TABLE, "--start"]) == 1
         said = capsys.readouterr()
-        assert "not begun yet: job orders: start was asked for" in said.err and "see it: slotkeeper" in said.out
+        assert "not started yet: job orders: start was asked for" in said.err and "see it: slotkeeper" in said.out
         assert main(["jobs", "show", "orders", *options]) == 0
     finally:
         assert main(["jobs", "stop", "orders", *options]) == 0
@@ -96,11 +116,15 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--source is needed where nobody can be asked"),
-        (["--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
-        (["--source", "nowhere"], "'nowhere' is no server"),
-        (["--source", "etl@h:notaport/d"], "as in user@host:port/database"),
-        (["--source", "etl@h:1/d"], "--source-password-file is needed"),
+        ([], "--dialect is needed where no terminal is there to ask at"),
+        (["--dialect", "oracle"], "'oracle' is none of dws, hologres, hologres_slot, mysql"),
+        ([*DWS], "--source is needed where no terminal is there to ask at"),
+        ([*DWS, "--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
+        ([*DWS, "--source", "nowhere"], "'nowhere' does not name a server"),
+        ([*DWS, "--source", "etl@h:notaport/d"], "as in user@host:port/database"),
+        ([*DWS, "--source", "etl@h:1"], "as in user@host:port/database"),
+        (["--dialect", "mysql", "--source", "etl@h:1/d"], "as in user@host:port"),
+        ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is needed"),
     ],
 )
 def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
@@ -112,13 +136,34 @@ def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed, existed = iter(["etl@127.0.0.1:1/d", "", "ods.orders"]), list[bool]()
+
+    def ask(question: str, default: str | None) -> str:
+        existed.append((tmp_path / "warehouse.password").exists())
+        try:
+            return next(typed)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(init, "_ask", ask)
+    monkeypatch.setattr(init, "_unseen", lambda question: "secret")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 130
+    assert existed == [False, False, True, True]
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_path: Path) -> None:
     """A password that is typed is not shown, and kept in a file for its owner alone."""
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"a first mirror of your own")
     password = Path(pair.sink.password.ref).read_bytes().strip()
-    terminal.press(b"n", b"source (user@host:port/database)")
-    terminal.press(b"nowhere\n", b"is no server")
+    terminal.press(b"n", b"To leave")
+    terminal.read_until(b"kind of source (dws, hologres, hologres_slot, mysql)")
+    terminal.press(b"oracle\n", b"is none of dws")
+    terminal.press(b"dws\n", b"source (user@host:port/database)")
+    terminal.press(b"nowhere\n", b"does not name a server")
     terminal.press(at(pair.source).encode() + b"\n", b"file with the password")
     terminal.press(pair.source.password.ref.encode() + b"\n", b"table to mirror")
     terminal.press(b"ods.orders\n", b"sink (user@host:port/database)")

@@ -1,4 +1,4 @@
-"""Without a command: the console on a terminal, help elsewhere; it leaves the terminal as it found it."""
+"""Without a command: the console on a terminal, the status elsewhere; it leaves the terminal as it found it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from console.__main__ import main
+from console.tui import startup
 from console.tui import terminal as surroundings
 from console.tui.terminal import POLL_SECONDS, START_DEMO
 from core.config.load import load
+from core.state.sqlite import Store
+from tests.support.printed import bare
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
+from tests.unit.config.samples import VALID
 
 
 @pytest.mark.parametrize("how", ["q", signal.SIGTERM, signal.SIGHUP], ids=str)
@@ -158,12 +163,54 @@ def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(
     assert surroundings.followed(0, {}) == 0 and len(became) == 1
 
 
-def test_elsewhere_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert "Commands" in capsys.readouterr().out
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No terminal, and a home without a configuration; where one would be."""
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("SLOTKEEPER_CONFIG", raising=False)
+    return tmp_path / "slotkeeper" / "config.toml"
 
 
-def test_help_elsewhere_loads_no_screen() -> None:
+def test_without_a_terminal_it_prints_the_status_and_why_there_is_no_screen(
+    elsewhere: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(VALID.replace("[state]", f'[state]\ndir = "{tmp_path / "jobs"}"'), encoding="utf-8")
+    words = ["--config", str(file)]
+    with Store.open(load(file, {}).state_dir) as store:
+        store.register_job("orders_rt", str(file))
+    assert main([*words, "status"]) == 0
+    status = capsys.readouterr()
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out == status.out and "orders_rt" in said.out
+    (line,) = said.err.removeprefix(status.err).splitlines()
+    assert bare(line).endswith("is not a terminal; this is `slotkeeper status`") and "no screen: standard " in line
+
+
+def test_without_a_terminal_and_a_configuration_it_prints_two_lines_and_ends_with_2(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == 2
+    said = capsys.readouterr()
+    first, second = said.err.splitlines()
+    assert said.out == "" and "no configuration, and no screen: standard " in first
+    assert "`slotkeeper init` writes one" in bare(second) and "slotkeeper demo" in second
+    assert max(map(len, (first, bare(second)))) <= 80 and not elsewhere.exists()
+
+
+@pytest.mark.parametrize("kind", ["dumb", ""], ids=["dumb", "not set"])
+def test_a_dumb_terminal_gets_no_screen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setenv("TERM", "xterm")
+    assert startup.on_a_terminal()
+    monkeypatch.setenv("TERM", kind)
+    assert startup.no_screen() == "TERM is dumb or not set" and not startup.on_a_terminal()
+
+
+def test_the_status_elsewhere_loads_no_screen() -> None:
     code = (
         "import sys; from console.__main__ import main; main([]);"
         " print('loaded', [m for m in ('textual', 'psycopg2') if m in sys.modules])"

@@ -105,9 +105,21 @@ _PROBED = thing(
     },
 )
 
+_LOG_OF_DEMO = maybe(text("the log that says most, in a folder that stays"), "nothing is left")
+_FAILED_DEMO = thing(
+    "a demo that failed",
+    {
+        "ok": {"const": False, "type": "boolean", "description": "false"},
+        "why": text("what failed, in one sentence"),
+        "log": _LOG_OF_DEMO,
+    },
+)
 _VERDICT = thing(
     "the verdict of the demo",
     {
+        "ok": flag("whether the demo ended as it should: the same as verified"),
+        "why": maybe(text("what is not equal, in one sentence"), "all is equal"),
+        "log": _LOG_OF_DEMO,
         "verified": flag("whether both tables are equal and every change was applied exactly once"),
         "rows_source": whole("rows at the source"),
         "rows_sink": whole("rows at the sink"),
@@ -153,8 +165,10 @@ _INCIDENT: dict[str, Schema] = {
     "stand_in": maybe(text("what is not done as a server of that kind would do it"), "nothing"),
 }
 _NIGHT = thing(
-    "a night that was played",
+    "an incident that was played",
     {
+        "ok": flag("whether all of it went as the runbook says"),
+        "log": _LOG_OF_DEMO,
         "incident": text("its name"),
         "t0": maybe(moment("when it began"), "it did not begin"),
         "shown_at": maybe(moment("when its signal was given"), "it was not"),
@@ -289,8 +303,9 @@ SCHEMAS: dict[str, Schema] = {
         },
     ),
     "demo": either(
-        "the verdict of the demo; with --incident the night, watched or headless, and of --incident list all of them",
+        "the verdict of the demo, or why it failed; with --incident that, and of --incident list all of them",
         _VERDICT,
+        _FAILED_DEMO,
         listed("the incidents", thing("one", {"incident": text("its name"), **_INCIDENT})),
         _NIGHT,
     ),

@@ -23,7 +23,8 @@ comes or goes without a change here.
 - Times are RFC 3339 in UTC with `Z`. Other numbers have their unit in the description: seconds, rows, events.
 - Texts are ASCII with escapes and hold no control characters; known secrets are masked.
 - stdout holds the JSON and nothing else, one value a line; what is told beside it goes to stderr. A command that fails
-  before it has an answer prints no JSON: its exit code and one line on stderr say why.
+  before it has an answer prints no JSON: its exit code and one line on stderr say why. `demo --json` alone prints one
+  object at every end: on a failure `ok` is false, `why` has the sentence and `log` the file that says most.
 - Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 refused, 4 a difference was found, 5 unreachable; those of
   `status --exit-code` are [a monitoring plugin's](../console.md#for-monitoring).
 

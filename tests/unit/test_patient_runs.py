@@ -1,0 +1,34 @@
+"""A program of a server's start is waited for as long as it makes progress, and killed ten minutes after the last."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+from core.domain import stalling
+from core.embedded import patient
+from core.errors import Unreachable
+
+
+def test_what_a_program_says_and_how_it_ends_come_back() -> None:
+    code = "import sys; print(sys.stdin.read().upper()); print('e', file=sys.stderr); sys.exit(3)"
+    ran = patient.run([sys.executable, "-c", code], "given")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "GIVEN\n", "e\n")
+
+
+def test_one_that_makes_no_progress_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patient, "_SAMPLE_SECONDS", 0.2)
+    monkeypatch.setattr(patient, "Progress", lambda now: stalling.Progress(now, limit=1.0))
+    with pytest.raises(Unreachable, match="no progress for 1 s while waiting for python"):
+        patient.run([sys.executable, "-c", "import threading; threading.Event().wait()"])
+
+
+def test_cpu_time_is_that_of_the_process_itself_and_grows_as_it_computes() -> None:
+    before, end = patient.cpu_seconds(os.getpid()), time.process_time() + 0.1
+    while time.process_time() < end:
+        pass
+    assert patient.cpu_seconds(os.getpid()) - before >= 0.05
+    assert patient.cpu_seconds(2**22 + 1) == 0.0, "a process that has exited"
