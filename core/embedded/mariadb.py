@@ -1,8 +1,8 @@
 """A real MariaDB server for the demo and the tests: start, stop, restart; loopback TCP only, by its process id.
 
-The programs are the system's own (Debian: package mariadb-server). A server's folder has `data`, `files`, `server.cnf`,
-`server.log`; nothing of the system's configuration is read (`--defaults-file`), and nothing of the system's service
-is touched. As root it runs as a user of its own, as `core.embedded.unprivileged` says.
+The programs are the system's own (Debian: package mariadb-server). A server's folder has `data`, `files`, `temporary`,
+`server.cnf`, `server.log`; nothing of the system's configuration is read (`--defaults-file`), and nothing of the
+system's service is touched. As root it runs as a user of its own, as `core.embedded.unprivileged` says.
 
 Before it listens its superuser gets a random password, and is the only login. File statements reach the empty folder
 `files` only (MariaDB Server Documentation, "secure_file_priv"), and the Unix socket is in the data folder (0700).
@@ -105,6 +105,11 @@ class MariaServer:
     def files_dir(self) -> Path:
         """The empty folder that the server's file statements reach, and no other."""
         return self.place / "files"
+
+    @property
+    def temporary_dir(self) -> Path:
+        """The folder of the server's temporary files."""
+        return self.place / "temporary"
 
     @property
     def log_file(self) -> Path:
@@ -215,7 +220,7 @@ class MariaServer:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
-                env=_environment(),
+                env=_environment(self),
                 start_new_session=True,  # Ctrl-C of whoever started it is not its own
                 umask=0o077,
                 **rights(placement.owner_of(self.place)),
@@ -268,8 +273,9 @@ def _install(server: MariaServer) -> None:
     empty = server.place / "none.cnf"
     empty.write_text("", encoding="utf-8")
     empty.chmod(0o644)
-    server.files_dir.mkdir(mode=0o700)
-    placement.give(server.files_dir, placement.owner_of(server.place))
+    for own in (server.files_dir, server.temporary_dir):
+        own.mkdir(mode=0o700)
+        placement.give(own, placement.owner_of(server.place))
     given = (f"--defaults-file={empty}", f"--datadir={server.data_dir}")
     how = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
     _ran(server, [server.programs.install, *given, *how], "")
@@ -280,7 +286,7 @@ def _install(server: MariaServer) -> None:
 
 def _ran(server: MariaServer, command: list[str], given: str) -> None:
     how = rights(placement.owner_of(server.place))
-    ran = patient.run(command, given, env=_environment(), cwd=server.place, umask=0o077, **how)
+    ran = patient.run(command, given, env=_environment(server), cwd=server.place, umask=0o077, **how)
     if ran.returncode:
         said = " ".join((ran.stdout + ran.stderr)[-800:].split())
         raise ConfigError(f"{Path(command[0]).name} failed in {server.place}: {said}", hint=INSTALL_HINT)
@@ -315,6 +321,7 @@ def _place(folder: Path) -> Path:
     return Path(card.read_text("utf-8").strip()) if card.exists() else folder
 
 
-def _environment() -> dict[str, str]:
+def _environment(server: MariaServer) -> dict[str, str]:
+    """Its own TMPDIR: that of root may be closed to the server's user."""
     kept = {name: value for name, value in handover.environment().items() if not name.startswith(("MYSQL", "LC_"))}
-    return {**kept, "LC_ALL": "C"}
+    return {**kept, "LC_ALL": "C", "TMPDIR": str(server.temporary_dir)}

@@ -24,7 +24,7 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +65,13 @@ pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(int(SECO
 class Job(Protocol):
     """What a run asks of its job."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def config(self) -> Path:
+        """Its configuration."""
 
     def start(self) -> None:
         """Start it, with quiet writers, until it has copied."""
@@ -95,11 +101,14 @@ class FromMysql:
 
     hot: HotJob
     writers: list[Writer]
-    written: Callable[[], str] = str
 
     @property
     def name(self) -> str:
         return self.hot.name
+
+    @property
+    def config(self) -> Path:
+        return self.hot.config
 
     def start(self) -> None:
         self.hot.must("jobs", "start", self.name, "--wait", "5m")
@@ -146,6 +155,10 @@ class FromDws:
     @property
     def name(self) -> str:
         return self.job.name
+
+    @property
+    def config(self) -> Path:
+        return self.job.config
 
     def start(self) -> None:
         self.job.start()
@@ -316,7 +329,7 @@ def page() -> Page:
         " reason for a line that was unusable for more than 10 s, or for a state that needs a reason. Seconds of"
         " `jobs show`: of the call in a process of its own, without the interpreter's start."
     )
-    columns = ("pair", "runner", "seed", "seconds", "faults", "corrupted bytes", "slowest recovery, s")
+    columns: tuple[str, ...] = ("pair", "runner", "seed", "seconds", "faults", "corrupted bytes", "slowest recovery, s")
     columns += ("samples", "unexplained", "slowest `jobs show`, s", "its most CPU, s", "rows", "equal")
     return Page("line-faults", "Faults on each line of a job", about, columns)
 
@@ -336,19 +349,17 @@ def test_a_job_whose_lines_break_says_why_and_ends_equal(
     rig = Rig(authority, random.Random(f"{seed} {pair}"), stack)
     if pair.startswith("DWS"):
         job = from_dws(rig, tmp_path, seed)
-        config = job.job.config
     else:
         monkeypatch.setenv(doris_pair.VARIABLE, doris_pair.PASSWORD)
         doris = stack.enter_context(secured(authority)) if pair.endswith("Doris") else None
         job = from_mysql(rig, make_mysql_pair, doris, tmp_path, seed)
-        config = job.hot.config
     run, rows, began = Run(job, rig.lines, rig.draw), 0, time.monotonic()
     samples = []
     try:
         job.start()
         job.write()
         began = time.monotonic()
-        with Sampler(config, job.name) as sampler:
+        with Sampler(job.config, job.name) as sampler:
             samples = sampler.samples
             run.until(began + SECONDS)
         job.quiet()
@@ -359,7 +370,7 @@ def test_a_job_whose_lines_break_says_why_and_ends_equal(
         slowest = max((one.seconds for one in samples), default=0.0)
         busiest = max((one.cpu_seconds for one in samples), default=0.0)
         flips = sum(one.flips for one in rig.lines)
-        figures = (pair, RUNNER, seed, time.monotonic() - began, dict(run.done), flips, run.slowest)
+        figures: tuple[object, ...] = (pair, RUNNER, seed, time.monotonic() - began, dict(run.done), flips, run.slowest)
         figures += (len(samples), len(wrong), slowest, busiest, f"{rows:,}", rows > 0)
         page.add(*figures)
         print(*figures, *wrong, sep="\n  ", flush=True)

@@ -41,7 +41,7 @@ def calls() -> Iterator[tuple[str, str, str]]:
     for path in sources(ROOT, "core", "console"):
         for node in tree(path.read_text("utf-8")):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "see":
-                given = [one.value for one in node.args if isinstance(one, ast.Constant)]
+                given = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
                 if len(given) == len(node.args):
                     yield str(path.relative_to(ROOT)), given[0], given[1] if given[1:] else ""
 
