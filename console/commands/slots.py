@@ -401,9 +401,8 @@ def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
     looking.passwords([loaded.sources[place[0]].endpoint])
-    found = looking.answer(
-        f"source {place[0]}", lambda: slot_commands.preflight(loaded, *place, lambda jobs: _rates(loaded, jobs))
-    )
+    rates = partial(_rates, loaded)
+    found = looking.answer(f"source {place[0]}", lambda: slot_commands.preflight(loaded, *place, rates))
     actions = wanted or list(Action)
     if as_json:
         answers = {each.action.value: {"answer": each.answer, "reason": each.reason} for each in found.verdicts}

