@@ -17,6 +17,8 @@ from core.errors import Refused, SlotkeeperError
 from core.sources.hologres.position import HoloPosition
 from core.sources.hologres.session import HoloSession
 
+MOST_SHARDS = 65_536
+"""More than any instance has: a larger count is not believed, and allocates nothing."""
 DEFAULT_TTL = 2_592_000
 """Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days where nothing is set."""
 SECOND = 1_000_000
@@ -52,8 +54,9 @@ class TableState:
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards of its table group: 0 to n - 1."""
-        return [shard_of(number) for number in range(whole(self.properties.get("shard_count", "")) or 0)]
+        """The shards of its table group: 0 to n - 1; none where their number is no possible one."""
+        count = whole(self.properties.get("shard_count", "")) or 0
+        return [shard_of(number) for number in range(count if count <= MOST_SHARDS else 0)]
 
     @property
     def ttl(self) -> int:

@@ -20,6 +20,12 @@ def test_a_property_that_is_no_number_counts_as_untold(text: str) -> None:
     assert own_id(said, 5) == (5 if not text else own_id(said, 6))
 
 
+def test_a_count_of_shards_beyond_any_instance_is_an_objection_and_no_list() -> None:
+    state = TableState(IDENTITY, {"binlog.level": "replica", "shard_count": "9" * 18}, 0)
+    assert state.shards == []
+    assert any("how many shards" in one.text for one in table_objections("t", state))
+
+
 @pytest.mark.parametrize("text", ODD[:-2])
 def test_a_time_to_live_that_is_no_number_is_an_objection(text: str) -> None:
     state = TableState(IDENTITY, {"binlog.level": "replica", "shard_count": "1", "binlog.ttl": text}, 0)
