@@ -177,6 +177,10 @@ def unleased() -> None:
     """For a loop that holds no lease."""
 
 
+def untold(text: str, by: SlotkeeperError | None) -> None:
+    """No narrator."""
+
+
 def ignored(name: str) -> None:
     """For a loop whose tasks have no sessions that could be ended."""
 
@@ -225,3 +229,5 @@ class StreamPlan:
     """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
     end_task: Callable[[str], None] = ignored
     """Ends the sessions of that name, which a task had that was given up; waits for nobody."""
+    retrying: Callable[[str, SlotkeeperError | None], None] = untold
+    """`Narrator.retrying`."""

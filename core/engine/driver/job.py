@@ -275,6 +275,7 @@ class Streaming:
             targets=Targets(ctx.sessions.targets(), self._watched),
             task_prefix=given_up.prefix,
             end_task=given_up.end,
+            retrying=ctx.narrator.retrying,
         )
 
     def _begins(self, loop: Loop) -> None:

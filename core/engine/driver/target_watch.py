@@ -27,6 +27,8 @@ SHARE = 10
 """Checks that take long, two in a row, are made less often: they take a tenth of the time at most. One alone is a
 server that stood still for a moment. One that waited for a lock is no load, and the other targets are to be named
 within seconds also then."""
+SAID_AFTER = 3.0
+"""Seconds of failing checks after which they are reported: RUNNING alone would hide that no position is confirmed."""
 
 
 class TargetWatch:
@@ -42,6 +44,9 @@ class TargetWatch:
         self._last = False
         """Whether the loop is ending, so that lanes which are due have no further step."""
         self._next, self._took = 0.0, 0.0
+        self._retrying = plan.retrying
+        self._failing_since: float | None = None
+        self._said = False
         self.waiting: set[str] = set()
         """Lanes whose registration waits for the next check."""
         self.failing = False
@@ -147,6 +152,7 @@ class TargetWatch:
 
     def _answered(self, stood: Mapping[str, Position], found: Mapping[str, TargetSeen | SlotkeeperError]) -> None:
         now = self._clock.monotonic()
+        self._report([one for one in found.values() if isinstance(one, SlotkeeperError)], now)
         took, self._asked = now - (self._asked or now), None
         waited = any(isinstance(one, Busy) for one in found.values())
         least, self._took = min(took, self._took), took
@@ -168,3 +174,17 @@ class TargetWatch:
                 self._proven[name] = stood[name]
         if passed:
             self._register_waiting()
+
+    def _report(self, errors: Sequence[SlotkeeperError], now: float) -> None:
+        """Report checks that fail for a while, and their end. Locks and what ends a table are reported elsewhere."""
+        passing = [one for one in errors if not isinstance(one, (Busy, Trouble, Superseded))]
+        if not passing:
+            if self._said:
+                self._retrying("", None)
+            self._failing_since, self._said = None, False
+            return
+        self._failing_since = self._asked if self._failing_since is None else self._failing_since
+        if now - (self._failing_since or now) >= SAID_AFTER:
+            self._said = True
+            text = f"checking the target; positions are confirmed after that: {passing[0].message}"
+            self._retrying(text, passing[0])

@@ -18,11 +18,13 @@ class Watched:
 
     def __init__(self, error: SlotkeeperError) -> None:
         self.now, self.takes, self.asked = 100.0, 2.0, list[float]()
+        self.error: SlotkeeperError | None = error
+        self.said: list[str] = []
 
         def read(some: object) -> dict[str, SlotkeeperError]:
             self.asked.append(self.now)
             self.now += self.takes
-            return {TABLE: error}
+            return {TABLE: self.error} if self.error is not None else {}
 
         lane = SimpleNamespace(name="dn_1", position=0, key=SimpleNamespace(source_table=TABLE))
         watched = SimpleNamespace(
@@ -30,7 +32,8 @@ class Watched:
         )
         loop = SimpleNamespace(lanes={"dn_1": lane}, post=lambda work, *given: work(*given))
         targets = SimpleNamespace(reader=SimpleNamespace(read=read), tables={TABLE: watched})
-        plan, executor = SimpleNamespace(targets=targets, epoch=1), SimpleNamespace(submit=lambda line, work: work())
+        plan = SimpleNamespace(targets=targets, epoch=1, retrying=lambda text, by: self.said.append(text))
+        executor = SimpleNamespace(submit=lambda line, work: work())
         clock = SimpleNamespace(monotonic=lambda: self.now)
         self.watch = TargetWatch(*cast(Any, (loop, plan, executor, clock, None)))
 
@@ -59,3 +62,23 @@ def test_checks_that_waited_for_a_lock_are_made_as_soon_as_any(error: Slotkeeper
 def test_one_check_that_took_long_alone_delays_none() -> None:
     watched = Watched(Unreachable("silent"))
     assert [watched.pause(takes) for takes in (0.0, 8.0, 0.0, 0.0)] == [0.0, EVERY, EVERY, EVERY]
+
+
+def test_checks_that_fail_for_three_seconds_are_reported_and_so_is_their_end() -> None:
+    watched = Watched(Unreachable("the sink refuses connections"))
+    watched.pause(0.0)
+    assert watched.said == []
+    for _ in range(4):
+        watched.pause(0.0)
+    assert watched.said and "the sink refuses connections" in watched.said[0]
+    assert all("positions are confirmed after that" in text for text in watched.said)
+    watched.error = None
+    watched.pause(0.0)
+    assert watched.said[-1] == ""
+
+
+def test_one_check_that_fails_after_a_long_wait_is_reported_at_once_and_a_lock_is_not() -> None:
+    silent, locked = Watched(Unreachable("no answer within 5 s")), Watched(Busy("locked"))
+    silent.pause(5.0)
+    locked.pause(5.0)
+    assert len(silent.said) == 1 and locked.said == []
