@@ -10,8 +10,8 @@ PY := $(VENV)/bin/python
 # A checkout that was moved or copied is installed again: scripts and the editable install hold absolute paths.
 STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
 ARGS ?=
-# Most tests wait for servers half of the time: four processes, one after another with ARGS="-n 0".
-BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
+# Most tests wait for servers half of the time: three processes, one after another with ARGS="-n 0".
+BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # Of everything, or of the files alone that ARGS names.
 TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := tests/architecture tests/unit tests/contract tests/property
