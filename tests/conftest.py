@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     folder = Path(__file__).parent
     for item in items:
         is_slow = any(item.get_closest_marker(name) for name in ("spark", "slow", "chaos"))
-        if not is_slow and item.path.relative_to(folder).parts[0] in FAST:
+        if not is_slow and any(item.path.is_relative_to(folder / name) for name in FAST):
             item.add_marker(pytest.mark.fast)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("spark") is None)

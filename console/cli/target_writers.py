@@ -19,6 +19,9 @@ from core.domain.tls import loopback
 from core.errors import SlotkeeperError
 from core.state.sqlite import Store
 
+_UNREADABLE = (SlotkeeperError, OSError, ValueError)
+"""What is passed over: a broken configuration, and a path that this system refuses or that is closed to this user."""
+
 
 @dataclass(frozen=True, slots=True)
 class Writer:
@@ -55,12 +58,12 @@ def free(target: str, taken: Mapping[str, Writer]) -> str:
 def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
     """Each that can be read; a broken one must not keep anybody from a first mirror."""
     paths: dict[Path, None] = {}
-    with suppress(SlotkeeperError):
+    with suppress(*_UNREADABLE):
         paths[find(None, env).absolute()] = None
     folders: dict[Path, None] = {default_state_dir(env): None}
     loads: list[Loaded] = []
     for path in paths:
-        with suppress(SlotkeeperError):
+        with suppress(*_UNREADABLE):
             loads.append(load_usable(path, env))
             folders[loads[-1].state_dir] = None
     yield from loads
@@ -68,13 +71,13 @@ def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
         for path in _started_from(folder):
             if path not in paths:
                 paths[path] = None
-                with suppress(SlotkeeperError):
+                with suppress(*_UNREADABLE):
                     yield load_usable(path, env)
 
 
 def _started_from(folder: Path) -> list[Path]:
     """The configurations of a state folder's jobs; a cancelled job never writes again."""
-    with suppress(SlotkeeperError):
+    with suppress(*_UNREADABLE):
         if not folder.exists():
             return []
         with Store.existing(folder) as store:

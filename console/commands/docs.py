@@ -19,6 +19,7 @@ import typer
 from console.cli import context, output, pages, select
 from console.cli.pages import Page
 from core.config import handover
+from core.errors import ConfigError
 
 app = typer.Typer(help="Read the documentation.", add_completion=False)
 
@@ -59,19 +60,32 @@ def _list(as_json: bool, ascii_only: bool) -> None:
 
 def _open(page: Page, invocation: context.Invocation) -> None:
     """Show a page in $PAGER, or in less where there is one; print it otherwise."""
-    words = shlex.split(invocation.env.get("PAGER", "")) or [_PAGER]
+    words = _pager(invocation.env.get("PAGER", ""))
     if shutil.which(words[0]) is None:
         output.block(_rendered(page, colour=False, ascii_only=invocation.ascii_only))
         return
     text = _rendered(page, colour=not invocation.mono, ascii_only=invocation.ascii_only)
     env = handover.environment()
     env.setdefault("LESS", "FRX")  # a page of one screen is only printed; colours are shown as such
-    with subprocess.Popen(words, stdin=subprocess.PIPE, env=env) as pager:
+    try:
+        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=env)
+    except OSError as error:
+        what = f"the pager {words[0]} does not start: {error.strerror or error}"
+        raise ConfigError(what, "name another one: PAGER=less slotkeeper docs PAGE") from error
+    with pager:
         rest: bytes | None = text.encode()
         while pager.poll() is None:
             with suppress(KeyboardInterrupt):  # Ctrl-C is the pager's
                 pager.communicate(rest)
             rest = None
+
+
+def _pager(said: str) -> list[str]:
+    """The words of $PAGER; raises ConfigError for a quote without its end."""
+    try:
+        return shlex.split(said) or [_PAGER]
+    except ValueError as error:
+        raise ConfigError(f"PAGER cannot be read: {error}", "correct it, or: PAGER=less slotkeeper docs PAGE") from None
 
 
 def _rendered(page: Page, colour: bool, ascii_only: bool) -> str:

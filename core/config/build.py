@@ -574,6 +574,10 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
         except BadValue as error:
             raise reading.error(place, f"{dotted(place)} {error}") from None
         reading.note(place, chosen[-1][1], reading.origin(place))
+    given = dict(chosen)
+    if given.get("spark.eventLog.enabled", "").strip().lower() == "true" and not given.get("spark.eventLog.dir"):
+        hint = "name a folder of yours, as file:///...; Spark's default is in /tmp, where anybody can make it first"
+        raise reading.error(path, f"{dotted(path)}: spark.eventLog.enabled needs spark.eventLog.dir", hint)
     return chosen
 
 

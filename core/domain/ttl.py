@@ -15,6 +15,8 @@ from core.domain.text import whole
 
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""
+LONGEST = 100 * 366 * 86_400
+"""Seconds that a server's setting counts for at most: beyond the year 9999 there is no date."""
 
 WARN_BELOW, CRITICAL_BELOW = 0.5, 0.2
 
@@ -75,7 +77,17 @@ def ttl_of(options: str) -> Ttl:
     by_record = found.get("enable_binlog_timestamp", "off").lower() in ("on", "true", "yes", "1")
     if "binlog_ttl" not in found:
         return Ttl(DEFAULT_SECONDS, True, by_record)
-    return Ttl(whole(found["binlog_ttl"]) or None, False, by_record)
+    return Ttl(seconds_of(found["binlog_ttl"]) or None, False, by_record)
+
+
+def seconds_of(text: object) -> int | None:
+    """A server's setting as seconds, at most a century of them; None for what is no whole number.
+
+    >>> seconds_of("600"), seconds_of("9" * 18) == LONGEST, seconds_of("-1")
+    (600, True, None)
+    """
+    number = whole(text)
+    return None if number is None else min(number, LONGEST)
 
 
 def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft | None:

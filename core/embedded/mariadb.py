@@ -230,7 +230,7 @@ class MariaServer:
         child = self.child
         wait = Progress(time.monotonic())
         while child is not None and child.poll() is None and not wait.stalled(time.monotonic()):
-            wait.see(Signs("MariaDB", round(patient.cpu_seconds(child.pid), 1)), time.monotonic())
+            wait.see(Signs("MariaDB", (), patient.cpu_seconds(child.pid)), time.monotonic())
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
                 probe.settimeout(1.0)
                 try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,22 +27,25 @@ def run(
     command: Sequence[str], given: str | None = None, env: Mapping[str, str] | None = None, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run it with `given` as its input; its output is text. Raises Unreachable after ten minutes without progress."""
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=handover.environment() if env is None else env,
-        **more,
-    )
+    with tempfile.TemporaryFile() as file:  # no pipe: `communicate` takes no input again after a timeout
+        file.write((given or "").encode())
+        file.seek(0)
+        child = subprocess.Popen(
+            command,
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=handover.environment() if env is None else env,
+            **more,
+        )
     name, wait = Path(command[0]).name, Progress(time.monotonic())
     with child:
         try:
             while True:
                 try:
-                    out, errors = child.communicate(given, timeout=_SAMPLE_SECONDS)
+                    out, errors = child.communicate(timeout=_SAMPLE_SECONDS)
                     return subprocess.CompletedProcess(command, child.returncode, out, errors)
                 except subprocess.TimeoutExpired:
                     now = time.monotonic()

@@ -245,6 +245,8 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
     A busy host may take minutes for that. Raises Refused.
     """
     reading, writing = os.pipe()
+    pipe = select.poll()  # select(2) takes no descriptor from 1024 on
+    pipe.register(reading)
     try:
         try:
             spawn_supervisor(store.folder, job, config, run, keeps_open=(writing,))
@@ -252,8 +254,7 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
             os.close(writing)
         waiting = Waiting(patience.waiting)
         while not _has_supervisor(view := observe(store, job)):
-            ended, _, _ = select.select([reading], [], [], _POLL)
-            if ended and not _has_supervisor(observe(store, job)):
+            if pipe.poll(_POLL * 1_000) and not _has_supervisor(observe(store, job)):
                 said = "".join(last_lines(store.folder.log(job), 1)) or "it said nothing"
                 raise Refused(f"the supervisor of job {job} has exited: {said}", f"see {store.folder.log(job)}")
             if why := waiting.status(view):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -84,3 +85,21 @@ def test_no_state_and_no_secret_of_a_checkout_reaches_the_image() -> None:
     kept = {line[1:].split("/")[0] for line in lines if line.startswith("!")}
     assert kept == {"LICENSE", "NOTICE", "README.md", "config.example.toml", "constraints.txt", "pyproject.toml",
                     "console", "core", "docker", "docs"}  # fmt: skip
+
+
+def test_the_entrypoint_leaves_one_folder_for_a_user_without_a_name_however_often_it_runs(tmp_path: Path) -> None:
+    uid = str(4_000_000_000 + os.getpid())
+    words = {"slotkeeper": 'echo "$NSS_WRAPPER_PASSWD"', "getent": "exit 2", "id": f"echo {uid}"}
+    for name, text in words.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": "/state"}
+    entry = [str(ROOT / "docker" / "entrypoint")]
+    runs = [subprocess.run(entry, text=True, env=env, capture_output=True, check=True).stdout for _ in range(2)]
+    names = Path(runs[0].strip())
+    try:
+        assert runs[0] == runs[1] and [one.name for one in names.parent.iterdir()] == ["passwd"]
+        assert names.read_text("utf-8").splitlines()[-1].startswith(f"slotkeeper:x:{uid}:{uid}:")
+        assert names.parent.stat().st_mode & 0o777 == 0o700
+    finally:
+        shutil.rmtree(names.parent)

@@ -19,6 +19,12 @@ def test_what_a_program_says_and_how_it_ends_come_back() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (3, "GIVEN\n", "e\n")
 
 
+def test_one_that_reads_its_input_late_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patient, "_SAMPLE_SECONDS", 0.1)
+    code = "import sys, threading; threading.Event().wait(0.5); print(len(sys.stdin.read()))"
+    assert patient.run([sys.executable, "-c", code], "x" * 200_000).stdout == "200000\n"
+
+
 def test_one_that_makes_no_progress_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patient, "_SAMPLE_SECONDS", 0.2)
     monkeypatch.setattr(patient, "Progress", lambda now: stalling.Progress(now, limit=1.0))

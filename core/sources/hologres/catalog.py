@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 from core.domain.slot import Column, Shard, TableIdentity
 from core.domain.text import whole
+from core.domain.ttl import seconds_of
 from core.drivers import pg
 from core.errors import Refused, SlotkeeperError
 from core.sources.hologres.position import HoloPosition
 from core.sources.hologres.session import HoloSession
 
-MOST_SHARDS = 65_536
-"""More than any instance has: a larger count is not believed, and allocates nothing."""
 DEFAULT_TTL = 2_592_000
 """Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days where nothing is set."""
 SECOND = 1_000_000
+MOST_SHARDS = 65_536
+"""More than this is no number of shards: each of them is an object and a lane here."""
 MARGIN_SECONDS = 60
 """Kept clear of a TTL, at most a tenth of it: clocks of a cluster's nodes may differ."""
 
@@ -54,14 +55,14 @@ class TableState:
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards of its table group: 0 to n - 1; none where their number is no possible one."""
+        """The shards of its table group: 0 to n - 1; none where their number cannot be read."""
         count = whole(self.properties.get("shard_count", "")) or 0
         return [shard_of(number) for number in range(count if count <= MOST_SHARDS else 0)]
 
     @property
     def ttl(self) -> int:
         """Seconds after which a record may be deleted, read or not."""
-        return whole(self.properties.get("binlog.ttl", "")) or DEFAULT_TTL
+        return seconds_of(self.properties.get("binlog.ttl", "")) or DEFAULT_TTL
 
     @property
     def margin_us(self) -> int:

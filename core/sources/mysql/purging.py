@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from core.domain.purge import Purge
-from core.domain.text import whole
+from core.domain.ttl import LONGEST, seconds_of
 from core.drivers import my
 from core.errors import SlotkeeperError
 from core.sources.mysql import starts
@@ -34,18 +34,19 @@ def age_of(variables: Mapping[str, str]) -> tuple[int | None, str]:
     """
     if variables.get(AUTO, "").upper() in ("OFF", "0"):
         return 0, AUTO
-    seconds, days = whole(variables.get(SECONDS, "")), variables.get(DAYS, "")
+    seconds, days = seconds_of(variables.get(SECONDS, "")), variables.get(DAYS, "")
     if seconds is not None and (seconds or not _number(days)):
         return seconds, SECONDS
     known = _number(days)
-    return (None, SECONDS) if known is None else (round(known * _DAY), DAYS)
+    return (None, SECONDS) if known is None else (round(min(known * _DAY, LONGEST)), DAYS)
 
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         return None
+    return found if found >= 0 else None  # NaN is not
 
 
 def variables_of(session: MysqlSession) -> dict[str, str]:

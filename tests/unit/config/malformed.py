@@ -138,6 +138,9 @@ VALUES = [
     _case("cluster's secret itself", added(SPARK, 'secret = "hush"'), "secrets only by reference", "use secret_file"),
     _case("setting of yarn", added(SPARK, 'settings = {"spark.yarn.queue" = "q"}'), "unknown key spark.yarn.queue"),
     _case("setting a list", added(SPARK, 'settings = {"spark.executor.cores" = [1]}'), "spark.executor.cores", "text"),
+    _case(
+        "event log in /tmp", added(SPARK, 'settings = {"spark.eventLog.enabled" = true}'), "needs spark.eventLog.dir"
+    ),
     _case("settings text", added(SPARK, 'settings = "x"'), "settings must be a table"),
     _case("on_existing", added(JOB, 'on_existing = "drop"'), "on_existing", '"merge"'),
     _case("schema change", added(JOB, 'on_schema_change = "alter"'), "on_schema_change", '"stop" or "resnapshot"'),

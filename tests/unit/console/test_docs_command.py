@@ -114,11 +114,12 @@ def test_a_page_that_is_not_there_is_one_message_that_says_where_to_look(
     assert out == "" and len(err.splitlines()) == 2 and "`slotkeeper docs" in err
 
 
-def on_a_terminal(page: str, **env: str) -> str:
-    """What a terminal shows of a page."""
+def on_a_terminal(page: str, code: int = 0, **env: str) -> str:
+    """What a terminal shows of a page, by a command that ends with that code."""
     read, write = pty.openpty()
     command = [sys.executable, "-m", "console", "docs", page]
-    with subprocess.Popen(command, cwd=ROOT, stdout=write, env={**os.environ, "TERM": "xterm", **env}) as shown:
+    given = {**os.environ, "TERM": "xterm", **env}
+    with subprocess.Popen(command, cwd=ROOT, stdout=write, stderr=write, env=given) as shown:
         os.close(write)
         seen = b""
         while True:
@@ -130,7 +131,7 @@ def on_a_terminal(page: str, **env: str) -> str:
                 break
             seen += read_now
     os.close(read)
-    assert shown.returncode == 0
+    assert shown.returncode == code
     return seen.decode().replace("\r\n", "\n")
 
 
@@ -145,3 +146,11 @@ def test_a_terminal_gets_a_rendered_page_through_the_pager_that_is_named() -> No
 def test_without_a_pager_a_page_is_shown_without_control_characters(env: dict[str, str]) -> None:
     seen = on_a_terminal("states", **env)
     assert "CATCHING UP" in seen and "\x1b" not in seen
+
+
+def test_a_pager_that_cannot_be_started_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "pager").write_text("no program\n", encoding="utf-8")
+    (tmp_path / "pager").chmod(0o755)
+    for pager, said in ((str(tmp_path / "pager"), "does not start"), ("less '", "PAGER cannot be read")):
+        seen = on_a_terminal("states", code=2, PAGER=pager)
+        assert said in seen and "Traceback" not in seen

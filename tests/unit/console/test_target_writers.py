@@ -62,3 +62,11 @@ def test_only_the_same_database_counts(sink: Place, same: bool, env: dict[str, s
 def test_a_broken_configuration_is_passed_over(env: dict[str, str], tmp_path: Path) -> None:
     configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders").write_text("[", "utf-8")
     assert writers(SINK, env) == {}
+
+
+@pytest.mark.parametrize("lacking", ["XDG_CONFIG_HOME", "XDG_STATE_HOME"])
+def test_a_folder_that_the_system_refuses_is_passed_over(lacking: str, env: dict[str, str], tmp_path: Path) -> None:
+    assert writers(SINK, {**env, lacking: str(tmp_path / ("x" * 300))}) == {}
+    configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
+    if lacking == "XDG_STATE_HOME":
+        assert set(writers(SINK, {**env, lacking: str(tmp_path / ("x" * 300))})) == {"mart.orders"}

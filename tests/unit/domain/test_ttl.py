@@ -42,3 +42,9 @@ def test_what_is_left_has_a_clock_time_and_a_word(age: int, seconds: int, severi
 def test_the_unknown_stays_unknown() -> None:
     assert left_of(None, Ttl(100), NOW) is None
     assert left_of(NOW, Ttl(None), NOW) is None
+
+
+def test_a_setting_beyond_all_dates_is_a_time_far_away() -> None:
+    now = datetime(2026, 11, 26, tzinfo=timezone.utc)
+    left = left_of(now, ttl_of("binlog_ttl=" + "9" * 18), now)
+    assert left is not None and left.expires_at.year == 2127 and left.severity is Severity.FINE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.domain.slot import Column, TableIdentity
-from core.sources.hologres.catalog import DEFAULT_TTL, TableState, own_id
+from core.domain.ttl import LONGEST
+from core.sources.hologres.catalog import DEFAULT_TTL, MOST_SHARDS, TableState, own_id
 from core.sources.hologres.eligibility import table_objections
 
 ODD = ["²", "१²", "1_0", " 1", "", "9" * 5_000]
@@ -20,13 +21,18 @@ def test_a_property_that_is_no_number_counts_as_untold(text: str) -> None:
     assert own_id(said, 5) == (5 if not text else own_id(said, 6))
 
 
-def test_a_count_of_shards_beyond_any_instance_is_an_objection_and_no_list() -> None:
-    state = TableState(IDENTITY, {"binlog.level": "replica", "shard_count": "9" * 18}, 0)
-    assert state.shards == []
-    assert any("how many shards" in one.text for one in table_objections("t", state))
-
-
 @pytest.mark.parametrize("text", ODD[:-2])
 def test_a_time_to_live_that_is_no_number_is_an_objection(text: str) -> None:
     state = TableState(IDENTITY, {"binlog.level": "replica", "shard_count": "1", "binlog.ttl": text}, 0)
     assert any("no number of seconds" in one.text for one in table_objections("t", state))
+
+
+def test_a_number_of_shards_beyond_all_memory_is_an_objection() -> None:
+    said = {"binlog.level": "replica", "shard_count": str(MOST_SHARDS + 1)}
+    state = TableState(IDENTITY, said, 0)
+    assert state.shards == []
+    assert any("how many shards" in one.text for one in table_objections("t", state))
+
+
+def test_a_time_to_live_is_a_century_at_most() -> None:
+    assert TableState(IDENTITY, {"binlog.ttl": "9" * 18}, 0).ttl == LONGEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.domain.ttl import LONGEST
 from core.sources.mysql import faults
 from core.sources.mysql.purging import age_of
 
@@ -23,6 +24,9 @@ SECONDS, DAYS = "binlog_expire_logs_seconds", "expire_logs_days"
         ({SECONDS: "60", "binlog_expire_logs_auto_purge": "ON"}, (60, SECONDS)),
         ({}, (None, SECONDS)),
         ({SECONDS: "²", DAYS: "3"}, (259_200, DAYS)),
+        ({SECONDS: "9" * 18}, (LONGEST, SECONDS)),
+        ({DAYS: "inf"}, (LONGEST, DAYS)),
+        ({DAYS: "nan"}, (None, SECONDS)),
     ],
     ids=[
         "mysql-8",
@@ -35,6 +39,9 @@ SECONDS, DAYS = "binlog_expire_logs_seconds", "expire_logs_days"
         "by-itself",
         "none",
         "no-number",
+        "beyond-all-dates",
+        "infinite",
+        "not-a-number",
     ],
 )
 def test_the_variable_that_counts_says_after_how_long(variables: dict[str, str], age: tuple[int | None, str]) -> None:

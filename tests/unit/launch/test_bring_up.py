@@ -1,0 +1,49 @@
+"""A start waits for its supervisor by a pipe, however many descriptors its process has open."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import Refused
+from core.launch import control
+from core.launch.control import Patience
+from core.state.sqlite import Store
+
+BEYOND = 1_100
+"""More than FD_SETSIZE (select(2)), which is 1,024."""
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (resource.RLIM_INFINITY,) and hard < BEYOND + 8:
+        pytest.skip(f"this system allows {hard} descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, BEYOND + 8), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_exit_of_a_supervisor_is_seen_beyond_1024_descriptors(
+    many_descriptors: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = os.pipe
+
+    def far() -> tuple[int, int]:
+        reading, writing = pipe()
+        found = fcntl.fcntl(reading, fcntl.F_DUPFD_CLOEXEC, BEYOND)
+        os.close(reading)
+        return found, writing
+
+    monkeypatch.setattr(control.os, "pipe", far)
+    monkeypatch.setattr(control, "spawn_supervisor", lambda *_, **__: None)
+    monkeypatch.setattr(control, "_has_supervisor", lambda view: False)
+    with Store.open(tmp_path / "state") as store:
+        store.register_job("orders", str(tmp_path / "c.toml"))
+        with pytest.raises(Refused, match="the supervisor of job orders has exited"):
+            control._bring_up_supervisor(store, "orders", "c.toml", "r", Patience())

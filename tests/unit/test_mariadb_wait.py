@@ -1,0 +1,33 @@
+"""A MariaDB that runs and never listens is waited for no longer than one that does nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from core.domain import stalling
+from core.embedded import mariadb
+from core.embedded.postgres import free_port
+
+
+def test_the_cpu_time_of_an_idle_server_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = count()
+
+    def idle(pid: int) -> float:
+        looks = next(used)
+        assert looks < 45, "it is waited for as long as it uses any CPU time"
+        return looks / 10
+
+    monkeypatch.setattr(mariadb, "Progress", lambda now: stalling.Progress(now, limit=0.5))
+    monkeypatch.setattr(mariadb.patient, "cpu_seconds", idle)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        server = SimpleNamespace(child=child, port=free_port())
+        try:
+            assert not mariadb.MariaServer._came_up(server)  # type: ignore[arg-type]
+            assert child.poll() is None
+        finally:
+            child.kill()
