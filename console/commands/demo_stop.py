@@ -14,7 +14,7 @@ NONE = "no demo of yours is running"
 
 
 def stop() -> None:
-    """End every demo of yours, also one that was kept or killed: its job, its two servers, its files."""
+    """Stop your kept and killed demos, and delete their files."""
     found = demos.notes(os.environ)
     for note in found:
         diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has gone"))
