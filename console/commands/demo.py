@@ -170,15 +170,20 @@ app.command()(demo_stop.stop)
 @app.callback(invoke_without_command=True)
 def demo(
     ctx: typer.Context,
-    headless: Annotated[bool, typer.Option("--headless", help="no console: print progress, end after --duration")] = False,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="no console: print progress, end after --duration")
+    ] = False,
     duration: Annotated[
-        float, typer.Option("--duration", parser=_seconds, metavar="TIME", help="with --headless: how long the demo writes")
+        float,
+        typer.Option("--duration", parser=_seconds, metavar="TIME", help="with --headless: how long the demo writes"),
     ] = "60s",  # type: ignore[assignment]
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
     ] = None,
     dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes, or shards, of the source")] = 4,
-    rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes written per second")] = "400/s",  # type: ignore[assignment]
+    rate: Annotated[
+        float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes written per second")
+    ] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
     spark_master: SparkMaster = "local[4]",
     spark_secret_file: SparkSecretFile = None,

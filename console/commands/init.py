@@ -246,7 +246,9 @@ def _ask(question: str, default: str | None) -> str:
 
 def _refuse_existing(path: Path) -> None:
     if path.exists():
-        raise ConfigError(f"configuration {path}: already exists", "add a job to it, or name another file with `--config FILE`")
+        raise ConfigError(
+            f"configuration {path}: already exists", "add a job to it, or name another file with `--config FILE`"
+        )
 
 
 def _write(path: Path, text: str, env: Mapping[str, str]) -> None:

@@ -71,9 +71,7 @@ StartWait = Annotated[
         help="longest wait (default: while the start makes progress); 0: do not wait",
     ),
 ]
-TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="end sessions of an earlier start, also on another host")
-]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start, also on another host")]
 DrainWait = Annotated[
     float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most")
 ]
@@ -270,7 +268,9 @@ _steering(
     lambda view: not view.state.is_open and not view.lives,
     "Stop a job and its processes; a later start resumes at its position, while the source retains the binlog.",
 )
-_steering("pause", lambda view: view.state is JobState.PAUSED, "Pause a job: its processes keep running and apply nothing.")
+_steering(
+    "pause", lambda view: view.state is JobState.PAUSED, "Pause a job: its processes keep running and apply nothing."
+)
 _steering("resume", _goes_on, "Resume a paused job, and wait until it runs or copies.")
 
 
