@@ -124,7 +124,7 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
         ([*DWS, "--source", "etl@h:notaport/d"], "as in user@host:port/database"),
         ([*DWS, "--source", "etl@h:1"], "as in user@host:port/database"),
         (["--dialect", "mysql", "--source", "etl@h:1/d"], "as in user@host:port"),
-        ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is needed"),
+        ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is required"),
     ],
 )
 def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
