@@ -34,8 +34,8 @@ _FILES = {
     "~/.local/state/slotkeeper": "The state folder, where [state] dir names no other: jobs, logs, audit, backups.",
 }
 _EXAMPLES = {
-    "slotkeeper demo": "Try everything on this machine, without a warehouse; slotkeeper demo stop ends what was kept.",
-    "slotkeeper init": "Write a configuration for a first mirror after a few questions, and start it.",
+    "slotkeeper demo": "Try everything on this host, without a warehouse; `slotkeeper demo stop` ends a kept demo.",
+    "slotkeeper init": "Write a configuration for a first job after a few questions, and start it.",
     "slotkeeper": "Open the console.",
     "slotkeeper status --exit-code": "One answer for monitoring: 0 ok, 1 warning, 2 critical, 3 not known.",
 }

@@ -66,7 +66,7 @@ OneTable = Annotated[
         "--table",
         metavar="TABLE",
         callback=_named,
-        help="this source table of the job alone, while the others go on",
+        help="only this source table of the job; its other tables continue",
         autocompletion=completion.tables_read,
     ),
 ]

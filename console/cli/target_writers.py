@@ -56,7 +56,7 @@ def free(target: str, taken: Mapping[str, Writer]) -> str:
 
 
 def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
-    """Each that can be read; a broken one must not keep anybody from a first mirror."""
+    """Each that can be read; a broken one must not block a first job."""
     paths: dict[Path, None] = {}
     with suppress(*_UNREADABLE):
         paths[find(None, env).absolute()] = None

@@ -1,4 +1,4 @@
-"""`slotkeeper demo`: everything on this machine, without a warehouse; ends with a verdict.
+"""`slotkeeper demo`: everything on this host, without a warehouse; ends with a verdict.
 
 Next door: `console.demo` does it, `demo_incident` makes something go wrong in it. What is seen meanwhile is the
 console, six lines where the terminal is too small for it, or lines on stderr where there is none; the result goes to
@@ -44,7 +44,7 @@ from core.embedded.orders import TABLE
 from core.errors import ConfigError
 from core.verify.comparison import Comparison
 
-app = typer.Typer(help="Try everything on this machine, without a warehouse.", add_completion=False)
+app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
 
 SOURCE, SINK = next(iter(demo_sources.KINDS)), next(iter(demo_sinks.KINDS))
 """What is mirrored where nothing else is named."""
@@ -123,7 +123,7 @@ WhichSource = Annotated[
     typer.Option(
         "--source",
         metavar="KIND",
-        help="what to mirror: dws, hologres or hologres_slot, which are stand-ins, or mysql, a MariaDB of this machine",
+        help="source: dws, hologres or hologres_slot (stand-ins), or mysql (a MariaDB of this host)",
         parser=_source,
         autocompletion=lambda: list(demo_sources.KINDS),
     ),
@@ -135,7 +135,7 @@ WhichWay = Annotated[
     typer.Option(
         "--read-by",
         metavar="WAY",
-        help="of a hologres: how its changes come, sql or stream",
+        help="how a hologres source is read: sql or stream",
         parser=_way,
         autocompletion=lambda: list(READ_BY),
     ),
@@ -147,7 +147,7 @@ WhichIncident = Annotated[
     typer.Option(
         "--incident",
         metavar="NAME",
-        help="make this happen meanwhile; list: which there are",
+        help="cause this incident; list: show all",
         autocompletion=_incidents,
     ),
 ]
@@ -158,7 +158,7 @@ WhichSink = Annotated[
     typer.Option(
         parser=_sink,
         metavar="KIND",
-        help="what to mirror into: postgres, or doris, which is a stand-in",
+        help="sink: postgres, or doris (a stand-in)",
         autocompletion=lambda: list(demo_sinks.KINDS),
     ),
 ]
@@ -170,19 +170,24 @@ app.command()(demo_stop.stop)
 @app.callback(invoke_without_command=True)
 def demo(
     ctx: typer.Context,
-    headless: Annotated[bool, typer.Option("--headless", help="print progress, end by itself")] = False,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="no console: print progress, end after --duration")
+    ] = False,
     duration: Annotated[
-        float, typer.Option("--duration", parser=_seconds, metavar="TIME", help="how long writers write (60s)")
+        float,
+        typer.Option("--duration", parser=_seconds, metavar="TIME", help="with --headless: how long the demo writes"),
     ] = "60s",  # type: ignore[assignment]
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
     ] = None,
-    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes of the warehouse, or shards")] = 4,
-    rate: Annotated[float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes a second")] = "400/s",  # type: ignore[assignment]
+    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes, or shards, of the source")] = 4,
+    rate: Annotated[
+        float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes written per second")
+    ] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
     spark_master: SparkMaster = "local[4]",
     spark_secret_file: SparkSecretFile = None,
-    keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running, until `demo stop`")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
     incident: WhichIncident = "",
     source: WhichSource = SOURCE,
@@ -191,7 +196,7 @@ def demo(
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
 
-    --incident NAME makes something go wrong in it, and says what to try; headless it is seen, refused and cured too.
+    --incident NAME causes an incident and prints what to try. With --headless the demo also detects and fixes it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -326,7 +331,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
         if options.seconds < 7 * 86_400.0:
             raise
     if run.view().state is JobState.STOPPED:
-        diagnostics.note("the job was stopped by hand; it is started again, so that both tables can be compared")
+        diagnostics.note("you stopped the job; the demo starts it again to compare both tables")
         run.go_on()
     run.stop_writers()
     diagnostics.note("writers stopped; waiting until everything is applied (Ctrl-C leaves at once)")
@@ -471,8 +476,8 @@ def _say_how_to_attach(run: Demo) -> None:
         diagnostics.note(line)
     diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
     if run.mirrors:
-        diagnostics.note(f"a mirror of your own: {_invitation(run)}")
-    diagnostics.note("end all of it: slotkeeper demo stop")
+        diagnostics.note(f"your first job: {_invitation(run)}")
+    diagnostics.note("stop everything: slotkeeper demo stop")
 
 
 def _invitation(run: Demo) -> str:

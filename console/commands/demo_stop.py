@@ -14,10 +14,10 @@ NONE = "no demo of yours is running"
 
 
 def stop() -> None:
-    """End every demo of yours, also one that was kept or killed: its job, its two servers, its files."""
+    """Stop your kept and killed demos, and delete their files."""
     found = demos.notes(os.environ)
     for note in found:
-        diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has gone"))
+        diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has exited"))
         demos.end(note)
         output.line(f"ended: the demo in {note.folder}, its job and its two servers")
     if not found:

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, output, pages, select
+from console.cli import context, diagnostics, output, pages, select
 from console.cli.pages import Page
 from core.config import handover
 from core.errors import ConfigError
@@ -56,6 +56,7 @@ def _list(as_json: bool, ascii_only: bool) -> None:
         output.as_json([{"page": name, "title": title} for name, title in found])
         return
     output.table(["page", "title"], found, ascii_only)
+    diagnostics.note("open a page: `slotkeeper docs runbook`")
 
 
 def _open(page: Page, invocation: context.Invocation) -> None:

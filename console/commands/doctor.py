@@ -46,7 +46,7 @@ from core.state.disk import full, read_only
 from core.state.faults import FREE_IT, REMOUNT, NoRoom
 from core.state.folder import StateFolder
 
-app = typer.Typer(help="Check what jobs need on this machine and at the servers.", add_completion=False)
+app = typer.Typer(help="Check what jobs need on this host and at the servers.", add_completion=False)
 
 _ASK_JAVA = (
     "import json\n"
@@ -98,9 +98,9 @@ def doctor(
     wait: Wait = _WAIT,  # type: ignore[assignment]
     as_json: OneJson = False,
 ) -> None:
-    """Check this machine, the sources and the sinks; prints the GRANT script.
+    """Check this host, the sources and the sinks; prints the GRANT script.
 
-    Exit 1 where something fails, 5 where nothing is wrong but that a server does not answer.
+    Exit code 1: a check failed; 5: no check failed, but a server did not answer.
 
     With --probe SOURCE: ask that cluster, on scratch tables of its own that it drops again, how it behaves where its
     vendor documents nothing. Where the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.

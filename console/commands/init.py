@@ -1,4 +1,4 @@
-"""`slotkeeper init`: a first mirror of one's own: a few questions, a configuration, its check, and the start.
+"""`slotkeeper init`: a first job: a few questions, a configuration, its check, and the start.
 
 What is asked can be typed as options, for scripts. Next door: `console.cli.first_config` has the text,
 `console.commands.jobs` starts; the console's welcome screen begins this.
@@ -33,18 +33,17 @@ from core.services import doctor
 from core.sinks import registry as sinks
 from core.sources import registry as sources
 
-app = typer.Typer(help="Write a configuration for a first mirror, after a few questions.", add_completion=False)
+app = typer.Typer(help="Write a configuration for a first job, after a few questions.", add_completion=False)
 
 _FIRST_SINK = next(iter(sinks.KINDS))
 _PLAN = """\
-This makes a first mirror: one table of a source, kept equal in a sink.
-  It writes   {path}
-              and beside it a file for each password that you type
-  It checks   at both servers whether they allow it; this changes nothing there
-  It changes  nothing at a server until you start the job. The job then makes its
-              target and its progress tables; where the source has slots, it
-              registers one
-  To leave    Ctrl-C at any question; nothing that you typed stays
+This makes your first job. It keeps a table of a sink equal to one of a source.
+  Writes   {path}
+           and, beside it, a file for each password that you type
+  Checks   both servers; this changes nothing there
+  Changes  nothing at a server until you start the job. The job then creates
+           its target and progress tables, and a slot if the source has slots
+  Leave    with Ctrl-C at any question; nothing that you typed is stored
 """
 _SAID = (Level.FAIL, Level.WARN)
 
@@ -57,11 +56,11 @@ def _kinds() -> list[str]:
     return list(sinks.KINDS)
 
 
-Source = Annotated[str, typer.Option("--source", metavar=FORM, help="the server that is mirrored")]
-Sink = Annotated[str, typer.Option("--sink", metavar=FORM, help="the server that the mirror is in")]
-Table = Annotated[str, typer.Option("--table", metavar="TABLE", help="table to mirror, schema.table")]
+Source = Annotated[str, typer.Option("--source", metavar=FORM, help="the server to read from")]
+Sink = Annotated[str, typer.Option("--sink", metavar=FORM, help="the server to write to")]
+Table = Annotated[str, typer.Option("--table", metavar="TABLE", help="source table, schema.table")]
 Into = Annotated[
-    str, typer.Option("--into", metavar="TABLE", help="its mirror, schema.table; made where there is none")
+    str, typer.Option("--into", metavar="TABLE", help="target table, schema.table; the job creates a missing one")
 ]
 Name = Annotated[str, typer.Option("--job", metavar="NAME", help="the job's name, and its slot's")]
 SourcePassword = Annotated[
@@ -73,10 +72,10 @@ SinkPassword = Annotated[
 ]
 SourceCertificate = Annotated[
     Path | None,
-    typer.Option("--source-rootcert", help="certificate of its authority", autocompletion=completion.files),
+    typer.Option("--source-rootcert", help="file with its CA certificate", autocompletion=completion.files),
 ]
 SinkCertificate = Annotated[
-    Path | None, typer.Option("--sink-rootcert", help="certificate of its authority", autocompletion=completion.files)
+    Path | None, typer.Option("--sink-rootcert", help="file with its CA certificate", autocompletion=completion.files)
 ]
 Dialect = Annotated[
     str,
@@ -84,8 +83,8 @@ Dialect = Annotated[
         "--dialect", metavar="KIND", help=f"kind of source: {', '.join(sources.KINDS)}", autocompletion=_dialects
     ),
 ]
-SinkKind = Annotated[str, typer.Option("--sink-kind", metavar="NAME", help="what kind of sink", autocompletion=_kinds)]
-Start = Annotated[bool | None, typer.Option("--start/--no-start", help="start the job; without either it is asked")]
+SinkKind = Annotated[str, typer.Option("--sink-kind", metavar="NAME", help="kind of sink", autocompletion=_kinds)]
+Start = Annotated[bool | None, typer.Option("--start/--no-start", help="start the job, or not (default: init asks)")]
 Open = Annotated[bool, typer.Option("--open", help="open the console afterwards")]
 
 
@@ -106,10 +105,10 @@ def init(
     start: Start = None,
     open_console: Open = False,
 ) -> None:
-    """Write a configuration for one mirror, check whether both servers allow it, and start it.
+    """Write a configuration for a first job, check both servers, and start the job.
 
-    It says first what it changes, then asks what is no option. An existing file stays as it is. 1: something at a
-    server has to be changed, or the job has failed or not started.
+    It first prints what it changes, then asks for each value that no option gives. It never overwrites a file. Exit
+    code 1: a check failed, or the job failed or has not started.
     """
     shared = context.of(ctx)
     path = shared.config or default_path(shared.env)
@@ -119,7 +118,7 @@ def init(
     try:
         dialect = _answer(f"kind of source ({', '.join(sources.KINDS)})", "--dialect", dialect, among=sources.KINDS)
         first = asked.server("source", dialect, source, source_password, source_certificate)
-        table = _answer("table to mirror (schema.table)", "--table", table)
+        table = _answer("source table (schema.table)", "--table", table)
         second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
         own = table.rpartition(".")[2]
         into = _target(into, own, target_writers.writers(second.place, shared.env))
@@ -170,7 +169,7 @@ class _Asked:
         found = self._place(name, place, form_of(kind) if name == "source" else FORM)
         file = password.absolute() if password is not None else self._password(name, found)
         if certificate is None and not loopback(found.host) and sys.stdin.isatty():
-            given = _ask(f"{name}: certificate of its authority (file; empty: encrypted, not proven)", "")
+            given = _ask(f"{name}: file with its CA certificate (empty: encrypted, not verified)", "")
             certificate = Path(given).expanduser() if given else None
         return Server(kind, found, file, certificate.absolute() if certificate is not None else None)
 
@@ -214,22 +213,22 @@ def _answer(
     """
     while True:
         if not given and not default and not sys.stdin.isatty():
-            hint = "`slotkeeper init --help` has all options"
-            raise ConfigError(f"{option} is needed where no terminal is there to ask at", hint)
+            hint = "`slotkeeper init --help` lists the options"
+            raise ConfigError(f"{option} is required: no terminal to ask at", hint)
         found = given or (_ask(question, default) if sys.stdin.isatty() else str(default))
         if among is None or found in among:
             return found
-        _again(f"{found!r} is none of {', '.join(among)}", f"{option} KIND" if given else "", bool(given))
+        _again(f"unknown kind {found!r} (known: {', '.join(among)})", f"{option} KIND" if given else "", bool(given))
 
 
 def _target(given: str, own: str, taken: Mapping[str, Writer]) -> str:
     """The target; none that another job writes is proposed, or taken."""
     while True:
-        into = _answer("its mirror (schema.table)", "--into", given, free(f"mart.{own}", taken))
+        into = _answer("target table (schema.table)", "--into", given, free(f"mart.{own}", taken))
         if into not in taken:
             return into
         writer = taken[into]
-        what = f"job {writer.job} writes {into} already (configuration {writer.config})"
+        what = f"{into}: job {writer.job} already writes it (configuration {writer.config})"
         _again(what, f"name another table, such as {free(into, taken)}", bool(given))
 
 
@@ -247,7 +246,9 @@ def _ask(question: str, default: str | None) -> str:
 
 def _refuse_existing(path: Path) -> None:
     if path.exists():
-        raise ConfigError(f"there is a configuration already: {path}", "add to it, or name another file with --config")
+        raise ConfigError(
+            f"configuration {path}: already exists", "add a job to it, or name another file with `--config FILE`"
+        )
 
 
 def _write(path: Path, text: str, env: Mapping[str, str]) -> None:
@@ -262,7 +263,7 @@ def _new(path: Path, text: str) -> None:
         write_new(path, text)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror or error}", "name another with --config"
+            f"{path} cannot be written: {error.strerror or error}", "name another file with `--config FILE`"
         ) from error
 
 
@@ -279,8 +280,8 @@ def _allowed(path: Path) -> bool:
             output.line(f"{one.level.value:<7}  {one.place}: {one.text}")
     failed = [one for one in found if one.level is Level.FAIL]
     if failed:
-        hint = "change it there or in the file, then: `slotkeeper doctor`"
-        diagnostics.note(f"{len(failed)} of {len(found)} checks say no; {hint}")
+        hint = "fix them at the server or in the file, then run: `slotkeeper doctor`"
+        diagnostics.note(f"{len(failed)} of {len(found)} checks failed; {hint}")
         return False
-    output.line(f"checked: both servers answer and allow it ({len(found)} checks)")
+    output.line(f"both servers passed all {len(found)} checks")
     return True

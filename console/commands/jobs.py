@@ -59,7 +59,7 @@ _DATED = ("tables", "conditions", "lock_waits")
 Wait = Annotated[
     float,
     typer.Option(
-        "--wait", parser=select.seconds, metavar="TIME", help="how long to wait for the effect (30s); 0: do not wait"
+        "--wait", parser=select.seconds, metavar="TIME", help="how long to wait for the effect; 0: do not wait"
     ),
 ]
 StartWait = Annotated[
@@ -68,14 +68,12 @@ StartWait = Annotated[
         "--wait",
         parser=select.seconds,
         metavar="TIME",
-        help="wait at most so long (default: as long as the start makes progress); 0: do not wait",
+        help="longest wait (default: while the start makes progress); 0: do not wait",
     ),
 ]
-TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="end sessions of an earlier start, also of one on another machine")
-]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start, also on another host")]
 DrainWait = Annotated[
-    float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most (10m)")
+    float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most")
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="for scripts: the same as --wait 0")]
 _WAIT = "30s"
@@ -173,7 +171,7 @@ def start(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Start a job as a detached process, and wait until it runs or says why not; a dropped line changes nothing.
+    """Start a job in the background, and wait until it runs or fails; it survives a lost connection.
 
     The wait ends after ten minutes without progress, and after 30 s with a job that copies or that reports what it
     waits for. A copy that has not ended by then is fine: `jobs show` has its progress. Tables that were stopped or
@@ -268,10 +266,12 @@ def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
 _steering(
     "stop",
     lambda view: not view.state.is_open and not view.lives,
-    "Stop a job and its processes; started again it goes on where it was, as long as its binlog is there.",
+    "Stop a job and its processes; a later start resumes at its position, while the source retains the binlog.",
 )
-_steering("pause", lambda view: view.state is JobState.PAUSED, "Let a job's process live but apply nothing.")
-_steering("resume", _goes_on, "Let a paused job go on, and wait until it runs or copies.")
+_steering(
+    "pause", lambda view: view.state is JobState.PAUSED, "Pause a job: its processes keep running and apply nothing."
+)
+_steering("resume", _goes_on, "Resume a paused job, and wait until it runs or copies.")
 
 
 @app.command()

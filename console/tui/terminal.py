@@ -18,7 +18,7 @@ from core.config import handover
 POLL_SECONDS = 5.0
 START_DEMO = 64
 START_INIT = 65
-"""The console ends with these where the demo, or the questions for a first mirror, are to begin in its terminal."""
+"""The console ends with these where the demo, or the questions for a first job, are to start in its terminal."""
 _BECOMES = {START_DEMO: ("demo",), START_INIT: ("init", "--open")}
 _SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
 _HANGUP = 129

@@ -38,7 +38,7 @@ _WORDS = {
     "seed": ("seed of the workload", ""),
     "source": ("the source is a", ""),
     "sink": ("the sink is", ""),
-    "sink_cannot_prove": ("which cannot prove", ""),
+    "sink_cannot_prove": ("what this sink cannot prove", ""),
     "incident": ("what happened", ""),
     "t0": ("it began", ""),
     "shown_at": ("it was shown", ""),
@@ -76,11 +76,11 @@ def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
 
     >>> list(rows({"verified": True, "latency_ms": {"p99": None}, "dns": 4, "cured": False, "why": ["a", "b"]}))
     [('commit to sink, 99 of 100 within', '?'), ('data nodes', '4'), ('outcome', 'NOT cured'), ('because', 'a; b')]
-    >>> list(rows({"state": "RUNNING", "why": None}))
+    >>> list(rows({"state": "RUNNING", "why": None, "sink_cannot_prove": None}))
     [('state of the job', 'RUNNING')]
     """
     for name, value in found.items():
-        if name in _OF_SCRIPTS:
+        if name in _OF_SCRIPTS or (name == "sink_cannot_prove" and not value):
             continue
         if name in _OUTCOMES:
             yield "outcome", _OUTCOMES[name][not value]

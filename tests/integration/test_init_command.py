@@ -1,4 +1,4 @@
-"""`slotkeeper init`: a first mirror of one's own, by options or by answers at a terminal."""
+"""`slotkeeper init`: a first job, by options or by answers at a terminal."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_options_make_a_configuration_that_both_servers_allow(
     said = capsys.readouterr()
     assert f"written: {file}" in said.out and "both servers answer" in said.out
     assert "start it: `slotkeeper jobs start orders" in bare(said.out)
-    assert said.out.startswith("This makes a first mirror") and str(file) in said.out.splitlines()[1]
+    assert said.out.startswith("This makes your first job") and str(file) in said.out.splitlines()[1]
     assert file.stat().st_mode & 0o777 == 0o600
     job = load(file, {}).jobs["orders"]
     assert (job.slot, job.channel.source_table, job.channel.target, job.channel.create_target) == (
         "orders", TABLE, "mart.orders", True,
     )  # fmt: skip
     assert main(words) == 2
-    assert "there is a configuration already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that_jobs_name(
@@ -79,7 +79,7 @@ def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that
     monkeypatch.setenv("SLOTKEEPER_CONFIG", str(first))
     assert main(["init", "--config", str(second), *words, "--into", "mart.orders"]) == 2
     said = bare(capsys.readouterr().err)
-    assert f"job orders writes mart.orders already (configuration {first})" in said and "mart.orders_2" in said
+    assert f"mart.orders: job orders already writes it (configuration {first})" in said and "mart.orders_2" in said
     assert not second.exists()
     assert main(["init", "--config", str(second), *words, "--job", "orders_own"]) == 0
     assert load(second, {}).jobs["orders_own"].channel.target == "mart.orders_2"
@@ -116,15 +116,15 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--dialect is needed where no terminal is there to ask at"),
-        (["--dialect", "oracle"], "'oracle' is none of dws, hologres, hologres_slot, mysql"),
-        ([*DWS], "--source is needed where no terminal is there to ask at"),
+        ([], "--dialect is required: no terminal to ask at"),
+        (["--dialect", "oracle"], "unknown kind 'oracle' (known: dws, hologres, hologres_slot, mysql)"),
+        ([*DWS], "--source is required: no terminal to ask at"),
         ([*DWS, "--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
         ([*DWS, "--source", "nowhere"], "'nowhere' does not name a server"),
         ([*DWS, "--source", "etl@h:notaport/d"], "as in user@host:port/database"),
         ([*DWS, "--source", "etl@h:1"], "as in user@host:port/database"),
         (["--dialect", "mysql", "--source", "etl@h:1/d"], "as in user@host:port"),
-        ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is needed"),
+        ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is required"),
     ],
 )
 def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
@@ -157,19 +157,19 @@ def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monk
 def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_path: Path) -> None:
     """A password that is typed is not shown, and kept in a file for its owner alone."""
     terminal = Terminal(tmp_path, configured=False)
-    terminal.read_until(b"a first mirror of your own")
+    terminal.read_until(b"your first job")
     password = Path(pair.sink.password.ref).read_bytes().strip()
     terminal.press(b"n", b"To leave")
     terminal.read_until(b"kind of source (dws, hologres, hologres_slot, mysql)")
-    terminal.press(b"oracle\n", b"is none of dws")
+    terminal.press(b"oracle\n", b"unknown kind")
     terminal.press(b"dws\n", b"source (user@host:port/database)")
     terminal.press(b"nowhere\n", b"does not name a server")
     terminal.press(at(pair.source).encode() + b"\n", b"file with the password")
-    terminal.press(pair.source.password.ref.encode() + b"\n", b"table to mirror")
+    terminal.press(pair.source.password.ref.encode() + b"\n", b"source table")
     terminal.press(b"ods.orders\n", b"sink (user@host:port/database)")
     terminal.press(at(pair.sink).encode() + b"\n", b"file with the password")
     terminal.press(b"\n", f"password of {pair.sink.user}: ".encode())
-    terminal.press(password + b"\n", b"its mirror")
+    terminal.press(password + b"\n", b"target table")
     terminal.press(b"\n", b"name of the job")
     terminal.press(b"orders_own\n", b"start it now?")
     terminal.press(b"n\n", b"slotkeeper jobs start orders_own")

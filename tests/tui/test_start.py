@@ -147,7 +147,7 @@ def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: 
     assert written.read_bytes() == (ROOT / "config.example.toml").read_bytes()
     load(written, {"HOME": str(tmp_path)})
     written.write_text("mine", encoding="utf-8")
-    terminal.press(b"w", b"which was left as it is")
+    terminal.press(b"w", b"the file already exists")
     assert written.read_text("utf-8") == "mine"
     terminal.press(b"q", ALTERNATE_OFF)
     assert terminal.end() == 0

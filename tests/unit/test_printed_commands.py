@@ -40,6 +40,15 @@ def test_commands_were_found() -> None:
     assert len(COMMANDS) > 15
 
 
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
+def test_a_shell_reads_a_remark_beside_a_command_as_a_comment(page: str) -> None:
+    lines = "\n".join(BLOCK.findall((ROOT / page).read_text("utf-8"))).splitlines()
+    commands = [line for line in lines if re.match(r"(\.venv/bin/)?(slotkeeper|make|pip|python3) ", line)]
+    assert not [
+        line for line in commands if (beside := _REMARK.search(line)) and not beside[0].lstrip().startswith("#")
+    ]
+
+
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_the_command_line_takes_it(page: str, command: str) -> None:
     words = [_STANDS_FOR.get(word, word) for word in shlex.split(command)]

@@ -26,12 +26,12 @@ from core.ownership import make_folder
 
 EXAMPLE = "config.example.toml"
 WORDS = (
-    "Slotkeeper mirrors the binlog of warehouse tables into a target.",
-    "A job copies a table once and then follows it; each change counts once.",
-    "Where the warehouse has dropped changes, a job stops and says so.",
+    "Slotkeeper keeps tables equal to those of a warehouse.",
+    "A job copies a table once, then applies each change of its binlog.",
+    "If the source has dropped changes, the job stops and reports it.",
     "There is no configuration yet.",
-    "  d  try everything on this machine, without a warehouse",
-    "  n  a first mirror of your own: a few questions, then it starts",
+    "  d  try everything on this host, without a warehouse",
+    "  n  your first job: a few questions, then it starts",
     "  w  write a commented configuration to start from",
 )
 
@@ -41,7 +41,7 @@ class WelcomeScreen(Frame):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "demo", "run the demo", id="demo"),
-        Binding("n", "init", "a mirror of your own", id="init"),
+        Binding("n", "init", "your first job", id="init"),
         Binding("w", "write", "write a configuration", id="write"),
     ]
     its_place = "Welcome"
@@ -78,7 +78,7 @@ class WelcomeScreen(Frame):
             make_folder(path.parent)
             write_new(path, (files("console") / EXAMPLE).read_text("utf-8"))
         except FileExistsError:
-            return Level.WARNING, f"There is a file already, which was left as it is: {safe(path, 300)}"
+            return Level.WARNING, f"Not written: the file already exists: {safe(path, 300)}"
         except OSError as error:
             return Level.WARNING, f"Not written: {safe(error, 300)}"
-        return Level.FINE, f"Written: {safe(path, 300)}. Set source and sink there, then try: `slotkeeper doctor`"
+        return Level.FINE, f"Written: {safe(path, 300)}. Set source and sink in it, then run: `slotkeeper doctor`"

@@ -88,6 +88,13 @@ def test_the_list_has_every_page_and_unit_with_a_title(capsys: pytest.CaptureFix
     assert all(listed.values())
 
 
+def test_the_list_fits_a_terminal_of_80_columns_and_names_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs"]) == 0
+    out, err = capsys.readouterr()
+    assert max(map(len, out.splitlines())) <= 80
+    assert "`slotkeeper docs runbook`" in err
+
+
 def test_a_page_is_printed_as_it_is_where_no_terminal_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docs", "mysql"]) == 0
     assert capsys.readouterr().out == (ROOT / "docs" / "mysql.md").read_text("utf-8")
