@@ -115,14 +115,15 @@ def init(
     _refuse_existing(path)
     output.block(_PLAN.format(path=path))
     asked = _Asked(path.absolute().parent)
+    dialect = _answer(f"kind of source ({', '.join(sources.KINDS)})", "--dialect", dialect, among=sources.KINDS)
+    first = asked.server("source", dialect, source, source_password, source_certificate)
+    table = _answer("source table (schema.table)", "--table", table)
+    second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
+    own = table.rpartition(".")[2]
+    into = _target(into, own, target_writers.writers(second.place, shared.env))
+    job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
     try:
-        dialect = _answer(f"kind of source ({', '.join(sources.KINDS)})", "--dialect", dialect, among=sources.KINDS)
-        first = asked.server("source", dialect, source, source_password, source_certificate)
-        table = _answer("source table (schema.table)", "--table", table)
-        second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
-        own = table.rpartition(".")[2]
-        into = _target(into, own, target_writers.writers(second.place, shared.env))
-        job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
+        asked.write()
         _write(path, text_of(first, second, job, table, into), shared.env)
     except BaseException:
         asked.forget()
@@ -154,13 +155,20 @@ def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is asked of a server; passwords that are typed are kept in `folder`."""
+    """What is asked of a server. Passwords that are typed are written into `folder` once nothing is left to ask."""
 
     folder: Path
+    typed: dict[Path, str] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
 
+    def write(self) -> None:
+        """Write the passwords that were typed; raises ConfigError."""
+        for file, password in self.typed.items():
+            _new(file, f"{password}\n")
+            self.written.append(file)
+
     def forget(self) -> None:
-        """Delete the passwords that were typed: there is no configuration that names them."""
+        """Delete the passwords that were written: there is no configuration that names them."""
         for file in self.written:
             file.unlink(missing_ok=True)
 
@@ -189,10 +197,10 @@ class _Asked:
         )
         if given:
             return Path(given).expanduser().absolute()
-        password = _unseen(f"{name}: password of {place.user}: ")
         file = self.folder / f"{NAMES[name]}.password"
-        _new(file, f"{password}\n")
-        self.written.append(file)
+        if file.exists():
+            raise ConfigError(f"{file} exists already", f"give it as `--{name}-password-file`, or move it away")
+        self.typed[file] = _unseen(f"{name}: password of {place.user}: ")
         return file
 
 
