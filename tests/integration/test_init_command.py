@@ -58,7 +58,7 @@ def test_options_make_a_configuration_that_both_servers_allow(
     words = ["init", "--config", str(file), *pair.words, "--table", TABLE, "--no-start"]
     assert main(words) == 0
     said = capsys.readouterr()
-    assert f"written: {file}" in said.out and "both servers answer" in said.out
+    assert f"written: {file}" in said.out and "both servers passed all" in said.out
     assert "start it: `slotkeeper jobs start orders" in bare(said.out)
     assert said.out.startswith("This makes your first job") and str(file) in said.out.splitlines()[1]
     assert file.stat().st_mode & 0o777 == 0o600
@@ -109,7 +109,7 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
     assert main(["init", "--config", str(file), *pair.words, "--table", "ods.nosuch"]) == 1
     said = capsys.readouterr()
     assert "fail" in said.out and "ods.nosuch" in said.out
-    assert "then: `slotkeeper doctor`" in bare(said.err) and "start it" not in said.out
+    assert "then run: `slotkeeper doctor`" in bare(said.err) and "start it" not in said.out
     assert file.exists()
 
 
@@ -159,7 +159,7 @@ def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_pa
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"your first job")
     password = Path(pair.sink.password.ref).read_bytes().strip()
-    terminal.press(b"n", b"To leave")
+    terminal.press(b"n", b"Leave    with Ctrl-C")
     terminal.read_until(b"kind of source (dws, hologres, hologres_slot, mysql)")
     terminal.press(b"oracle\n", b"unknown kind")
     terminal.press(b"dws\n", b"source (user@host:port/database)")
