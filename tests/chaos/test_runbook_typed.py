@@ -32,10 +32,11 @@ NAMED_ONLY = (
     *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify"),
     *("slotkeeper jobs stop JOB", "slotkeeper jobs start JOB"),
     "slotkeeper audit accept --reason TEXT",
+    "slotkeeper docs systemd/slotkeeper-ensure.service",
 )
 """The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; two are the
-steps of an upgrade, which `tests/integration/test_upgrade.py` takes; the last is for an audit of an earlier version,
-which `tests/unit/console/test_audit_command.py` has."""
+steps of an upgrade, which `tests/integration/test_upgrade.py` takes; then comes one for an audit of an earlier
+version, which `tests/unit/console/test_audit_command.py` has; `tests/unit/console/test_docs_command.py` opens pages."""
 WITHIN = 90.0
 
 Act = Callable[[World], None]

@@ -169,6 +169,7 @@ def test_every_command_that_prints_json_prints_what_is_promised(place: Place, jo
     look(place, entry)
     change(place, entry)
     place.call("doctor", "--json", code=1)
+    place.call("docs", "--json")
     place.call("audit", "list", "--limit", "1000", "--json")
     lines = [json.loads(one) for one in (jobs.folder / "state" / "audit.jsonl").read_text("utf-8").splitlines()]
     assert len(lines) > 20

@@ -94,6 +94,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "config check": [["--json"]],
     "config show": [["--origin", "--json"]],
     "completion": [["bash"]],
+    "docs": [["--json"], ["security"]],
     "man": [[]],
     "jobs restart": [["canary", "--wait", "60s", *WHY, "--json"]],
     "jobs stop": [["canary", "--wait", "30s", *WHY, "--json"]],

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.domain import stalling
-from core.embedded import mariadb
+from core.embedded import mariadb, patient
 from core.embedded.postgres import free_port
 
 
@@ -23,7 +23,7 @@ def test_the_cpu_time_of_an_idle_server_is_no_progress(monkeypatch: pytest.Monke
         return looks / 10
 
     monkeypatch.setattr(mariadb, "Progress", lambda now: stalling.Progress(now, limit=0.5))
-    monkeypatch.setattr(mariadb.patient, "cpu_seconds", idle)
+    monkeypatch.setattr(patient, "cpu_seconds", idle)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         server = SimpleNamespace(child=child, port=free_port())
         try:

@@ -151,7 +151,7 @@ def test_a_terminal_gets_a_rendered_page_through_the_pager_that_is_named() -> No
 
 @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"PAGER": "no-such-pager-anywhere"}], ids=str)
 def test_without_a_pager_a_page_is_shown_without_control_characters(env: dict[str, str]) -> None:
-    seen = on_a_terminal("states", **env)
+    seen = on_a_terminal("states", 0, **env)
     assert "CATCHING UP" in seen and "\x1b" not in seen
 
 

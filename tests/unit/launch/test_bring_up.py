@@ -40,7 +40,7 @@ def test_the_exit_of_a_supervisor_is_seen_beyond_1024_descriptors(
         os.close(reading)
         return found, writing
 
-    monkeypatch.setattr(control.os, "pipe", far)
+    monkeypatch.setattr(os, "pipe", far)
     monkeypatch.setattr(control, "spawn_supervisor", lambda *_, **__: None)
     monkeypatch.setattr(control, "_has_supervisor", lambda view: False)
     with Store.open(tmp_path / "state") as store:
