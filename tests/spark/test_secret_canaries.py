@@ -185,7 +185,8 @@ def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
         answer = told.read().decode()
     assert answer or name == "alerts unack", (name, words)
     if "--json" in words and ran.returncode == 0:
-        json.loads(answer)
+        (values,) = [line for line in answer.splitlines() if line.startswith(("{", "["))]
+        json.loads(values)
     return answer, shown
 
 
