@@ -185,8 +185,7 @@ def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
         answer = told.read().decode()
     assert answer or name == "alerts unack", (name, words)
     if "--json" in words and ran.returncode == 0:
-        (values,) = [line for line in answer.splitlines() if line.startswith(("{", "["))]
-        json.loads(values)
+        assert [json.loads(line) for line in answer.splitlines() if line.startswith(("{", "["))], answer
     return answer, shown
 
 
