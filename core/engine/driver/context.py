@@ -177,7 +177,7 @@ def unleased() -> None:
     """For a loop that holds no lease."""
 
 
-def untold(text: str, by: SlotkeeperError | None) -> None:
+def untold(text: str, by: SlotkeeperError | Party | None) -> None:
     """No narrator."""
 
 
@@ -229,5 +229,5 @@ class StreamPlan:
     """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
     end_task: Callable[[str], None] = ignored
     """Ends the sessions of that name, which a task had that was given up; waits for nobody."""
-    retrying: Callable[[str, SlotkeeperError | None], None] = untold
+    retrying: Callable[[str, SlotkeeperError | Party | None], None] = untold
     """`Narrator.retrying`."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.clock import Clock
+from core.domain.fault import Party
 from core.domain.lane import Activity, Lane
 from core.domain.position import Position
 from core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
@@ -29,6 +30,8 @@ server that stood still for a moment. One that waited for a lock is no load, and
 within seconds also then."""
 SAID_AFTER = 3.0
 """Seconds of failing checks after which they are reported: RUNNING alone would hide that no position is confirmed."""
+SILENT_AFTER = 8.0
+"""Seconds without an answer to a check after which that is reported, before the limit of its session ends it."""
 
 
 class TargetWatch:
@@ -95,6 +98,7 @@ class TargetWatch:
 
     def check(self, now: float, at_once: bool = False) -> None:
         """Begin a check where one is due, or `at_once`, as the loop ends, where none is under way."""
+        self._report_silence(now)
         reader, self._last = self._targets.reader, at_once
         if reader is None or self._asked is not None or (now < self._next and not at_once):
             return
@@ -188,3 +192,9 @@ class TargetWatch:
             self._said = True
             text = f"checking the target; positions are confirmed after that: {passing[0].message}"
             self._retrying(text, passing[0])
+
+    def _report_silence(self, now: float) -> None:
+        if self._asked is not None and not self._said and now - self._asked >= SILENT_AFTER:
+            self._said = True
+            text = f"checking the target; positions are confirmed after that: no answer for {SILENT_AFTER:.0f} s"
+            self._retrying(text, Party.SINK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -33,7 +34,9 @@ class Watched:
         loop = SimpleNamespace(lanes={"dn_1": lane}, post=lambda work, *given: work(*given))
         targets = SimpleNamespace(reader=SimpleNamespace(read=read), tables={TABLE: watched})
         plan = SimpleNamespace(targets=targets, epoch=1, retrying=lambda text, by: self.said.append(text))
-        executor = SimpleNamespace(submit=lambda line, work: work())
+        self.works: list[Callable[[], None]] = []
+        self.answers = True
+        executor = SimpleNamespace(submit=lambda line, work: work() if self.answers else self.works.append(work))
         clock = SimpleNamespace(monotonic=lambda: self.now)
         self.watch = TargetWatch(*cast(Any, (loop, plan, executor, clock, None)))
 
@@ -82,3 +85,14 @@ def test_one_check_that_fails_after_a_long_wait_is_reported_at_once_and_a_lock_i
     silent.pause(5.0)
     locked.pause(5.0)
     assert len(silent.said) == 1 and locked.said == []
+
+
+def test_a_check_that_is_not_answered_for_eight_seconds_is_reported_until_one_passes() -> None:
+    watched = Watched(Unreachable("never raised"))
+    watched.error, watched.answers = None, False
+    for _ in range(12):
+        watched.watch.check(watched.now)
+        watched.now += 1.0
+    assert len(watched.said) == 1 and "no answer for 8 s" in watched.said[0]
+    watched.works.pop()()
+    assert watched.said[-1] == ""
