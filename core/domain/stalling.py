@@ -1,6 +1,6 @@
-"""Decides how long a wait goes on: as long as it sees progress, and ten minutes without any. Pure.
+"""Decides how long a wait continues: while it sees progress, and ten minutes without any. Pure.
 
-A clock alone ends starts on a busy host that need nothing but time. `core.launch.waiting` takes the looks.
+A clock alone ends starts on a busy host that need nothing but time. `core.launch.waiting` samples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CPU_STEP = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a wait sees at one moment.
+    """One sample of a wait.
 
     `step` names what is waited for; `marks` differ after any piece of work; `cpu` is the CPU time in seconds that the
     driver's processes have used so far, None where CPU time proves nothing.
@@ -38,7 +38,7 @@ class Progress:
         self._last: Signs | None = None
 
     def see(self, signs: Signs, now: float) -> None:
-        """Take a look into account."""
+        """Take a sample into account."""
         self.step = signs.step
         if self._last is None or signs.marks != self._last.marks or _worked(self._last.cpu, signs.cpu):
             self._moved_at, self._last = now, signs
@@ -48,7 +48,7 @@ class Progress:
         return now - self._moved_at
 
     def stalled(self, now: float) -> str:
-        """Why the wait ends; empty as long as it goes on.
+        """Why the wait ends; empty while it continues.
 
         >>> wait = Progress(0.0)
         >>> wait.see(Signs("the JVM", 1), 0.0)

@@ -21,7 +21,7 @@ from core.launch import identity as processes
 SHOWN_EVERY = 10.0
 """Seconds between two lines about a wait."""
 _SAMPLE_EVERY = 2.0
-"""Seconds between two looks at the driver's processes, each of which reads all of /proc."""
+"""Seconds between two samples of the driver's processes, each of which reads all of /proc."""
 
 
 def _unread(text: str) -> None:
@@ -41,10 +41,10 @@ class Waiting:
         self._fresh = True
 
     def status(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
-        """Take a look at the job, at most every two seconds; why the wait ends, empty as long as it continues.
+        """Sample the job, at most every two seconds; why the wait ends, empty while it continues.
 
-        Of a job that runs, `moved` is what differs after work: there a heartbeat and CPU time are no progress where
-        it is given. `what` is shown as the step then.
+        `moved` differs after each piece of work of a running job. Where it is given, a heartbeat and CPU time of such
+        a job are no progress, and `what` is shown as its step.
         """
         now = self._monotonic()
         if self._fresh or now - self._sampled_at >= _SAMPLE_EVERY:

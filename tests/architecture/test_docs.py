@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core.domain.pages import anchor
 from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Status", "Context", "Decision", "Consequences"]
@@ -30,7 +31,7 @@ def headings(text: str, level: int) -> list[str]:
 def anchors(text: str) -> set[str]:
     """The anchors of a page, as they are made from its headings."""
     titles = (title for level in range(1, 7) for title in headings(text, level))
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {anchor(title) for title in titles}
 
 
 def broken(page: Path, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A wait goes on as long as it sees progress, and ends ten minutes after the last, with what it waited for."""
+"""A wait continues while it sees progress, and ends ten minutes after the last, with what it waited for."""
 
 from __future__ import annotations
 
