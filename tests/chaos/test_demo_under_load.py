@@ -3,7 +3,8 @@
     SLOTKEEPER_CHAOS_BUSY=5 SLOTKEEPER_CHAOS_RUNS=2 make chaos ARGS="tests/chaos/test_demo_under_load.py -s"
 
 `SLOTKEEPER_CHAOS_BUSY` is the number of busy loops per core (20), `SLOTKEEPER_CHAOS_RUNS` that of runs (10, which take
-turns as root and as an ordinary user, with and without Java on PATH), `SLOTKEEPER_CHAOS_WRITE` how long writers write.
+turns as root and as an ordinary user, with and without Java on PATH), `SLOTKEEPER_CHAOS_TOGETHER` how many of them run
+at a time (1), `SLOTKEEPER_CHAOS_WRITE` how long writers write.
 What cannot succeed ends with one JSON object and one sentence: a JVM that is killed again and again, no space, no port.
 """
 
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ from tests.support.report import Page
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 BUSY, RUNS = int(os.environ.get("SLOTKEEPER_CHAOS_BUSY", "20")), int(os.environ.get("SLOTKEEPER_CHAOS_RUNS", "10"))
+TOGETHER = int(os.environ.get("SLOTKEEPER_CHAOS_TOGETHER", "1"))
 WRITE = os.environ.get("SLOTKEEPER_CHAOS_WRITE", "60s")
 SOMEBODY = pwd.getpwnam("nobody").pw_uid
 """An ordinary user. initdb looks up the name of the user that runs it (PostgreSQL, "initdb")."""
@@ -157,8 +160,9 @@ def page() -> Page:
     return Page(
         "demo-under-load",
         "The demo on a busy host",
-        f"`slotkeeper demo --headless --duration {WRITE} --json` beside {BUSY} busy loops per core. Seconds: from the"
-        " command to its end; start: from the job's start until every DN was recorded.",
+        f"`slotkeeper demo --headless --duration {WRITE} --json` beside {BUSY} busy loops per core,"
+        f" runs at a time: {TOGETHER}. Seconds: from the command to its end;"
+        " start: from the job's start until every DN was recorded.",
         ("run", "user", "Java on PATH", "verified", "seconds", "start, seconds", "load at the end", "events"),
     )
 
@@ -166,11 +170,15 @@ def page() -> Page:
 def test_every_run_on_a_busy_host_ends_verified(page: Page) -> None:
     kinds = [(user, java) for java in (True, False) for user in users()]
     wrong = []
-    with busy(BUSY * (os.cpu_count() or 1)):
-        for number in range(RUNS):
+
+    def run_one(number: int) -> Ended:
+        user, java = kinds[number % len(kinds)]
+        with place(user, java) as here:
+            return here.demo("--duration", WRITE)
+
+    with busy(BUSY * (os.cpu_count() or 1)), ThreadPoolExecutor(TOGETHER) as pool:
+        for number, ended in enumerate(pool.map(run_one, range(RUNS))):
             user, java = kinds[number % len(kinds)]
-            with place(user, java) as here:
-                ended = here.demo("--duration", WRITE)
             print(f"-- run {number + 1} as uid {user}, {'with' if java else 'without'} Java on PATH\n{ended.err}")
             found = ended.found
             verified = ended.code == 0 and found["ok"] is True and found.get("verified") is True

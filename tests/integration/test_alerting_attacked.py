@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from console.__main__ import main
+from core.launch import identity as processes
+from core.state.alerts import AlertFile
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.pager import Pager
 from tests.support.waiting import until
@@ -29,7 +31,12 @@ def test_a_job_whose_supervisor_was_stopped_by_a_signal_is_told_by_the_superviso
         jobs.start(name, limits=OFTEN, alerts=alerts)
     supervisor = jobs.view_of_job("orders").supervisor
     assert supervisor is not None
+    file = AlertFile(jobs.store.folder)
+    locks = [until(take, SOON, "nobody evaluates or sends") for take in (file.try_lock, file.try_sender)]
     os.kill(supervisor.pid, signal.SIGSTOP)
+    until(lambda: processes.stopped(supervisor), SOON, "it is stopped, with neither lock")
+    for lock in locks:
+        lock.release()
     try:
         until(lambda: pager.kinds("process_stopped") == ["fired"], SOON, "the stopped supervisor is told")
         assert [one["fault"]["job"] for one in pager.told() if one["fault"]["rule"] == "process_stopped"] == ["orders"]
