@@ -1,8 +1,6 @@
 """`python -m bench.console`: what the console costs, beside an empty Textual app and other consoles in one run.
 
 Rounds take turns in who starts first. Ends 0 with a bar that is not met, which it says loudly; with `--check`, 1.
-Next door: `bench.console_measure` measures one program, `bench.console_fill` fills the store,
-`bench.console_report` has the bars' table.
 """
 
 from __future__ import annotations

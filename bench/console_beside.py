@@ -1,7 +1,7 @@
 """What runs beside the console in the same run: pg_activity and dolphie, installed into a folder of their own.
 
 Each against a real server: pg_activity against an embedded PostgreSQL, dolphie against a MariaDB where one is
-installed. Where one cannot run, the table says why. Next door: `bench.console` shows what they cost.
+installed. Where one cannot run, the table says why.
 """
 
 from __future__ import annotations

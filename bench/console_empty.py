@@ -2,7 +2,6 @@
 
 Of the first come first paint, idling and memory; of the second what Textual itself takes for moving the cursor of its
 own table (`j`, `k`) and for going to another screen (`1`, `2`). Both with the settings that the console runs with.
-Next door: `bench.console_measure` runs them beside the console.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 `python -m bench.console_fill FOLDER --jobs 12 --dns 24 --every 2` is the writer, a process of its own as supervisors
 are; the jobs' recorded supervisor and driver are that process, so they count as alive while it lives.
-Next door: `bench.console_measure` looks at the console over it.
 """
 
 from __future__ import annotations

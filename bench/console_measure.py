@@ -1,7 +1,5 @@
-"""What one program on a terminal costs: until it is seen, while nobody types, for a key, in memory, until it is gone.
-
-Next door: `tests.support.terminal` drives, `bench.console_fill` is what the console shows, `bench.console_empty` the
-floor beside it.
+"""What one program on a terminal costs: until it is seen, while nobody types, for a key, in memory,
+until it is gone.
 """
 
 from __future__ import annotations

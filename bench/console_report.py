@@ -1,7 +1,4 @@
-"""The bars of the console, what was measured against them, and the files that keep it.
-
-Next door: `bench.console` measures; `bench.report` does the same for the pipeline.
-"""
+"""The bars of the console, what was measured against them, and the files that keep it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Backlog, DNs, width of a row, share of updates, one hot key, channels. A point of a curve is one catch-up of the job:
 CPU of both servers and of our own processes a change, and seconds. Its table has an id, a number and a text; each point
-has databases of its own, and both tables are compared at its end. Next door: `bench.__main__` compares us with others.
+has databases of its own, and both tables are compared at its end.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A round copies the orders, records changes for three slots, and has them read three times, in an order that turns by one
 place a round: by a job's lanes (threads of this process, as a job without Spark's own cost), by a query into Spark's
 sink `noop`, and by a query into a table of the same sink. Both tables must equal the source at the end. What is in and
-out: `bench/README.md`. Next door: `ours.py` is the job, `query_writer.py` the writer alone.
+out: `bench/README.md`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a user's own job costs, on the product path: supervisor, driver, JVM, workers over two embedded servers.
 
 Freshness is from COMMIT's return at the source to the first read at the sink that shows the row (markers, 20 a second,
-read every 10 ms); the writer is a process of its own. CPU is what the system booked. Next door: `rounds.py` has the
-ratios, `writer.py` the writer.
+read every 10 ms); the writer is a process of its own. CPU is what the system booked.
 """
 
 from __future__ import annotations

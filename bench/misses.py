@@ -3,7 +3,7 @@
 Steps made here, no source: the rounds' mix of events over `orders`, with one event that fails each check in turn, and a
 hot key; of those that hit also steps of more updates. CPU seconds of the session's own process at the sink, and of it
 and the worker's together, which another load on the machine changes little. A lane that always misses is a sink's own
-lane over many steps, with the pauses that it takes. Next door: `sink_alone.py` has real steps.
+lane over many steps, with the pauses that it takes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The huge transaction's rows come first, then rows of a thousand a transaction until the binlog is as long as asked for;
 nobody applies meanwhile. Then the job applies all of it, with driver and workers in this process, whose resident
-memory is sampled; the servers are processes of their own. Next door: `mysql_job.py` compares with a replica.
+memory is sampled; the servers are processes of their own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A picture of a screen: what is wrong with it, the names of this machine taken out, and it as text and as SVG. Pure.
-
-Next door: `bench.snapshots` takes the pictures, `bench.tmux` captures.
+"""A picture of a screen: what is wrong with it, the names of this machine taken out, and it as text
+and as SVG. Pure.
 """
 
 from __future__ import annotations

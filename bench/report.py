@@ -1,7 +1,6 @@
 """From timings to ratios: sides, medians, spreads, the table on standard output and the JSON file.
 
 A ratio is taken within its round, ours by the other's, so that both had the same minutes; the median is over rounds.
-Next door: `compare.py` compares two files, `chart.py` draws one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 source server: `warehouse` (the stand-in for a DWS, which records changes by triggers) and `publisher` (the same table
 and the same changes, plain). sink server: `ours_<n>` and `base_<n>`, new in every round; each peer works in a copy of
-the latter, made just before its turn. Next door: `ours.py` mirrors warehouse to ours, `bench.peers` do what others do.
+the latter, made just before its turn.
 """
 
 from __future__ import annotations

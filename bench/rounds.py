@@ -1,7 +1,7 @@
 """The rounds: the same changes through ours, the peers and the sink alone, each beside the others in one run.
 
 A round: ours copies, COPY | COPY copies; changes are recorded for both; then everyone catches up, in an order that
-turns by one place a round, each into a table with the same files. Next door: `ours.py`, `bench.peers`, `sink_alone.py`.
+turns by one place a round, each into a table with the same files.
 """
 
 from __future__ import annotations

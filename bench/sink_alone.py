@@ -2,7 +2,7 @@
 running: what a user gets whose sink is a machine of its own.
 
 Compared with logical replication's apply worker on the same changes, which waits for nobody either: its publisher
-decodes faster than one worker applies. Next door: `bench.__main__` has the rounds.
+decodes faster than one worker applies.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The demo's servers, its job and its writers run; a second slot is made, the job is paused and resumed, a DN fails for a
 while; meanwhile the console is walked screen by screen at every size, and once more in ASCII. Every picture is
-looked at before it is kept, and everything that was started is ended. Next door: `bench.tmux` drives, `bench.pictures`
-judges and draws.
+looked at before it is kept, and everything that was started is ended.
 """
 
 from __future__ import annotations

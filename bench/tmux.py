@@ -1,6 +1,5 @@
-"""A program in a tmux of its own server: keys in, pictures out. Ends with its server, by the socket that only it has.
-
-Next door: `bench.snapshots` walks the console with it.
+"""A program in a tmux of its own server: keys in, pictures out. Ends with its server, by the socket
+that only it has.
 """
 
 from __future__ import annotations

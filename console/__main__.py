@@ -1,8 +1,4 @@
-"""The entry point: runs the command line, and is the one place where any error becomes a message and an exit code.
-
-Next door: `console.tui.startup` opens the console, `console.commands.main` has the commands,
-`console.cli.diagnostics` the messages.
-"""
+"""The entry point: runs the command line, and is the one place where any error becomes a message and an exit code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The demo: an embedded warehouse (a stand-in for a DWS) and a sink server, one real job, writers, and the verdict.
 
-The job is started through the same supervisor that users get. Next door: `console.commands.demo` is the command and
-shows what is told here; `core.embedded` has servers, stand-in and workload; `core.verify` compares at the end.
+The job is started through the same supervisor that users get.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The kinds of source that a demo can have: stand-ins for a DWS and a Hologres, and a MariaDB where there is one.
-
-Next door: `console.demo` is the demo of the stand-in, of which others change what is the source's own.
-"""
+"""The kinds of source that a demo can have: stand-ins for a DWS and a Hologres, and a MariaDB where there is one."""
 
 from __future__ import annotations
 

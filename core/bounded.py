@@ -1,7 +1,4 @@
-"""What is read of files and of other programs, each with a most: nothing of either is held whole without one.
-
-Next door: `core.drivers.pg` bounds what a server answers, `core.launch.log` the log files.
-"""
+"""What is read of files and of other programs, each with a most: nothing of either is held whole without one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The one way of an error across processes: as plain values, so that a task never raises.
-
-Next door: `core.errors` has the classes; `core.engine.messages` and `core.spark.task` put these values into their
-answers.
-"""
+"""The one way of an error across processes: as plain values, so that a task never raises."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """What can go wrong, as classes: the kind decides (in `core.retry`) what is done about it.
 
 Raise an error with what failed, on what, why, and what to do next; do not log it and go on.
-Next door: `core.error_values` takes them across processes; `core.retry` turns a kind into a decision; each dialect's
-and sink's faults turns a driver's exception into one of these; `console.cli.diagnostics` prints them.
 
 Every argument but the message is optional and `kind` is a class attribute, so that the errors survive
 pickling between processes; `__cause__` does not survive it, which is why its type and place are copied.

@@ -2,7 +2,7 @@
 
 There is no progress row here: the slot's own points are the memory, so a program that dies between writing and
 registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
-read like this belongs to no job. Next door: `core.wiring.worker` composes jobs, which deliver exactly once.
+read like this belongs to no job.
 """
 
 from __future__ import annotations

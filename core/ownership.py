@@ -3,7 +3,6 @@
 The path is followed name by name, links included, and what is read is what was looked at: the file is opened without
 following anything, and judged and read by that descriptor. Nobody else can change what lies between, since every
 folder on the way was found to be ours or root's.
-Next door: `core.domain.ownership` is the rule, `core.config` and `core.state.folder` use this.
 """
 
 from __future__ import annotations

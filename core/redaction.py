@@ -2,8 +2,6 @@
 passes it.
 
 Whoever resolves a secret has its spellings remembered here, in this process's memory only. Pure but for that.
-Next door: `core.config.secrets` resolves secrets and knows how they may be spelled; `core.errors`, `core.domain.text`,
-`core.drivers.pg` and `core.state` call `masked`.
 """
 
 from __future__ import annotations

@@ -26,8 +26,6 @@ The vendor's client retries five classes and nothing else; here they count as:
 Source side, quick: `binlog_max_retry_times` retries, waiting `binlog_retry_interval` x attempt + Random(100) ms.
 Sink side, quick: `max_flush_retry_times` tries in total, waiting 1 s x n.
 Apart from its jitter a wait never shrinks before a success resets the history.
-
-Next door: `core.errors` has the kinds; each dialect's faults assigns them; `core.engine` carries decisions out.
 """
 
 from __future__ import annotations

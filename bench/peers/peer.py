@@ -1,7 +1,4 @@
-"""What the benchmark asks of everyone that is run beside us: the same changes, into a table of its own.
-
-Next door: `logical.py`, `pipes.py` and `programs.py` are the peers; `bench.rounds` lists them.
-"""
+"""What the benchmark asks of everyone that is run beside us: the same changes, into a table of its own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `python -m console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop, meanwhile. Its own
 stdout and stderr are the files that keep what the command says. The command is begun before anything else is loaded:
-somebody waits for its answer. Next door: `console.actions.runner` starts it, `console.actions.store` keeps records.
+somebody waits for its answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The command line of each action, as words for a child and as text for a person to copy. Pure.
 
 What a person has typed goes in as `--name=value`, so that no text can be taken for an option.
-Next door: `console.actions.rules` says what must be typed, `console.actions.runner` runs the words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What can be done to jobs and to a slot now, each with its letter, and why not where it cannot. Pure.
-
-Next door: `console.tui.screens.actions.menu` shows it; whether something may be done is judged again by the command
-itself.
-"""
+"""What can be done to jobs and to a slot now, each with its letter, and why not where it cannot. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What became of an action: requested and observed, per DN, and what to do next; never just "success". Pure.
 
-What a command wrote passes `safe()` here. Next door: `console.tui.screens.actions.progress` shows it.
+What a command wrote passes `safe()` here.
 """
 
 from __future__ import annotations

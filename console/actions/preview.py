@@ -1,7 +1,6 @@
 """What a dry run answered, and its lines: per DN from, to and rows, what it means, the way back. Pure.
 
-Every text of it came from a child and passes `safe()` here. Next door: `console.tui.screens.actions.preview` shows it;
-`console.commands.reset` and `console.commands.slots` write it.
+Every text of it came from a child and passes `safe()` here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What was set going, as values and as text: who asked for what, which process, how far it is, how it ended. Pure.
 
-A damaged text is none. Next door: `console.actions.store` keeps them as files, `console.actions.outcome` says what
-became of them.
+A damaged text is none.
 """
 
 from __future__ import annotations

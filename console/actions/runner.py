@@ -2,7 +2,6 @@
 
 A child is a session of its own and writes its own end down, so that neither a dropped line nor the end
 of the console changes anything: the next console sees it. No shell: lists of words only.
-Next door: `console.actions.commands` makes the words, `console.actions.store` are the records.
 """
 
 from __future__ import annotations

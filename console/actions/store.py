@@ -1,7 +1,6 @@
 """What was set going, as files of the state folder: written before anything begins, and again when it has ended.
 
-A damaged file is passed over. Next door: `console.actions.record` has the values, `console.actions.runner` begins and
-looks, `console.actions.child` writes down the end.
+A damaged file is passed over.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Names come from the configuration and the state folder: no server is asked, nothing is made, and nothing is loaded that
 speaks to one. What a person must type because something is lost (`--confirm`, `--rows`) is never offered.
-Next door: `console.commands.completion` has the scripts that ask; `console.commands.main` knows who asks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What every command is given by the command line: the options that all commands share.
 
-Typer is not loaded here: the console is opened without it. Next door: `console.commands.main` makes it; a command gets
-it with `of(ctx)` and loads its configuration through it.
+Typer is not loaded here: the console is opened without it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 An error that we raise on purpose is shown in its own words. Anything else is a defect: one line, and the traceback in
 a log file that only its owner can read. Secrets are taken out of both.
-
-Next door: `console.cli.output` is the only writer of stdout; `core.errors` has the kinds.
 """
 
 from __future__ import annotations

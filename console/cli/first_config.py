@@ -1,6 +1,6 @@
 """The text of a first configuration, from the few things that only its writer knows. Pure.
 
-Everything else is the default; `config.example.toml` names it all. Next door: `console.commands.init` asks and writes.
+Everything else is the default; `config.example.toml` names it all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who steered a job, in the audit: a line before and one after.
 
 Unlike a change of a slot, a job is started and stopped even where the audit cannot be written: a full disk must not
-keep it running. Next door: `core.state.audit` keeps the lines.
+keep it running.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Modules that are loaded when something of them is first used: a command must not pay for what its neighbours need.
 
-The way is the standard library's (importlib, "Implementing lazy imports"). Next door: `console.commands.main` loads
-whole groups of commands only when one is called.
+The way is the standard library's (importlib, "Implementing lazy imports").
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The moment of an event as a person reads it: UTC, as everything here says it, and the clock on their wall beside it.
 
-What a program reads stays UTC. Next door: `console.cli.output` prints; the console's screens keep to UTC alone, which
-is what a team in several zones says to each other.
+What a program reads stays UTC.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The manual page in roff, made from the commands, their help, the exit codes and what is read from the environment.
 
-The macros are those of man(7) that groff_man(7) and mandoc share. Next door: `console.commands.man` shows it; the
-page that is installed, `docs/man/slotkeeper.1`, is this text, which a test compares.
+The macros are those of man(7) that groff_man(7) and mandoc share.
 """
 
 from __future__ import annotations

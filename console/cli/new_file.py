@@ -1,7 +1,4 @@
-"""A file that must not be there yet, for its owner alone.
-
-Next door: `console.tui.export` and `console.commands.init` write such files.
-"""
+"""A file that must not be there yet, for its owner alone."""
 
 from __future__ import annotations
 

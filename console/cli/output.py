@@ -2,7 +2,6 @@
 
 Every cell passes `safe()`; JSON is ASCII and holds no control byte; known secrets are in neither. Unknown is None: "-"
 in a table, null in JSON.
-Next door: `console.cli.diagnostics` is the only writer of stderr.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Commands that are printed to be pasted: they name the configuration of whoever printed them.
 
 A console or a command that was given --config knows what another shell does not. `$SLOTKEEPER_CONFIG` and the default
-file are known to the same person's next command anyway. Next door: `console.cli.output` and `console.cli.diagnostics`
-print, `console.tui.screens.base` shows.
+file are known to the same person's next command anyway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Says on stderr how far a command is, at a pace that a person and a log can take.
-
-Next door: `console.views.how_far` has the line; `console.cli.diagnostics` writes it.
-"""
+"""Says on stderr how far a command is, at a pace that a person and a log can take."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One line on stderr, before any command, for each reset that a crash left behind here.
 
-Cheap: it lists one local folder. Next door: `core.state.resets` keeps the marks, `slots reset --resume` ends them.
+Cheap: it lists one local folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a command line chose of the configuration: a job by its name, a table, the state folder, with a helpful refusal.
 
 The arguments and options that several commands share are here, each with its words for the help; an option of one
-command stands with that command. Next door: `console.cli.context` loads the configuration. Loads no database driver.
+command stands with that command. Loads no database driver.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Typer 0.29 makes a pydantic adapter for every parameter that is no flag, also for one without a value, and for each
 `--help` (`build_runtime_param` in its _coercion.py): loading pydantic takes longer than `jobs list` does.
-Next door: `console.commands.main` runs Typer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`slotkeeper alerts list|ack|unack|silence|test`: what is told without a console, and what people say of it.
 
-What is said here counts on the console's Alerts screen too, and the other way round. Next door:
-`core.launch.alerting` evaluates, `core.state.acks` keeps what people say; docs/alerts.md lists the rules.
+What is said here counts on the console's Alerts screen too, and the other way round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`slotkeeper completion SHELL`: the lines that let a shell complete our command lines.
 
 Each script hands the words over as they were typed and takes one offer a line, `word<TAB>help`; a line without a word
-asks for names of files. No answer is evaluated. Next door: `console.cli.completion` finds the offers.
+asks for names of files. No answer is evaluated.
 """
 
 from __future__ import annotations

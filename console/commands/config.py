@@ -1,7 +1,4 @@
-"""`slotkeeper config check` and `slotkeeper config show`.
-
-Next door: `core.config` does the work.
-"""
+"""`slotkeeper config check` and `slotkeeper config show`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`slotkeeper demo`: everything on this host, without a warehouse; ends with a verdict.
 
-Next door: `console.demo` does it, `demo_incident` makes something go wrong in it. What is seen meanwhile is the
-console, six lines where the terminal is too small for it, or lines on stderr where there is none; the result goes to
-stdout.
+What is seen meanwhile is the console, six lines where the terminal is too small for it, or lines on stderr where there
+is none; the result goes to stdout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`slotkeeper demo --incident NAME`: the demo with a night in it; headless it is made, seen, refused and cured.
-
-Next door: `core.embedded.incidents` has the nights, `demo` the command, `console.demo` servers and job.
-"""
+"""`slotkeeper demo --incident NAME`: the demo with a night in it; headless it is made, seen, refused and cured."""
 
 from __future__ import annotations
 

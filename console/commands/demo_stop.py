@@ -1,7 +1,4 @@
-"""`slotkeeper demo stop`: end the demos of this user.
-
-Next door: `console.demos` knows and ends them; `demo` is the command that starts one.
-"""
+"""`slotkeeper demo stop`: end the demos of this user."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """`slotkeeper doctor`: does this machine, does each server have what the configured jobs need? Nothing is changed.
 
-Here: Java and Spark, memory, the state folder, logind. Next door: `core.services.doctor` looks at the servers,
-`core.services.probe` makes scratch tables there, `docs/probe.md` lists its questions. Spark's own Python is asked in a
-process of its own.
+Here: Java and Spark, memory, the state folder, logind. Spark's own Python is asked in a process of its own.
 """
 
 from __future__ import annotations

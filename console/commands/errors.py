@@ -1,7 +1,6 @@
 """`slotkeeper errors list|show|replay|discard`: rows that a target refused and that are held in quarantine.
 
-Rows are hostile and may be secret: values are shown by `show` only, and never in a log. Next door:
-`core.services.quarantine` reads and acts; the errors of jobs themselves are on the console's Errors screen.
+Rows are hostile and may be secret: values are shown by `show` only, and never in a log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`slotkeeper init`: a first job: a few questions, a configuration, its check, and the start.
 
-What is asked can be typed as options, for scripts. Next door: `console.cli.first_config` has the text,
-`console.commands.jobs` starts; the console's welcome screen begins this.
+What is asked can be typed as options, for scripts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What `slotkeeper jobs drain` does: waits until nothing of a job's tables is unread, and says how far that is.
-
-Next door: `core.slots.status.preflight` says what is not drained; `jobs.py` has the command.
-"""
+"""What `slotkeeper jobs drain` does: waits until nothing of a job's tables is unread, and says how far that is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """DataFrame queries among the jobs: shown as jobs that run elsewhere, and refused where something is to be done to one.
 
 Only a configured job that was never started here may be one; its store is asked, for three seconds at most.
-Next door: `core.services.queries` asks, `core.domain.query_report` has the words; `jobs.py` has the commands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What `slotkeeper jobs retry` does: a job, or one table of it, tries and polls at once; and how that is told.
-
-Next door: `core.launch.tries` asks and waits for the answer; `jobs.py` has the command.
-"""
+"""What `slotkeeper jobs retry` does: a job, or one table of it, tries and polls at once; and how that is told."""
 
 from __future__ import annotations
 

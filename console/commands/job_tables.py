@@ -1,7 +1,4 @@
-"""`--table` of `jobs` and `verify`: one table of a job by itself, and how the tables of a job are told.
-
-Next door: `core.launch.tables` does it and waits for the effect; `jobs.py` has the commands.
-"""
+"""`--table` of `jobs` and `verify`: one table of a job by itself, and how the tables of a job are told."""
 
 from __future__ import annotations
 

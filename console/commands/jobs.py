@@ -1,8 +1,4 @@
-"""`slotkeeper jobs`: see and steer jobs from any shell of the user whose jobs they are.
-
-Next door: `core.launch.control` does it and waits for the effect; `core.launch.view` is what is shown;
-`core.domain.job` says when a job may be cancelled, `core.slots.status.preflight` what is not drained.
-"""
+"""`slotkeeper jobs`: see and steer jobs from any shell of the user whose jobs they are."""
 
 from __future__ import annotations
 

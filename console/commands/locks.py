@@ -1,7 +1,6 @@
 """`slotkeeper locks [JOB]`: which sessions of ours wait for a lock at the sinks, and who is in front of them.
 
-The sinks themselves are asked, each for at most a few seconds; nothing is locked, and no session is ended. Next door:
-`core.services.locks` asks, `console.views.locks` has the words, the console's screen of the same is `L`.
+The sinks themselves are asked, each for at most a few seconds; nothing is locked, and no session is ended.
 """
 
 from __future__ import annotations

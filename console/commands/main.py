@@ -2,9 +2,6 @@
 
 To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and name it in COMMANDS. Commands raise
 SlotkeeperError, write through `console.cli.output`, and end with another code by `raise typer.Exit(code)`.
-
-Next door: `console.__main__` runs this and turns errors into messages; `console.cli.context` is what commands get;
-`console.tui.startup` opens the console.
 """
 
 from __future__ import annotations

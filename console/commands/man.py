@@ -1,7 +1,4 @@
-"""`slotkeeper man`: the manual page, in the pager where there is a terminal, else as roff.
-
-Next door: `console.cli.manual` makes it.
-"""
+"""`slotkeeper man`: the manual page, in the pager where there is a terminal, else as roff."""
 
 from __future__ import annotations
 

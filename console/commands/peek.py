@@ -1,8 +1,7 @@
 """`slotkeeper slots peek`: rows of one DN's binlog, read-only; the group itself is in `slots`.
 
 No slot is named at the source, so none can be made, and no point moves. Values of a PROD source are masked but for the
-key, unless --unmask asks for them, which the audit keeps. Next door: `core.services.binlog_rows` reads,
-`console.views.binlog` says what changed; the console's screen 5 shows the same.
+key, unless --unmask asks for them, which the audit keeps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`slotkeeper slots reset`, `slots undo` and `slots history`; the group itself is in `slots`.
 
 A reset is a dry run that prints a plan; `--execute --plan ID` carries out exactly that plan or says what moved.
-Next door: `core.slots.reset.plan` and `apply` do it, `core.services.reset` connects them.
 """
 
 from __future__ import annotations

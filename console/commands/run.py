@@ -2,7 +2,6 @@
 
 This process is the job's supervisor: it starts the driver, restarts it when it crashes, passes SIGTERM and SIGINT on
 as a graceful stop, and shows on stderr what the driver says. Other shells steer the job as any other.
-Next door: `core.launch.control.run_here` does it; `core.launch.verdict` says what a driver's exit code means.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 No server is asked. With --exit-code the convention of monitoring plugins holds: 0 ok, 1 warning, 2 critical, 3 for
 whatever prevents a judgement, which `console.__main__` sees to where this command cannot be reached or fails.
-Next door: `console.monitor.health` says how a job stands; `jobs show` says more about one job.
 """
 
 from __future__ import annotations

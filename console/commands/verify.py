@@ -1,7 +1,6 @@
 """`slotkeeper verify`: compare a job's source tables with their targets, key by key where they differ.
 
-What was found is kept in the state store. Next door: `core.verify` compares; `core.services.verify` opens both sides
-and waits until a running job has caught up.
+What was found is kept in the state store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback when it ends.
 
-Rich draws: it moves the cursor up by the lines that it wrote and puts it back; nothing is parsed as markup. Next door:
-`console.views.watch` has the lines, `console.monitor.health` the facts; the full screen is `console.tui.app`.
+Rich draws: it moves the cursor up by the lines that it wrote and puts it back; nothing is parsed as markup.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A demo notes itself in the state folder that is used without a configuration; the note outlives a demo that is killed
 or kept. Processes are ended by what was noted of them, or by a server's own pid file, never by a name.
-Next door: `console.demo` is one demo, `console.commands.demo_stop` the command, `core.launch.identity` recognises.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The servers that the demo mirrors into, by the name of `--sink`: what the configuration says of each, how it is read.
 
 Each has its progress rows in the embedded PostgreSQL; a Doris is the stand-in, and says so. Which source the demo
-reads is no matter of these. Next door: `console.demo` runs the job, `core.embedded.doris` is the stand-in.
+reads is no matter of these.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How a job stands, in the words of the console: what was seen of it, and what `core.judgement` says is wrong. Pure.
-
-Next door: `core.launch.seen` sees, `console.commands.status` prints, `console.monitor.store_reader` hands it to the
-screens.
-"""
+"""How a job stands, in the words of the console: what was seen of it, and what `core.judgement` says is wrong. Pure."""
 
 from __future__ import annotations
 

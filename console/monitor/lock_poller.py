@@ -1,6 +1,6 @@
 """Asks the sinks who waits for a lock, while the screen of it is seen; sessions are opened at the first question.
 
-Drivers are loaded when a sink is first asked. Next door: `core.services.locks` asks, `console.views.locks` has rows.
+Drivers are loaded when a sink is first asked.
 """
 
 from __future__ import annotations

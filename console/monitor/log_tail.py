@@ -1,7 +1,5 @@
-"""The end of a log file, read on from where the last look ended, in bounded memory. What others wrote is made visible.
-
-Next door: `core.launch.log` bounds the file and cuts it, which is a fresh beginning here; `console.tui.screens.log`
-shows.
+"""The end of a log file, read on from where the last look ended, in bounded memory. What others wrote
+is made visible.
 """
 
 from __future__ import annotations

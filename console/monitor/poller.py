@@ -2,8 +2,7 @@
 
 Slots are looked at only while their screen asks for them: one question per two seconds and source, over one session
 that is given back a minute after that screen was left. Threads are daemons: a source that does not answer must not keep
-the console from ending. Next door: `console.monitor.store_reader` reads the store, `console.monitor.slot_poller` looks
-at sources; `console.tui.app` gets the messages.
+the console from ending.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each question is a thread and a session of its own, which ends with it: a sink that does not answer holds nothing up,
 and is not asked again meanwhile. Values of a PROD source are masked, as those of its binlog are; who wants them shown
-leaves two lines in the audit. Next door: `core.services.quarantine` reads, `console.views.quarantine` has the words.
+leaves two lines in the audit.
 """
 
 from __future__ import annotations

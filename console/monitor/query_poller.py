@@ -1,8 +1,7 @@
 """Asks stores, in the background, which DataFrame queries read slots of configured jobs: those run elsewhere.
 
 Only jobs that were never started here may be such; where there is none, nobody is asked. One question at a time, in a
-thread of its own: a store that does not answer holds nothing up. Next door: `core.services.queries` asks,
-`console.views.queries` has the words; `store_reader.py` shows what was seen beside the jobs that were started here.
+thread of its own: a store that does not answer holds nothing up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How fast jobs and DNs move, from what their frames say one after the other. Pure.
 
 Unknown is None: before there are two samples, across a restart, where a counter fell, and once the last sample is old.
-Next door: `console.monitor.throughput` feeds it with frames; `console.views.jobs` shows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads what graphs show from the recorded frames; what was read stays, so that the next reading costs what is new.
 
 The store is opened for each reading, which comes once for every point: a connection that is kept takes memory all the
-time. Used by one thread. Next door: `console.monitor.series` makes values of frames, `console.tui.graph_feed` asks.
+time. Used by one thread.
 """
 
 from __future__ import annotations

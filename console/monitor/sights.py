@@ -1,6 +1,6 @@
 """What this console's own look at the slots says to the judgement: the same values that drivers leave in the store.
 
-Pure. Next door: `console.monitor.slot_poller` looks, `core.slots.status.sights` has the values.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Looks at the slots of source tables for the console, one light question at a time.
 
 Only calls that read; no call creates a slot. What fails becomes a sentence beside the last values, never an exception.
-Next door: `console.monitor.poller` calls this, a thread per source; `core.slots.status.poll` decides what is asked
-next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What the console knows at one moment, as plain values, each with the time at which it was seen.
 
-Unknown is None, never 0. Next door: `console.monitor.poller` makes it, `console.views.jobs` turns it into rows of
-text.
+Unknown is None, never 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reads the state store of this machine for the console.
 
-What fails becomes a sentence, never an exception. Next door: `console.monitor.slot_poller` looks at sources,
-`console.monitor.poller` calls both in the background; `console.monitor.snapshot` are the values.
+What fails becomes a sentence, never an exception.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Follows the frames of all jobs, so that a look at them costs only what is new, and tells how fast each moves.
-
-Next door: `console.monitor.rates` calculates, `core.state.metrics` has the frames, `console.monitor.store_reader` and
-`console.monitor.history` ask.
-"""
+"""Follows the frames of all jobs, so that a look at them costs only what is new, and tells how fast each moves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is the matter with a job, in the words of its own store, and how its tables stand. Pure.
 
-A module of its own: `jobs list` needs no more. Next door: `console.monitor.health` adds what is judged.
+A module of its own: `jobs list` needs no more.
 """
 
 from __future__ import annotations

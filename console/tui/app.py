@@ -1,8 +1,4 @@
-"""The console: seven screens over one picture, which the collector renews in the background.
-
-Next door: `console.tui.navigation` is the app without the picture, `console.monitor.poller` collects,
-`console.tui.history_mode` shows the past, `console.tui.screens` draw, `console.tui.terminal` is what surrounds the app.
-"""
+"""The console: seven screens over one picture, which the collector renews in the background."""
 
 from __future__ import annotations
 

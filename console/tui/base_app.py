@@ -1,7 +1,6 @@
 """What is there on every screen: messages, questions, arming, how often to look, theme, mouse, copying, leaving.
 
-Knows no picture of jobs and slots; `console.tui.app` adds those. Next door: `console.tui.write_mode` decides what may
-be changed, `console.tui.commands` has the commands that are typed, `console.tui.clipboard` copies.
+Knows no picture of jobs and slots; `console.tui.app` adds those.
 """
 
 from __future__ import annotations

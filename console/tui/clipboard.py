@@ -2,7 +2,6 @@
 
 Inside tmux plain OSC 52 reaches nobody by default, and `tmux load-buffer -w` does with every setting that was tried.
 Terminals cut long OSC 52 off, so more than they take is refused and stays in the file.
-Next door: `console.tui.base_app` calls this in a thread; `console.tui.export` writes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The commands that can be typed after `:`, each in one place. To add one: `add(Command(...))`.
 
-A command gets the app and what was typed behind its name. Next door: `console.tui.screens.command_line` is the line
-they are typed into; `console.tui.screens.help` lists them; `console.tui.keymap_page` writes them into that page.
+A command gets the app and what was typed behind its name.
 """
 
 from __future__ import annotations

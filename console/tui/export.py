@@ -1,7 +1,7 @@
 """Files that the console leaves behind: only their owner can read them, and none is led elsewhere by a link.
 
 The rows of a table as CSV and JSON: what a spreadsheet would calculate is defused, and every text is made visible once
-more by `safe()`. Next door: `console.tui.screens.table` exports what it lists, `console.tui.clipboard` its copies.
+more by `safe()`.
 """
 
 from __future__ import annotations

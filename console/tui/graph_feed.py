@@ -1,7 +1,4 @@
-"""Reads graphs in a thread of its own and remembers the last ones, so that drawing them anew asks nobody.
-
-Next door: `console.monitor.series_reader` reads; screens ask with each picture and are called when it has changed.
-"""
+"""Reads graphs in a thread of its own and remembers the last ones, so that drawing them anew asks nobody."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """History on the screens: `R` shows the recorded past, `<` and `>` step, `p` plays, `:at` goes to a moment.
 
 While it lasts the picture is that of a past moment and nothing can be acted upon. The store is read in one thread of
-its own. Next door: `console.monitor.history` decides what a step is and reads; `console.tui.app` binds the keys.
+its own.
 """
 
 from __future__ import annotations

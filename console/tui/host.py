@@ -1,7 +1,4 @@
-"""What screens, commands and history may ask of the app that they are in; they name this and never the app itself.
-
-Next door: `console.tui.app`, `console.tui.navigation` and `console.tui.base_app` together do it.
-"""
+"""What screens, commands and history may ask of the app that they are in; they name this and never the app itself."""
 
 from __future__ import annotations
 

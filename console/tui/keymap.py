@@ -1,7 +1,6 @@
 """Which keys do what on the screen that is seen.
 
-The bindings stand at the classes that act on them. Next door: `console.tui.keymap_page` lists those of all screens;
-`console.tui.commands` has what is typed; `console.tui.screens.help` shows both.
+The bindings stand at the classes that act on them.
 """
 
 from __future__ import annotations

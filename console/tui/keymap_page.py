@@ -1,8 +1,6 @@
 """The page of all keys and commands, and what is wrong with them.
 
 `make docs` writes the page; a test compares them. A key means the same wherever it works, except those of EXCEPTIONS.
-Next door: `console.tui.keymap` knows the keys of one screen;
-`console.tui.commands` has what is typed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Opens the console on this terminal.
-
-Next door: `console.commands.main` decides whether there is one, `console.tui.app` is the console.
-"""
+"""Opens the console on this terminal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How one gets from screen to screen: by number, by opening a thing or its menu of actions, by help, by typing.
-
-Next door: `console.tui.app` adds the picture; `console.tui.commands` has the commands.
-"""
+"""How one gets from screen to screen: by number, by opening a thing or its menu of actions, by help, by typing."""
 
 from __future__ import annotations
 

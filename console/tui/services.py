@@ -1,6 +1,6 @@
 """What the screens are given besides the picture: one place, so that tests can give something else.
 
-Modules that are costly to load are loaded when they are first used. Next door: `console.tui.app` hands this to screens.
+Modules that are costly to load are loaded when they are first used.
 """
 
 from __future__ import annotations

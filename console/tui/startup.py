@@ -1,8 +1,7 @@
 """Opens the console where there is a terminal; while it is loaded, the terminal is asked what it can draw.
 
 Nothing of Textual is imported before it is certain that a screen can be drawn. `console.__main__` comes here without a
-command, past Typer, which costs a third of what the console takes to be seen. Next door: `console.commands.main` has
-the commands, `console.tui.launch` the app, `console.tui.textual_patches` collects garbage again.
+command, past Typer, which costs a third of what the console takes to be seen.
 """
 
 from __future__ import annotations

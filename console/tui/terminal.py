@@ -1,7 +1,6 @@
 """What surrounds the console: settings that Textual reads when it is imported, signals, and a terminal that is gone.
 
-Imported before Textual. Next door: `console.commands.main` decides whether there is a terminal; `console.tui.app` is
-the console; `console.tui.terminal_probe` asks the terminal what it can draw.
+Imported before Textual.
 """
 
 from __future__ import annotations

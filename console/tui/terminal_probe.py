@@ -1,7 +1,7 @@
 """Whether the terminal draws lines one cell wide, found out as Vim does; where it does not, only ASCII is drawn.
 
 The question is asked before Textual is loaded and the answer read afterwards, so that waiting costs nothing. A late
-answer is a position report, which Textual never takes for a key. Next door: `console.commands.main` asks.
+answer is a position report, which Textual never takes for a key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What Textual does more often than this console needs, done once: styles parsed again, switches held back, garbage.
 
-Private parts of App are used, which is why textual is pinned. Next door: `console.tui.base_app` is built on it;
-`console.tui.terminal` has the settings that Textual reads for itself.
+Private parts of App are used, which is why textual is pinned.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `mono` has no colour at all: bold, dim, underline and reverse only, the terminal's own colours otherwise. A role is
 used by widgets through console.tcss (`$role-...`, and `$role-...-style` for how text stands), and for words and
-cells through `style_of`. Next door: `console.tui.base_app` puts a theme on.
+cells through `style_of`.
 """
 
 from __future__ import annotations

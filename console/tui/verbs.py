@@ -1,7 +1,7 @@
 """Verbs that are typed: `:pause`, `:verify`, `:reset` do what the menu of the row does, through the same gates.
 
 A command opens the menu of the jobs or the slot that are meant and chooses its line: what the menu refuses is refused,
-and what it asks is asked. Next door: `console.tui.commands` has all commands, `console.tui.screens.actions.menu` acts.
+and what it asks is asked.
 """
 
 from __future__ import annotations

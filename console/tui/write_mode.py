@@ -1,6 +1,5 @@
-"""Whether this console may change anything: read-only at first, armed for ten minutes by a person with a reason. Pure.
-
-Next door: `console.tui.base_app` keeps the arming and shows what is left of it; actions ask for `app.armed`.
+"""Whether this console may change anything: read-only at first, armed for ten minutes by a person with
+a reason. Pure.
 """
 
 from __future__ import annotations

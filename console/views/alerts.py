@@ -1,7 +1,6 @@
 """Pure functions from faults to alerts: what is wrong, what it means, until when, and the ways out by what they lose.
 
-What is wrong `core.judgement` says; nothing is judged here. Next door: `console.views.remedies` knows the ways out,
-`core.domain.ack` what a person has said, `console.tui.screens.alerts` draws.
+What is wrong `core.judgement` says; nothing is judged here.
 """
 
 from __future__ import annotations

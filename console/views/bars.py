@@ -1,7 +1,4 @@
-"""A share as a bar of a few cells, and rates over time as one row of them. Pure.
-
-Next door: `console.views.slots` has what is left of a TTL, `console.views.jobs` the DNs that are in sync.
-"""
+"""A share as a bar of a few cells, and rates over time as one row of them. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Pure functions from a page of binlog rows to rows of text: pairs, what changed, what became of a key.
 
 An update is two events: a B and the U that follows it at once, at the same sync point. A B or d may carry the key only;
-then what changed is `?`, never "nothing". Next door: `core.slots.status.binlog_rows` makes the page,
-`console.tui.screens.binlog` draws.
+then what changed is `?`, never "nothing".
 """
 
 from __future__ import annotations

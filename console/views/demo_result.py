@@ -1,7 +1,4 @@
-"""What a demo ends with, in words.
-
-Next door: `console.commands.demo` has the figures, `demo_incident` those of a night.
-"""
+"""What a demo ends with, in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pure functions from the errors that jobs recorded to rows: one per kind of error, with what is known about it.
-
-Next door: `console.views.remedies` is what is known, `console.tui.screens.errors` draws.
-"""
+"""Pure functions from the errors that jobs recorded to rows: one per kind of error, with what is known about it."""
 
 from __future__ import annotations
 

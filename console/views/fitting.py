@@ -1,7 +1,4 @@
-"""Widths of columns by what is in them: room that one does not need goes to one that is cut. Pure.
-
-Next door: `console.views.rows` says which columns a terminal of some width shows; `console.tui.screens.table` measures.
-"""
+"""Widths of columns by what is in them: room that one does not need goes to one that is cut. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Graphs as lines of text: braille dots, or an ASCII form with three heights a row. Pure.
 
 What is unknown is `?` on the ground line and never a line that goes on; nothing at all is a dot, or `_`. Every scale
-begins at 0 and ends at a round figure that stands beside it, so that neither a colour nor a guess is needed. Next door:
-`console.monitor.series` has the values, `console.views.marks` what happened, `console.tui.screens.graphs` shows them.
+begins at 0 and ends at a round figure that stands beside it, so that neither a colour nor a guess is needed.
 """
 
 from __future__ import annotations

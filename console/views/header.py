@@ -1,7 +1,6 @@
 """The first row: where we are, who we are, whether anything can be changed, how old this is, what time it is. Pure.
 
 Environment, RO or RW, age and clock are never left out; the rest goes where there is no room for it.
-Next door: `console.tui.screens.base` draws it in the colours of the roles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far something is that takes its time: a line of stderr, and the bar that the console makes of it. Pure.
 
 A command says it as a line for whoever waits in a shell, and the console reads the newest such line of a command that
-it has set going. Next door: `console.cli.progress` says them at a pace that a log can take.
+it has set going.
 """
 
 from __future__ import annotations

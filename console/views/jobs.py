@@ -1,8 +1,6 @@
 """Pure functions from what is known to rows of text cells with severities: what every screen shows, and in which order.
 
 Every text that came from elsewhere passes `safe()` here. Unknown is `?`, never 0; ages and durations carry units.
-Next door: `console.monitor.snapshot` is what is known; `console.views.overview` says what all jobs together mean,
-`console.views.lanes` shows one job DN by DN, `console.views.slots` slots; `console.tui.screens` draw.
 """
 
 from __future__ import annotations

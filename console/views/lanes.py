@@ -1,7 +1,4 @@
-"""A job lane by lane: rows, and the lines above and below them. Pure.
-
-Next door: `console.views.jobs` has the jobs, `console.tui.screens.jobs` draws.
-"""
+"""A job lane by lane: rows, and the lines above and below them. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Waiting and blocking: which sessions of ours wait for a lock at a sink, and who is in front of them. Pure.
-
-Next door: `core.domain.lock_wait` has the sentences; `console.tui.screens.locks` and `console.commands.locks` show it.
-"""
+"""Waiting and blocking: which sessions of ours wait for a lock at a sink, and who is in front of them. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What happened to a job, as letters on an axis of time and as lines that say what each letter is. Pure.
-
-Next door: `console.monitor.series` has what happened, `console.views.graphs` the axis.
-"""
+"""What happened to a job, as letters on an axis of time and as lines that say what each letter is. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What all jobs together mean: how they stand, which targets are to be trusted, which side hurts, who is on it. Pure.
-
-Next door: `console.views.jobs` has a row for each job, `console.views.slots` the line on slots;
-`console.tui.screens.jobs` draws.
+"""What all jobs together mean: how they stand, which targets are to be trusted, which side hurts, who
+is on it. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What is held in quarantine job by job: from what sinks have counted and jobs have reported to lines of text. Pure.
 
-What the sink counts comes before what a job's last report says; where neither is known nothing is claimed. Next door:
-`console.monitor.quarantine_poller` reads,
-`console.tui.screens.errors` and `console.tui.screens.quarantine` draw.
+What the sink counts comes before what a job's last report says; where neither is known nothing is claimed.
 """
 
 from __future__ import annotations

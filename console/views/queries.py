@@ -1,6 +1,5 @@
-"""Pure functions on DataFrame queries: what screens of jobs show of one, which runs elsewhere and is left alone here.
-
-Next door: `console.monitor.query_poller` sees them, `console.views.lanes` has the DNs of other jobs.
+"""Pure functions on DataFrame queries: what screens of jobs show of one, which runs elsewhere and is
+left alone here.
 """
 
 from __future__ import annotations

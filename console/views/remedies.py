@@ -1,7 +1,6 @@
 """What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
 
 The names of trouble and their safe ways are `core.domain.start`'s, what a server's code means `core.domain.sqlstate`'s.
-Next door: `console.views.errors` and `console.views.alerts` show them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Rows and columns of text, filters, and the words for numbers and times: what the models of all screens share. Pure.
 
-Unknown is `?`, never 0; ages and durations carry units. Next door: `console.views.jobs` and its neighbours make rows,
-`console.tui.widgets.live_table` shows them.
+Unknown is `?`, never 0; ages and durations carry units.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Pure functions on what else is known of a slot: its job's state, an unfinished reset, what was done to it, raw SQL.
 
 All of it is from this machine's own records and the last look: no question to anybody.
-Next door: `console.views.slots` has the slot itself, `core.domain.manual_sql` the SQL.
 """
 
 from __future__ import annotations

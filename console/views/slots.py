@@ -1,7 +1,7 @@
 """Pure functions from looks at source tables to rows of slots: time left, deadline, unread, who holds, which point.
 
 A status is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
-clock. Next door: `console.views.jobs` has jobs and the words; `core.slots.status.retained` is what a status found.
+clock.
 """
 
 from __future__ import annotations

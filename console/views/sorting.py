@@ -1,7 +1,6 @@
 """In which order rows are shown: as they come, by a column, or as they stood a moment ago. Pure.
 
-Sorting is stable, and what is unknown is last in both directions. Next door: `console.views.rows` has rows and columns,
-`console.tui.screens.table` sorts with this.
+Sorting is stable, and what is unknown is last in both directions.
 """
 
 from __future__ import annotations

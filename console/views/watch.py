@@ -1,6 +1,6 @@
 """The six lines of `slotkeeper watch`: state, wrong, do, how far behind, the copy, what happened last.
 
-Pure. Next door: `console.commands.watch` draws them below the prompt; `console.views.jobs` has the sentences.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sentences over several rows of a screen, so that what is typed can be read back from it word for word. Pure.
 
 A row ends at a blank, never within an option or a name. A word that is longer than a row is the one exception, and its
-row says so by a backslash at its end, as a shell does. Nothing is cut off. Next door: `console.tui.screens.base` draws.
+row says so by a backslash at its end, as a shell does. Nothing is cut off.
 """
 
 from __future__ import annotations

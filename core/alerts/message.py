@@ -1,7 +1,4 @@
-"""A notification as the JSON that a command gets on its standard input: docs/alerts.md has the schema. Pure.
-
-Next door: `core.alerts.rules` decides what is told, `core.launch.alert_command` runs the command.
-"""
+"""A notification as the JSON that a command gets on its standard input: docs/alerts.md has the schema. Pure."""
 
 from __future__ import annotations
 

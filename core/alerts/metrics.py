@@ -2,7 +2,7 @@
 
 Gauges alone, without times: so one text is read by OpenMetrics 1.0
 (https://prometheus.io/docs/specs/om/open_metrics_spec/) and by node_exporter's textfile collector, which reads the
-older format and refuses times. docs/alerts.md lists them. Next door: `core.launch.metrics_file` writes the file.
+older format and refuses times. docs/alerts.md lists them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What `[alerts]` says: from where on something is told, to whom, and where the figures are written. Values only.
-
-Next door: `core.judgement.limits` has the limits, `core.config.keys_alerts` how they are written.
-"""
+"""What `[alerts]` says: from where on something is told, to whom, and where the figures are written. Values only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What waits for the command that is told, and what becomes of it where the command fails. Pure.
-
-Next door: `core.alerts.rules` makes notifications, `core.launch.alert_sender` gives them to the command.
-"""
+"""What waits for the command that is told, and what becomes of it where the command fails. Pure."""
 
 from __future__ import annotations
 

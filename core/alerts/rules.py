@@ -1,7 +1,4 @@
-"""When a fault is told, told again, and told to be over: from faults and what is remembered to notifications. Pure.
-
-Next door: `core.judgement` says what is wrong, `core.alerts.options` are the values of `[alerts]`.
-"""
+"""When a fault is told, told again, and told to be over: from faults and what is remembered to notifications. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The sets of keys that `[jobs.X.binlog]` has, by the name that the traits of a kind of source have (`binlog_keys`).
-
-Next door: `keys_binlog` and `keys_hologres` hold the keys, `start_keys` what some of them say of a start; `build` reads
-a job by its kind's set.
-"""
+"""The sets of keys that `[jobs.X.binlog]` has, by the name that the traits of a kind of source have (`binlog_keys`)."""
 
 from __future__ import annotations
 

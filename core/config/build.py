@@ -1,8 +1,7 @@
 """From a raw tree to endpoints and jobs: reads each table, then checks what only two tables together can tell.
 
 Names are taken as they are written, and a server reads them back as just those names (`core.sqltext.dotted`), so two
-spellings are two tables. Next door: `check` reads one table; `load` finds and parses the file; `keys*` hold what may
-stand in it; `core.domain.master` reads a Spark master.
+spellings are two tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The keys of canal, through which Doris Binlog Load reads a MySQL, each with what stands in its place here.
 
-Names and meanings are those of Doris, "Binlog Load", "CANAL configuration". Next door: `keys` refuses them by name.
+Names and meanings are those of Doris, "Binlog Load", "CANAL configuration".
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """One table of a file against its keys: values read, defaults filled in, everything else refused in one sentence.
 
 Messages say where, which key and which rule; they never hold the value, because a secret may stand in any wrong place.
-Next door: `keys` is the model; `build` calls this for each table and checks across tables; `secrets` resolves what is
-referred to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`docs/parameters.md` from the model, so that the page cannot say anything else than the program does.
-
-Next door: `keys*` hold the model; a test compares the page with `page()`. `make docs` writes it.
-"""
+"""`docs/parameters.md` from the model, so that the page cannot say anything else than the program does."""
 
 from __future__ import annotations
 

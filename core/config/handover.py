@@ -5,8 +5,6 @@ A child of ours that may need it gets a file instead that is in no folder (`memf
 by our own programs, and named `/proc/<pid>/fd/<n>` for Spark's workers, which the JVM starts and to which it passes no
 descriptor. The kernel lets only the same user open that (`proc(5)`: PTRACE_MODE_READ_FSCREDS, as for a process's
 memory), and only while its owner lives.
-Next door: `core.config.secrets` asks for values; `core.config.load` says which variables are named; whoever starts a
-program passes `environment()` or `passed()`, which `tests/architecture/test_children.py` makes sure of.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 This table is the model: the checker, `config show`, `docs/parameters.md` and the test of `config.example.toml` all
 read it, so that a key cannot exist in one of them only. Parameters that are documented by the vendor and not built
 are here too, marked `later`: they are refused by name, never accepted in silence.
-
-Next door: `keys_binlog` and `keys_sink` hold the vendor's tables; `values` the readers; `check` walks a file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The keys of `[alerts]`, and from their values to options: every limit of the judgement under its own name.
-
-Next door: `keys` has the other tables; `core.judgement.limits` is what the limits mean, docs/alerts.md lists the rules.
-"""
+"""The keys of `[alerts]`, and from their values to options: every limit of the judgement under its own name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The keys of `[jobs.X.binlog]`: the vendor's binlog parameters under their own names in snake_case.
 
 Defaults, units and meanings are those of "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and of
-the connector's further pool options. Next door: `keys` for all other tables.
+the connector's further pool options.
 """
 
 from __future__ import annotations

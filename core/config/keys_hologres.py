@@ -2,7 +2,7 @@
 
 Defaults and meanings are those of holo-client ("HoloConfig") and of the table in "Technical Principle of Hologres
 Binlog"; `binlogStartUpMode`, `startTime` and `cdcMode` are the Flink connector's. What every source has is as for a
-DWS. Next door: `keys_binlog` has those; `build` turns the keys of a start into the job's `start`.
+DWS.
 """
 
 from __future__ import annotations

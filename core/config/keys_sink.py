@@ -1,8 +1,7 @@
 """The keys of `[jobs.X.sink_options]`: the parameters of the vendor's sink connector, 1.x names in snake_case.
 
 Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for `copy_write_batch_size`'s
-meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours. Next door: `keys` for all other tables;
-`build` refuses what only two keys together make wrong.
+meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The keys of `[jobs.X.sync]`: parameters of Doris Binlog Load under their own names.
 
 Names, defaults and meanings are those of Doris, "Binlog Load", "FE configuration". They hold for
-sources with a binlog of their own that is followed in ranges of transactions (mysql). Next door: `canal`, `keys`.
+sources with a binlog of their own that is followed in ranges of transactions (mysql).
 """
 
 from __future__ import annotations

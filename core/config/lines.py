@@ -1,6 +1,6 @@
 """On which line of a TOML text each key stands: the parser does not tell, and an error without a line is a search.
 
-Works on text that has parsed already, so that a small lexer is exact. Next door: `check` asks for lines.
+Works on text that has parsed already, so that a small lexer is exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Find, read and check a configuration file; the only importer of the TOML parser.
 
-Precedence: defaults < file < environment < typed options. Next door: `overlay` for the last two, `build` for what
-the tables mean, `secrets` for what the references stand for.
+Precedence: defaults < file < environment < typed options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What a process that has a secret does about it: it masks the secret's spellings in all its texts and dumps no core.
-
-Next door: `core.redaction` masks; `core.config.secrets` and `core.config.handover` tell what there is.
+"""What a process that has a secret does about it: it masks the secret's spellings in all its texts and
+dumps no core.
 """
 
 from __future__ import annotations

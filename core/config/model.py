@@ -1,7 +1,4 @@
-"""What a loaded configuration is: endpoints and jobs as domain values, and where every value came from.
-
-Next door: `load` makes it; `keys` says what may stand in the file; `core.domain.spec` is what the engine gets.
-"""
+"""What a loaded configuration is: endpoints and jobs as domain values, and where every value came from."""
 
 from __future__ import annotations
 

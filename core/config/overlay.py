@@ -4,8 +4,6 @@ A variable is `SLOTKEEPER_<TABLE>__<NAME>__<KEY>`, in upper case, `-` in a name 
 `SLOTKEEPER_SOURCES__DWS1__HOST`, `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`.
 It may change or add a key of a source, sink or job that the file names, never add one of those: a misspelt variable is
 an error, not a half-made job. Channels and Spark settings are set in the file only.
-
-Next door: `check` reads the values, the same way as those of the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How a job's steps are made of a binlog: its table `sync`, and what that says of the sink's own options.
-
-Next door: `build` reads a job, `keys_sync` has the keys.
-"""
+"""How a job's steps are made of a binlog: its table `sync`, and what that says of the sink's own options."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which jobs' password files cannot be read: what keeps a job from its next start, told before anybody needs it.
 
-A variable may be set for jobs alone, and a command may ask somebody: neither is tried. Next door: `secrets.py`
-resolves references.
+A variable may be set for jobs alone, and a command may ask somebody: neither is tried.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""From a reference to the secret, in the process that needs it.
-
-Next door: `core.domain.endpoint.SecretRef`; `core.config.masking` remembers what is resolved, to take it out of texts;
-`core.config.handover` has the variables that a parent has taken out of the environment.
-"""
+"""From a reference to the secret, in the process that needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of a hologres source that say where a job starts, as the job's own `start`. Next door: `build` calls it."""
+"""The keys of a hologres source that say where a job starts, as the job's own `start`."""
 
 from __future__ import annotations
 

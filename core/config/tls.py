@@ -1,7 +1,6 @@
 """The keys of TLS: what they mean together, how safe a configured line is, and what PROD has to say itself.
 
-libpq, "SSL Support", "Database Connection Control Functions" (`sslmode` and the keys beside it). Next door: `keys` has
-the keys, `core.domain.tls` says what a mode leaves open, `secrets` looks at files that hold secrets.
+libpq, "SSL Support", "Database Connection Control Functions" (`sslmode` and the keys beside it).
 """
 
 from __future__ import annotations

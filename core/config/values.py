@@ -1,7 +1,6 @@
 """One value of a configuration at a time: readers that return the value or raise `BadValue` with the rule it breaks.
 
 Readers never put the value itself into their message: whoever knows the key decides whether it may be shown.
-Next door: `keys` says which reader a key has; `check` walks whole tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Binlog tables as Spark DataFrames, for programs of others: `register(spark)`, then `spark.readStream.format(...)`.
 
 Loads nothing before it is asked: Spark begins a Python for each of a dozen small questions, and each of them is inside
-this package. Next door: `reader` reads, `net.py` and `writer` write; docs/dataframes.md has programs to paste.
+this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`apply_changes` for `foreachBatch`: the streaming writer's two steps, called by a program of a user's.
-
-Next door: `writer/source.py` is the same as a format of Spark's; `writer/task.py` does the work.
-"""
+"""`apply_changes` for `foreachBatch`: the streaming writer's two steps, called by a program of a user's."""
 
 from __future__ import annotations
 

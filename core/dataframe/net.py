@@ -2,7 +2,6 @@
 
 A filter over a changelog is not a filter over its table: an update after which a row no longer matches is dropped by
 `.where`, and whoever follows keeps the row as it was. So the condition is taken here, and such a row becomes a delete.
-Next door: `changelog.py` has the columns; `writer/` takes a changelog as it is or its net effect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a person has said about an alert or an error: seen, or silent until a time. Values only.
-
-Next door: `core.state.acks` keeps them for everybody who shares a state folder.
-"""
+"""What a person has said about an alert or an error: seen, or silent until a time. Values only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""When a position may move, and what it means when the fence was not hit. Pure (design 4.1, 4.2).
-
-Next door: `core.sinks.postgres.progress.store` holds the rows; `core.engine.worker.step` asks here.
-"""
+"""When a position may move, and what it means when the fence was not hit. Pure (design 4.1, 4.2)."""
 
 from __future__ import annotations
 

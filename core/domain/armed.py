@@ -1,7 +1,4 @@
-"""A console that may change something at this moment, as others are shown it. Values only.
-
-Next door: `core.launch.armed` keeps them for all who share a state folder.
-"""
+"""A console that may change something at this moment, as others are shown it. Values only."""
 
 from __future__ import annotations
 

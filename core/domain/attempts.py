@@ -1,7 +1,4 @@
-"""What is remembered of failures since the last success: how many, on which side, for how long.
-
-Next door: `core.retry` counts and decides.
-"""
+"""What is remembered of failures since the last success: how many, on which side, for how long."""
 
 from __future__ import annotations
 

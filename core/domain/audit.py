@@ -1,8 +1,6 @@
 """One line of the audit: who did what to which thing, why, and what was seen afterwards. Values only.
 
 An action that changes something writes two lines under one `action_id`: the intent before, the outcome after.
-Next door: `core.domain.audit_chain` links the lines, `core.state.audit` keeps them,
-`core.sinks.postgres.progress.audit` has a copy beside the data.
 """
 
 from __future__ import annotations

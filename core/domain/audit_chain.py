@@ -2,8 +2,7 @@
 
 A hash is SHA-256 of a line's bytes, which are canonical JSON (keys sorted, ASCII, no blanks). A file that was begun
 anew names the last hash of the file before it. A line that was cut (a crash, a full disk) is no link: the next one
-names the last whole line. Values only. Next door: `core.state.audit` keeps the files, `core.services.audit_proof`
-compares with the hashes that sinks have.
+names the last whole line. Values only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a running driver knows to be wrong at this moment, as values that its report carries. Pure.
 
 A condition lasts until a step of its lanes has succeeded, or until it is measured as gone; a new attempt does not end
-it. Next door: `core.engine.driver.conditions` makes them of lanes, `core.judgement` makes faults of them.
+it.
 """
 
 from __future__ import annotations

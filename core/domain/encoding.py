@@ -1,8 +1,4 @@
-"""How the rows of a batch are written down between a source and a sink, and which way of it a pair takes. Pure.
-
-Next door: each kind of source says what it gives and each kind of sink what it takes (`core.ports.kinds`);
-`core.drivers.copy_text` reads COPY text as rows.
-"""
+"""How the rows of a batch are written down between a source and a sink, and which way of it a pair takes. Pure."""
 
 from __future__ import annotations
 

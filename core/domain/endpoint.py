@@ -1,7 +1,6 @@
 """Where a server is and how to log in: plain values that may travel to a Spark worker.
 
 The password is a reference (`SecretRef`), never the secret itself: each process resolves it on its own host.
-Next door: `core.config.secrets` resolves references; `core.drivers.pg` connects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A fault: what is wrong now. Whose it is, in whose words, since when, how bad, what it delays or loses. Pure.
 
-Every screen, command, exit code and alert shows faults, and nothing judges beside them. Next door: `core.judgement`
-makes them from what is known, `core.domain.report` is what a driver tells.
+Every screen, command, exit code and alert shows faults, and nothing judges beside them.
 """
 
 from __future__ import annotations

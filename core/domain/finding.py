@@ -1,7 +1,4 @@
-"""What `doctor` finds at a server: plain values, made by each kind of server for itself.
-
-Next door: `core.services.doctor` asks, `console.commands.doctor` shows.
-"""
+"""What `doctor` finds at a server: plain values, made by each kind of server for itself."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 A state is what is, the wanted state what a person wants: the driver and its supervisor bring the first to the second.
 Trouble that passes by itself is no state: the job stays what it is and its reason says "retrying n, next in s".
-Next door: `core.domain.report` is what a driver tells about itself, `core.state` keeps both, `core.launch` acts.
 """
 
 from __future__ import annotations

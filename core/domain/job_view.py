@@ -1,7 +1,6 @@
 """A job as it can be seen from one machine, with its processes, as values.
 
-A process is named so that it is recognised again for certain: nothing is ended by its name. Next door:
-`core.launch.identity` makes identities, `core.launch.view` looks at jobs, `core.state.frames` keeps what was seen.
+A process is named so that it is recognised again for certain: nothing is ended by its name.
 """
 
 from __future__ import annotations

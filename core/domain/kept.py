@@ -1,7 +1,6 @@
 """What a server keeps for a slot on one DN, as the core sees it: a text and what can be asked of it.
 
-A server may keep one position for a slot (`OnePlace`), two (DWS), or none (`NothingKept`). Next door:
-`core.domain.position`; `core.sources.dws.position` and `core.sources.hologres.slot.kept` are dialects'.
+A server may keep one position for a slot (`OnePlace`), two (DWS), or none (`NothingKept`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A lane that has applied everything up to P has applied all that was there when the source's latest was P: that moment is
 its lag ago. Between two statuses latest is taken to have grown evenly; where none found it at P or below, the lag is
 unknown.
-Next door: `core.launch.recorder` sees the pairs go by.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The lanes of a job as the driver knows them, and how due lanes are dealt to tasks. Pure.
 
-Each lane is a frozen record; the loop replaces it. Next door: `core.engine.driver.loop` carries out, `core.retry`
-decides on failures.
+Each lane is a frozen record; the loop replaces it.
 """
 
 from __future__ import annotations

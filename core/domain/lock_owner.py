@@ -4,7 +4,6 @@ PostgreSQL, "pg_stat_activity": of another login's session the view gives user a
 NULL and '<insufficient privilege>' to whoever is no member of pg_read_all_stats. DWS, PG_STAT_ACTIVITY: an ordinary
 login sees its own sessions only, and PG_LOCKS those of one coordinator. Since when a lock is had no view tells, so it
 is said since when its session is there.
-Next door: `core.sinks.postgres.progress.locks` reads this, `core.engine.driver.lease` and `start` decide by it.
 """
 
 from __future__ import annotations

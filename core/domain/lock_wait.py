@@ -2,8 +2,7 @@
 
 PostgreSQL, "pg_stat_activity": of another login's session state, times and statement are shown to members of
 pg_read_all_stats only; None is what our login is not shown. All times are seconds since 1970 by this machine's clock,
-made of ages by the server's. Next door: `core.ports.locks` reads them, `core.domain.lock_owner` has the lease's lock,
-`core.domain.report` carries them.
+made of ages by the server's.
 """
 
 from __future__ import annotations

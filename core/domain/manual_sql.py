@@ -1,7 +1,4 @@
-"""The statements that a person may type at a source as the last resort; each kind of source has its own words.
-
-Next door: `core.ports.kinds` hands them out, the console shows them.
-"""
+"""The statements that a person may type at a source as the last resort; each kind of source has its own words."""
 
 from __future__ import annotations
 

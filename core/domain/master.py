@@ -1,8 +1,4 @@
-"""Where a job's tasks run: the three forms of `[jobs.X.spark] master`, read in one place.
-
-Next door: `core.config.values` refuses other forms, `core.spark.settings` sets Spark up for each, `doctor` asks
-whether a cluster's master answers.
-"""
+"""Where a job's tasks run: the three forms of `[jobs.X.spark] master`, read in one place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""One reason why a table or a server cannot be used, with the statement that cures it: a value, raised where it counts.
-
-Next door: `core.sources.dws.eligibility` and `core.sinks.postgres.check.eligibility` make them; a start raises the
-first, `doctor` shows them all.
+"""One reason why a table or a server cannot be used, with the statement that cures it: a value, raised where it
+counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Where a server keeps one position for the stream of all channels: up to where it may be told that all is done. Pure.
 
-What lies before that position the server may drop, for every channel: so it is the least of theirs. Next door:
-`core.engine.driver.registration` holds the rows of all of them while it asks; `core.domain.watch` judges what it finds.
+What lies before that position the server may drop, for every channel: so it is the least of theirs.
 """
 
 from __future__ import annotations

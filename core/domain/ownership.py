@@ -5,7 +5,6 @@ sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder 
 nobody else may write them. As in Kupsch and Miller, "How to Open a File and Not Get Hacked" (2008), the links on the
 way count too, and a folder with the sticky bit, such as /tmp, may be anybody's to write, because only the owner of an
 entry can rename it there (unlink(2)). An access list shows in the group's bits, whose mask it sets (acl(5)).
-Next door: `core.ownership` looks at the disk; `core.state.folder` knows a team's folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a peek at binlog rows asks for and finds, as plain values.
-
-Next door: `core.slots.status.binlog_rows` searches, `core.sources.dws.peek` reads, the console shows.
-"""
+"""What a peek at binlog rows asks for and finds, as plain values."""
 
 from __future__ import annotations
 

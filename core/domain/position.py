@@ -1,7 +1,4 @@
-"""A place in one lane's stream, as the core sees it: a text, an order, and nothing else. Each dialect has its own.
-
-Next door: `core.sources.dws.position` is a dialect's; `core.domain.kept` is what a server keeps for a slot.
-"""
+"""A place in one lane's stream, as the core sees it: a text, an order, and nothing else. Each dialect has its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a probe of a source asks, would do, and found: plain values.
-
-Next door: each kind of source has its questions (`core.ports.kinds.Probe`), `core.services.probe` carries a plan out.
-"""
+"""What a probe of a source asks, would do, and found: plain values."""
 
 from __future__ import annotations
 

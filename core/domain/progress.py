@@ -1,7 +1,4 @@
-"""The progress row of a lane, as values: the only memory of a position (design 4.1).
-
-Next door: `core.sinks.postgres.progress.store` stores it; `core.domain.advance` says when a position may move.
-"""
+"""The progress row of a lane, as values: the only memory of a position (design 4.1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a job promises about its target: how often a change takes effect, and what its options leave out. Pure.
 
-`docs/delivery.md` says why. Next door: each kind of sink has its `SinkTraits`, `core.services.promise` joins them.
+`docs/delivery.md` says why.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A row that the target could not hold, as the quarantine keeps it, and what may become of it. Pure values.
-
-Next door: `core.sinks.postgres.quarantine.entries` reads and writes them, `core.sinks.postgres.write.row_isolation`
-finds the rows.
-"""
+"""A row that the target could not hold, as the quarantine keeps it, and what may become of it. Pure values."""
 
 from __future__ import annotations
 

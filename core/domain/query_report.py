@@ -1,7 +1,6 @@
 """What is known of a DataFrame query from outside its Spark: its own account in the store, and what is seen of it.
 
-Pure. Next door: `core.ports.stream` keeps accounts, `core.dataframe.reader.accounts` writes them,
-`core.services.queries` sees queries.
+Pure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A lane
 that has applied everything up to P may miss one only where P was latest longer than that ago.
-Next door: `core.engine.driver.start` and the driver's polls note each status; its loop asks before anything is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The words by which a server refuses a login, or libpq a server, and what to do about it. Pure.
 
 DWS, "Setting Account Security Policies"; libpq, "SSL Support".
-Next door: `core.drivers.logins` counts the refusals; the console's remedies ask here.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A remedy is done from its left to its right. Its parts are divided by "; then ",
 for those who cannot do the part before. A part that begins with "by hand: " is an act that no command of ours does, and
 says whose it is. What stands in backquotes is typed as it stands: what begins with `slotkeeper` into a shell, anything
 else into a session of an administrator at the server that the part names. TEXT in it stands for a reason, and no
-other word stands for anything. Next door: `core.judgement` and the hints of errors are made of these.
+other word stands for anything.
 """
 
 from __future__ import annotations

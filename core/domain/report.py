@@ -1,6 +1,6 @@
 """What a running job tells the state store about itself, as values; screens and `--json` show nothing else.
 
-Unknown is None, never 0. Next door: `core.state` stores it, `core.engine` makes it.
+Unknown is None, never 0.
 """
 
 from __future__ import annotations

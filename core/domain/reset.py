@@ -1,7 +1,5 @@
-"""The reset of a slot as values, and the decisions in it: where each lane goes, what that means, what must hold. Pure.
-
-Next door: `core.slots.reset.plan` asks the servers and fills these in, `core.slots.reset.apply` carries a plan out,
-`core.domain.reset_text` writes them as JSON, `core.sinks.postgres.progress.resets` stores the entries.
+"""The reset of a slot as values, and the decisions in it: where each lane goes, what that means, what
+must hold. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Plans and backups of a reset as JSON values and back, and the id that names a plan by what is in it. Pure.
-
-Next door: `core.domain.reset` has the values; `core.state.resets` and `core.sinks.postgres.progress.resets` keep the
-texts.
-"""
+"""Plans and backups of a reset as JSON values and back, and the id that names a plan by what is in it. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """How many rows a table has, as far as it was counted, and what a new copy leaves of a target's rows. Pure.
 
 A `count(*)` has a limit of time, so a number may be the least that is there; a table that cannot be asked has none.
-Next door: `core.slots.reset.plan` has both ends counted, the dialects count.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Spark, "Spark Standalone Mode", High Availability: `spark.deploy.recoveryMode` is NONE unless set, and a master that
 restarts without it no longer knows the applications that it had. Its workers end their executors, the application gets
-no others, and Spark reports nothing. Next door: `core.spark.session_watch` asks.
+no others, and Spark reports nothing.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Whatever changed, the table is copied again: a changed column may hold other values in every row, and a DWS clears its
 binlog at most of these changes. So what a target needs is the shape alone; its rows are written anew behind it.
-Next door: `core.sinks.postgres.check.reshape` spells the needs as statements, `core.engine.driver.reshape` runs them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The two ways of a job whose source table has other columns: a module of its own, because every configuration asks.
-
-Next door: `core.domain.shape` compares the columns.
-"""
+"""The two ways of a job whose source table has other columns: a module of its own, because every configuration asks."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Nobody says what a list leaves out. DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, and those of
 one coordinator (CN). So a list counts as whole only where that is proven.
-Next door: `core.sources.dws.sight` reads the facts, `core.engine.driver.open_transactions` waits for what was open.
 """
 
 from __future__ import annotations

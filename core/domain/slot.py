@@ -1,7 +1,4 @@
-"""Slots, DNs and what one answer about them shows: plain values.
-
-Next door: `core.domain.start` decides from a status and a progress row; `core.sources.dws` reads statuses.
-"""
+"""Slots, DNs and what one answer about them shows: plain values."""
 
 from __future__ import annotations
 

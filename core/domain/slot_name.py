@@ -1,7 +1,4 @@
-"""What a slot may be called: a module of its own, because every configuration that is read asks.
-
-Next door: `core.domain.slot` is what a slot is.
-"""
+"""What a slot may be called: a module of its own, because every configuration that is read asks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What a kind of source is, as constants of it: never found out by trying, because asking may make a slot.
 
-`docs/adr/0022-what-each-server-answers.md` has them by server. Next door: each kind of source has its own,
-which `core.sources.registry` gives by its name; `core.domain.promise` has what a kind of sink can do.
+`docs/adr/0022-what-each-server-answers.md` has them by server.
 """
 
 from __future__ import annotations

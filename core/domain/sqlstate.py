@@ -1,7 +1,4 @@
-"""What an SQLSTATE says, whichever server says it: the codes of the SQL standard with those that PostgreSQL adds.
-
-Next door: `core.drivers.passing` has the errors of ours for codes that pass by themselves.
-"""
+"""What an SQLSTATE says, whichever server says it: the codes of the SQL standard with those that PostgreSQL adds."""
 
 from __future__ import annotations
 

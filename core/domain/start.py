@@ -1,7 +1,6 @@
 """The start comparison: from a progress row and a look at its DN to one decision (design 4.5). Pure.
 
-Each trouble names what is safe; none resumes at the newest point by itself. Next door: `topology.py` compares the set
-of DNs; `core.engine.driver.start` carries the decision out; `core.domain.watch` judges statuses while a job runs.
+Each trouble names what is safe; none resumes at the newest point by itself.
 """
 
 from __future__ import annotations

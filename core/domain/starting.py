@@ -1,8 +1,4 @@
-"""Where a new job starts, as written: a copy, the newest point, the oldest, a time, or a point per DN. Pure.
-
-Next door: `core.engine.driver.start_point` makes the slot of a job that does not begin with a copy;
-`core.config.values` reads.
-"""
+"""Where a new job starts, as written: a copy, the newest point, the oldest, a time, or a point per DN. Pure."""
 
 from __future__ import annotations
 

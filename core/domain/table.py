@@ -1,8 +1,7 @@
 """One table of a job of several: what is wanted of it, and how it stands. Pure.
 
 A table that stops alone has a state of its own, by the words of a job's (`core.domain.job`); the job is RUNNING as long
-as one of its tables is. Next door: `core.state.tables` keeps what is wanted, `core.engine.driver.tables` carries it
-out, `core.domain.report` tells.
+as one of its tables is.
 """
 
 from __future__ import annotations

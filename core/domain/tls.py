@@ -1,7 +1,6 @@
 """How far TLS is insisted on, what each mode leaves open, and what a session has negotiated, in words. Pure.
 
-libpq, "SSL Support" (Protection Provided in Different Modes). Next door: `core.config.tls` reads the keys,
-`core.drivers.parameters` makes libpq's parameters of them, `core.domain.refused_login` has the words of refusals.
+libpq, "SSL Support" (Protection Provided in Different Modes).
 """
 
 from __future__ import annotations

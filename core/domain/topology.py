@@ -2,7 +2,6 @@
 
 Adopted are DNs under a new name, known by their id, and new DNs that hold a point of the slot, because recording began
 there at that point and everything older lies on the DNs that are known (design 4.5; tests/model/topology.py).
-Next door: `start.py` compares lane by lane, `core.engine.driver.topology` asks the servers and writes the rows.
 """
 
 from __future__ import annotations

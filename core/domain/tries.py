@@ -1,7 +1,4 @@
-"""A try that a person asks for before its time, and what was done about it. Pure.
-
-Next door: `core.state.tries` keeps both, `core.engine.driver.early` carries it out within the limits of `core.retry`.
-"""
+"""A try that a person asks for before its time, and what was done about it. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How long a slot may stay silent before the warehouse clears it, and which of its two points holds the binlog. Pure.
 
-Unknown is None, never 0. Next door: `core.slots.status.retained` gathers what is decided on here.
+Unknown is None, never 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A turn of all lanes of a slot from one state to the next, by compare-and-swap, and what a missed one means. Pure.
 
 A lane comes to copying from creating, to catching up from copying, and to running from catching up once its own row has
-passed the point noted for it; without a copy from creating, without a stream from copying. Next door:
-`core.sinks.postgres.progress.store` carries turns out.
+passed the point noted for it; without a copy from creating, without a stream from copying.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a comparison of source and target found, as a value.
-
-Next door: `core.verify` compares, `core.state.verified` keeps.
-"""
+"""What a comparison of source and target found, as a value."""
 
 from __future__ import annotations
 

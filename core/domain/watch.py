@@ -1,7 +1,4 @@
-"""Judging one status while a job runs: are both points still what we registered, is it still the same table? Pure.
-
-Next door: `core.domain.start` compares at a start, where more is possible.
-"""
+"""Judging one status while a job runs: are both points still what we registered, is it still the same table? Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 r"""COPY text read as rows, and rows spelled as COPY text.
 
 PostgreSQL, "COPY, Text Format": a line is a row, a tab parts columns, `\N` is NULL, and a backslash spells what would
-part them. Next door: `copy_pipe.py` moves COPY text that nobody reads, `row_pipe.py` reads it for a sink of rows.
+part them.
 """
 
 from __future__ import annotations

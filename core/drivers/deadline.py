@@ -4,7 +4,7 @@ psycopg2 waits in libpq, which begins its poll again after a signal, so that nei
 exception gets through. Only the socket reaches such a call: `shutdown` on a copy of its descriptor, never `close`,
 which would free the number under libpq for another file. One thread of the process waits for the next deadline and for
 signals, in one `poll`, and asks the kernel how much of an answer has come, which libpq would hold whole.
-Decision: docs/adr/0024-nothing-that-hangs.md. Next door: `pg.py` has every call under one.
+Decision: docs/adr/0024-nothing-that-hangs.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ libpq gives out neither its socket nor its notices before a login is over. Its s
 TCP_USER_TIMEOUT that no other socket of the process has (libpq sets it before it connects; tcp(7)). Notices go to the
 C library's `stderr` raw, whatever bytes a server put there (`defaultNoticeProcessor` in libpq's fe-connect.c), until
 psycopg2 takes them (`_conn_sync_connect` in psycopg/connection_int.c).
-Next door: `pg.py` logs in, `deadline.py` leaves late logins behind.
 """
 
 from __future__ import annotations

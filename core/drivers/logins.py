@@ -3,9 +3,7 @@
 A refused password is first compared with what its reference says by then: another one is tried at once.
 
 DWS, "Setting Account Security Policies": an account is locked after `failed_login_attempts` wrong passwords in a row
-(default 10), for a day. A driver opens many sessions, and each would be one more. Next door: `pg.py` and
-`my_login.py` ask before they connect, with `turn`; `core.domain.refused_login` has the words; `core.retry` ends a job
-after two refusals.
+(default 10), for a day. A driver opens many sessions, and each would be one more.
 """
 
 from __future__ import annotations

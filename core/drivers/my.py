@@ -2,8 +2,7 @@
 
 pymysql sends statements; the packets of a replication stream are read here, because it has no command for them. A call
 that is late has its socket shut by `deadline.py`, as those of `pg.py` have.
-Decision: docs/adr/0040-reading-a-mysql-binlog.md. Next door: `my_login.py` logs in; `core.sources.mysql` reads what
-packets hold.
+Decision: docs/adr/0040-reading-a-mysql-binlog.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ pymysql sends the password to whoever asks: in clear (`mysql_clear_password`, `d
 encrypted for a key that the server has just named (`sha256_password`, `caching_sha2_password`). Each of them gives it
 away to whoever answers on an open line; MySQL's own client refuses them there ("Client-Side Cleartext Pluggable
 Authentication", "Caching SHA-2 Pluggable Authentication": --get-server-public-key is off by default).
-Next door: `my.py` and `mysql_queries.py` ask statements; `tls_context.py` has the certificates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Questions over MySQL's protocol, to a server that speaks it: a session that is opened at the first, with limits.
-
-Next door: `core.sinks.doris` asks a Doris; errors name the side `where` it stands.
-"""
+"""Questions over MySQL's protocol, to a server that speaks it: a session that is opened at the first, with limits."""
 
 from __future__ import annotations
 

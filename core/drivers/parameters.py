@@ -2,7 +2,6 @@
 
 libpq, "Environment Variables", "The Connection Service File", "The Password File" and "SSL Support" name what it reads
 where a parameter is not given; "Parameter Key Words" what each does. An empty value counts as given.
-Next door: `pg.py` connects with these; `core.domain.tls` has the modes.
 """
 
 from __future__ import annotations

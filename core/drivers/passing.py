@@ -3,7 +3,7 @@
 DWS, "Automatic Retry upon SQL Statement Execution Errors" (CN Retry, table of supported error types) and the GUC
 parameter retry_ecode_list, whose default is YY001 to YY016, 53200, 08006, 08000, 57P01, XX003, XX009, CG003, CG004,
 F0011 and 45003. A coordinator does not retry inside a transaction block, COPY FROM STDIN, or while a cluster is scaled
-out, so these reach a client. Next door: the faults of both dialects say what else an error may be.
+out, so these reach a client.
 """
 
 from __future__ import annotations

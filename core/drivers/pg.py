@@ -1,8 +1,4 @@
-"""The only importer of psycopg2: connect with our session settings, and carry driver errors out as data.
-
-Next door: `core.sources.dws.faults` and `core.sinks.postgres.faults` say how an error counts;
-`core.config.secrets` resolves the password; `parameters.py` has the parameters of a login.
-"""
+"""The only importer of psycopg2: connect with our session settings, and carry driver errors out as data."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ psycopg2 answers a keepalive with the keepalive's own LSN as flushed, where it b
 `pq_read_replication_message`), and its reader cannot be told otherwise. A slot would be moved by a number whose meaning
 nobody documents. So psycopg2 logs in and begins the stream, and messages are taken from libpq itself, by the pointer
 that psycopg2 gives for that (`connection.pgconn_ptr`). What this side says is flushed is 0, which is what pgjdbc says
-until it is told an LSN, except in `confirm`. Next door: `pg_stream.py` is the same without a slot.
+until it is told an LSN, except in `confirm`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A replication connection: one command begins a stream, and messages come as the server sends them.
 
 Whether and what is flushed is not told here: psycopg2 answers keepalives by itself, with their own `wal_end` where it
-believes that all was read. So this is for streams without a slot, where the answer moves nothing. Next door: `pg.py`
-logs in; each call has a deadline as there (ADR 24).
+believes that all was read. So this is for streams without a slot, where the answer moves nothing.
 """
 
 from __future__ import annotations

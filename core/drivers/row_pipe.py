@@ -1,8 +1,7 @@
 """Moves rows from a source to a sink through a bounded queue: neither encoded nor decoded where both have rows.
 
 The one home of conversions between encodings: a source of COPY text is read as rows here once, and a row that goes
-into COPY text is spelled here (`put`). Next door: `copy_pipe.py` moves a batch by the encoding of its sink,
-`copy_text.py` reads COPY text.
+into COPY text is spelled here (`put`).
 """
 
 from __future__ import annotations

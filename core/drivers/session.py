@@ -1,7 +1,6 @@
 """One session to a server: opened when it is needed, dropped on an error of the driver, cut off from any thread.
 
 A kind of server gives it what is its own (`Dialect`); what a statement is named, stands in the dialect's SQL files.
-Next door: `pg.py` connects; `core.sources.dws.session` and `core.sinks.postgres.session` have the dialects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """TLS of lines that Python itself speaks (HTTP, MySQL's protocol): a context by an endpoint's sslmode, and refusals.
 
-libpq has its own (`parameters.py`). Modes are libpq's, without those that may go on in plain text. Next door:
-`core.domain.tls` says what a mode leaves open.
+libpq has its own (`parameters.py`). Modes are libpq's, without those that may go on in plain text.
 """
 
 from __future__ import annotations

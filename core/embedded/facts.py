@@ -1,7 +1,6 @@
 """What the stand-in says about itself and its tables, where a DWS would have its own answer: for tests of refusals.
 
-First what its catalogs tell, which changes nothing that it does, then what its sessions see of each other. Next door:
-`core.embedded.warehouse` installs it, `standin/7_catalog.sql` holds the catalogs, `standin/9_sight.sql` the sessions.
+First what its catalogs tell, which changes nothing that it does, then what its sessions see of each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The workload's own account of what it changed: a source table without binlog, written in the same transactions.
 
 It is computed from what each statement returned, never from the binlog, so it is an independent witness: per DN, the
-sum of its events must equal what was recorded there and what was applied. Next door: `orders` makes the statements,
-`writers` runs them.
+sum of its events must equal what was recorded there and what was applied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The workload's table `ods.orders` in a MariaDB: its rows, its writers and their account of what they changed.
 
 Each change is counted by what the server says that it did, and booked in its own transaction in a table that no job
-follows. Next door: `orders` and `writers` are the same for the stand-in; `mariadb` has the server.
+follows.
 """
 
 from __future__ import annotations

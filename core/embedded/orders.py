@@ -1,7 +1,6 @@
 """The workload's table `ods.orders`: its columns, its first rows, and the statements that change it.
 
 Every statement says per DN what it did, by RETURNING the DN of each row through the stand-in's own expression.
-Next door: `plans` decides what to change, `writers` does it, `ledger` books it.
 """
 
 from __future__ import annotations

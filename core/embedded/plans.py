@@ -1,7 +1,7 @@
 """What a writer does next, as values made from a seed: the same seed gives the same transactions.
 
 Pure. Keys are drawn from the loaded orders and the writer's own recent ones without looking at them: a key that is gone
-by then changes nothing, an upsert brings it back, so the table never empties. Next door: `writers` carries plans out.
+by then changes nothing, an upsert brings it back, so the table never empties.
 """
 
 from __future__ import annotations

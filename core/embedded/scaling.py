@@ -1,7 +1,6 @@
 """Scaling of the stand-in: a DN is added, removed or renamed while clients go on, and rows move to other DNs.
 
 Not a DWS: what is documented is the wait (`binlog_consume_timeout`) and that it fails; the rest is said by the caller.
-Next door: `warehouse.py` holds the stand-in, `standin/7_scaling.sql` does what is done here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The stand-in for a DWS in one database of an embedded server: install, make tables, switch, disturb.
 
 Not a DWS: `SELECT dws.label()` says so, and `docs/delivery.md` lists what it cannot prove. The SQL is in `standin/`,
-numbered in the order of installing. Next door: `core.embedded.switches` (what is not documented),
-`core.embedded.scaling` (DNs that come and go), `core.embedded.postgres` (servers).
+numbered in the order of installing.
 """
 
 from __future__ import annotations

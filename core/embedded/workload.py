@@ -1,7 +1,6 @@
 """A seeded workload over `ods.orders`: several writers at one rate, and bulk changes for benchmarks.
 
-Next door: `orders` (table, load, statements), `plans` (what a writer does), `writers` (the threads), `ledger` (the
-account of what was changed), `markers` (latency). Order of use: `create`, `load`, create the slot, start `Workload`.
+Order of use: `create`, `load`, create the slot, start `Workload`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Threads that change `ods.orders` and book every change in the ledger, at a limited rate, through source restarts.
 
 A transaction that loses a deadlock is rolled back and not tried again: its ledger rows are rolled back with it.
-Next door: `plans` decides what to do, `workload` starts several writers over one bucket.
 """
 
 from __future__ import annotations

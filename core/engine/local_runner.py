@@ -1,6 +1,6 @@
 """Runs tasks in threads of this process, without Spark, for unit, property and fault tests with the same engine.
 
-The product path is `core.spark.runner`. Next door: `core.ports.driver` has the port.
+The product path is `core.spark.runner`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What travels between the driver and a task: plain frozen values, picklable, never a secret or a connection.
-
-Next door: `core.domain.lane` makes tasks of lanes, `core.engine.worker.stream_task` and `core.engine.worker.copy_task`
-run them on a worker.
-"""
+"""What travels between the driver and a task: plain frozen values, picklable, never a secret or a connection."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Everything that is judged, as values: what was seen of jobs, slots and this machine at one moment.
 
-Unknown is None, never 0. Next door: `judge.py` judges, `core.launch.seen` gathers this from the state store.
+Unknown is None, never 0.
 """
 
 from __future__ import annotations

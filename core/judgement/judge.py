@@ -1,7 +1,6 @@
 """The one judgement: from everything that is known to everything that is wrong. Pure.
 
-Screens, commands, exit codes and alerts show what comes out of here and nothing else. Next door: `of_job.py`,
-`of_conditions.py`, `of_slot.py` and `of_machine.py` have the rules; docs/alerts.md lists them.
+Screens, commands, exit codes and alerts show what comes out of here and nothing else.
 """
 
 from __future__ import annotations

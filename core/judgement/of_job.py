@@ -1,6 +1,6 @@
 """What is wrong with a job: its state, its processes, its tables, its lag, the rows that its target lacks. Pure.
 
-A job that waits for a server is told by that server's fault, not by its own. Next door: `of_conditions.py` has those.
+A job that waits for a server is told by that server's fault, not by its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs the command of `[alerts]` with one notification, within its time and an output that is bounded.
 
 It leads a process group of its own, which is killed whole: at the limit, or when the command itself has ended and left
-something running. Next door: `core.launch.alert_sender` calls it, `core.alerts.message` is what it gets.
+something running.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 `python -m core.launch.alert_sender --state-dir DIR`, with the command on its standard input: no supervisor waits for
 it, and the limit of a command holds also where the supervisor that started it is gone. At most one lives for a state
 folder. A notification is taken out when the command has ended with 0: killed in between, it is told once more.
-Next door: `core.launch.alerting` starts it, `core.launch.alert_command` runs the command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tells that alerts are stuck: who evaluates them, or gives them to the command, was stopped or hangs with the lock.
 
 What is told of it is remembered in a file with a lock of its own, and given to a sender of its own: all others wait
-for who is stuck. Next door: `core.launch.alerting` evaluates everything else; `core.judgement.of_machine` has the rule.
+for who is stuck.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 It never raises and waits for nobody: what it cannot do it says once in the job's log, and tries again. Who evaluates
 shares what is remembered with all others of the state folder, so that nothing is told twice.
-Next door: `core.alerts.rules` decides, `core.launch.alert_sender` tells, `core.launch.metrics_file` writes the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which consoles may change something at this moment, for all who share a state folder: one small file per console.
 
-It decides nothing: whoever changes a thing takes that thing's own lock. Next door: `core.state.resets` writes files so
-that a crash leaves the old or the new.
+It decides nothing: whoever changes a thing takes that thing's own lock.
 """
 
 from __future__ import annotations

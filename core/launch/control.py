@@ -2,7 +2,7 @@
 
 A request is written as what is wanted, and then waited for until its effect is *seen* in the store and among the
 processes; nothing is said to have happened before. Any shell of the user may ask: nothing here depends on who started
-the job. Next door: `core.launch.supervisor` and the driver obey; `core.launch.view` combines store and processes.
+the job.
 """
 
 from __future__ import annotations

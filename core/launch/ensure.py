@@ -1,8 +1,7 @@
 """Start what is wanted and not running: after a reboot, or where supervisor and driver were both killed.
 
 Safe to call any number of times at once: the start lock lets one start a job, and whoever comes later finds it alive.
-What somebody paused, stopped or cancelled stays as it is, and what FAILED needs a person. Next door:
-`core.launch.control` starts one job; `core.launch.view` tells which are DEAD.
+What somebody paused, stopped or cancelled stays as it is, and what FAILED needs a person.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A kill by command line once hit processes that belonged to somebody else. So a process counts as ours only if its
 pid, its start (ticks since that boot, which no clock change moves) and its session are the recorded ones; and the
 members of its session only while that session is provably still the recorded one.
-Next door: `core.domain.job_view` is the value, `core.launch.supervisor` and `core.launch.control` use this.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A JVM that ends for want of memory or by a fault of its own says so on its stderr, which is the job's log (java, the
 options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile); one that was killed says nothing, and the driver then says that
-it is gone. Next door: `core.launch.supervisor` asks, `core.launch.log` has the lines.
+it is gone.
 """
 
 from __future__ import annotations

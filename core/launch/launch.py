@@ -1,7 +1,6 @@
 """How a job's driver and its supervisor are started: commands, limits and environment, and the start itself.
 
 A launch is kept with its run in the state store, so that a supervisor that adopts a driver starts the next one alike.
-Next door: `core.launch.supervisor` is what is started here.
 """
 
 from __future__ import annotations

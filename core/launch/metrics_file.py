@@ -1,7 +1,4 @@
-"""Puts the figures where node_exporter's textfile collector or another reader finds them: whole or not at all.
-
-Next door: `core.alerts.metrics` makes the text.
-"""
+"""Puts the figures where node_exporter's textfile collector or another reader finds them: whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Takes a frame of a job every few seconds while a supervisor watches it, and one whenever its state changes.
 
 It also follows what was latest when, so that a lag can be told in seconds, and has what is wrong told. It never raises:
-a record that cannot be written is missed, and the job goes on. Next door: `core.launch.supervisor` calls it,
-`core.launch.alerting` tells, `core.state.metrics` keeps.
+a record that cannot be written is missed, and the job goes on.
 """
 
 from __future__ import annotations

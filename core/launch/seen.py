@@ -1,7 +1,6 @@
 """Gathers what is judged, from the state store and this machine alone: no server is asked.
 
-Whoever shows or tells how jobs stand calls this and `core.judgement.judge`: screens, `status`, supervisors. Next door:
-`core.launch.view` sees jobs and their processes.
+Whoever shows or tells how jobs stand calls this and `core.judgement.judge`: screens, `status`, supervisors.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 `python -m core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running job, in
 its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the driver
 calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
-Next door: `core.launch.verdict` says what a driver's end means, `core.launch.control` is what people ask of a job,
-`core.launch.recorder` keeps what the job looked like.
 """
 
 from __future__ import annotations

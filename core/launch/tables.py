@@ -1,7 +1,6 @@
 """What people ask of one table of a job that runs: pause, resume, stop, start and restart it alone.
 
-As for whole jobs, what is asked is written and then waited for until its effect is *seen*. Next door:
-`core.launch.control` has the whole jobs; `core.engine.driver.tables` obeys, within a second.
+As for whole jobs, what is asked is written and then waited for until its effect is *seen*.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Asks a job that waits for its next try, or its next poll, to make it now, and waits for what it answers.
-
-Next door: `core.engine.driver.early` and `core.launch.supervisor` answer; `core.launch.control` has what else is asked.
-"""
+"""Asks a job that waits for its next try, or its next poll, to make it now, and waits for what it answers."""
 
 from __future__ import annotations
 

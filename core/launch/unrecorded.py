@@ -2,7 +2,6 @@
 
 The store is still read: it says which process to ask. One that the store names is believed only while it holds the
 job's supervisor lock, which no other process does: whoever shares the folder could have written any number there.
-Next door: `core.launch.control` comes here, `core.launch.supervisor` takes SIGTERM as a wanted stop.
 """
 
 from __future__ import annotations

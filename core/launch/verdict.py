@@ -2,7 +2,7 @@
 
 The driver's exit codes are a contract: 0 ended as wanted, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
 12 ended by SIGTERM, 13 the Spark cluster gives no executor: the one crash that counts toward no crash loop. Anything
-else, and any signal, is a crash. Next door: `core.launch.supervisor` acts on it.
+else, and any signal, is a crash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One look at a job: what the store says, and which of the recorded processes live.
-
-Next door: `core.launch.control` acts on such looks; screens and `jobs show` display them.
-"""
+"""One look at a job: what the store says, and which of the recorded processes live."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What is asked of a source by a reader that hands rows on to somebody else's program, as a changelog or as a table.
 
 It fixes the end of a range before anybody reads it, and wants images as the server gives them. Not every kind of source
-has it. Next door: `source.py` is what a job asks; `core.sources.dws.changelog` implements this.
+has it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a job's driver asks beside: its sessions by name, the target table, a place for tasks.
-
-Next door: `core.wiring.driver` opens the sessions; `core.spark.runner` and `core.engine.local_runner` run the tasks.
-"""
+"""What a job's driver asks beside: its sessions by name, the target table, a place for tasks."""
 
 from __future__ import annotations
 

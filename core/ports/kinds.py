@@ -2,7 +2,6 @@
 
 A face is what one part of the program asks; all faces of a session share it, one call at a time. Nothing above these
 ports names a kind: `core.sources.registry` and `core.sinks.registry` open one by the name that the configuration has.
-Next door: `source.py`, `sink.py`, `progress.py` and `table.py` are the faces' own ports.
 """
 
 from __future__ import annotations

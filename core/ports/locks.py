@@ -1,8 +1,4 @@
-"""What is asked of a sink about locks: which sessions of ours wait there, and who is in front of them.
-
-Next door: `core.domain.lock_wait` are the values, `core.sinks.postgres.check.lock_waits` implements it,
-`core.engine.driver.lock_watch` asks beside a job.
-"""
+"""What is asked of a sink about locks: which sessions of ours wait there, and who is in front of them."""
 
 from __future__ import annotations
 

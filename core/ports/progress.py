@@ -1,6 +1,5 @@
-"""What is asked of the progress rows: reading and moving them, the lock of a registration, the job's lease and chunks.
-
-Next door: `core.sinks.postgres.progress.store` implements these beside the target's tables.
+"""What is asked of the progress rows: reading and moving them, the lock of a registration, the job's
+lease and chunks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is asked of a sink about the rows that its targets refused.
-
-Next door: `core.sinks.postgres.quarantine` keeps them; `core.services.quarantine` asks.
-"""
+"""What is asked of a sink about the rows that its targets refused."""
 
 from __future__ import annotations
 

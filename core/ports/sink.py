@@ -3,7 +3,7 @@
 A sink that keeps its progress rows does so in one transaction (`StepSink`). One that cannot is asked for two parts
 (`BatchSink`), between which a store beside it decides (`core.ports.progress.Decisions`); of both
 `core.engine.worker.two_part` makes a `StepSink` (ADR 23).
-All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sinks.postgres` implements it.
+All calls block; each raises an error of `core.errors` and nothing else.
 """
 
 from __future__ import annotations

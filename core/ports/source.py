@@ -1,6 +1,6 @@
 """What is asked of a source: reading one binlog table, writing its slot's points, and looking at slots and rows.
 
-All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sources.dws` implements these.
+All calls block; each raises an error of `core.errors` and nothing else.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 A query is known by its id, which its checkpoint keeps; its batches have numbers that grow. The sink remembers, in the
 transaction that writes the rows, which query writes a target and which batch was its last: that is the fence.
 Of a query that reads a slot a store keeps an account, which only informs.
-All calls block; each raises an error of `core.errors` and nothing else. Next door: `core.sinks.postgres.stream`
-implements it, `core.dataframe.writer` asks; `sink.py` has what jobs ask.
+All calls block; each raises an error of `core.errors` and nothing else.
 """
 
 from __future__ import annotations

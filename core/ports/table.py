@@ -1,7 +1,4 @@
-"""What a comparison asks of one table, whatever keeps it, and the values that it is asked with.
-
-Next door: `core.verify` compares; `core.drivers.pg_table` reads tables of PostgreSQL-compatible servers.
-"""
+"""What a comparison asks of one table, whatever keeps it, and the values that it is asked with."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 The local file comes first and decides: where the line before cannot be written, nothing is done. A copy that fails
 holds nothing up; it is told, tried again with the next line, and written into the outcome.
-Next door: `core.state.audit` keeps the file; `core.services.slot_commands`, `quarantine` and `probe` act in between;
-`core.services.audit_proof` compares both.
 """
 
 from __future__ import annotations

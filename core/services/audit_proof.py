@@ -1,7 +1,4 @@
-"""What can be proven of an audit: its own chain, and the hashes of its lines that sinks have; and what cannot.
-
-Next door: `core.domain.audit_chain` judges, `core.services.audit` copies the lines; `console.commands.audit` says it.
-"""
+"""What can be proven of an audit: its own chain, and the hashes of its lines that sinks have; and what cannot."""
 
 from __future__ import annotations
 

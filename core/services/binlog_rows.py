@@ -2,7 +2,6 @@
 
 Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
 where those cannot be written. Nothing here creates a slot or moves a point.
-Next door: `core.slots.status.binlog_rows` searches, a source's reader reads.
 """
 
 from __future__ import annotations

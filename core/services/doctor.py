@@ -1,7 +1,6 @@
 """What jobs need at the servers, checked with sessions that only look; and the least rights, as GRANT statements.
 
-No slot, table or row is made. Each kind of server finds for itself (`core.ports.kinds`). Next door:
-`core.services.sessions` opens them, `console.commands.doctor` checks this machine and shows the findings.
+No slot, table or row is made. Each kind of server finds for itself (`core.ports.kinds`).
 """
 
 from __future__ import annotations

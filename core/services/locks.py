@@ -1,7 +1,6 @@
 """Which sessions of ours wait for a lock at the sinks of a configuration, asked of the sinks themselves.
 
-Each sink is asked in a thread and a session of its own, so that one that does not answer holds up no other. Next door:
-`core.ports.locks` is what a sink is asked, `core.engine.driver.lock_watch` asks for one job while it runs.
+Each sink is asked in a thread and a session of its own, so that one that does not answer holds up no other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`doctor --probe`: what it would do, doing it between two audit lines, its record.
 
-Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that. Next door:
-`core.ports.kinds.Probe` is what a kind of source asks itself; `core.services.doctor` only looks.
+Whatever ends a probe, its scratch tables are dropped before the end is told; signals wait for that.
 """
 
 from __future__ import annotations

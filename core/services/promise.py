@@ -1,7 +1,4 @@
-"""The promise of a configured job, from its options and from what its kind of sink can do.
-
-Next door: `core.domain.promise` decides and has the words; `doctor` and the settings of a job show it.
-"""
+"""The promise of a configured job, from its options and from what its kind of sink can do."""
 
 from __future__ import annotations
 

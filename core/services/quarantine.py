@@ -1,7 +1,6 @@
 """The quarantine: reading it, and the two verbs that end an entry.
 
 Each verb is audited: an intent line before (nothing is done where it cannot be written), what became of each after.
-Next door: `core.ports.quarantine` is what a sink is asked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The DataFrame queries that read slots, as the store's rows tell of them: jobs that run elsewhere. Only looks.
-
-Next door: `core.dataframe.reader.lease` keeps those rows, `accounts` beside it what a query says of itself;
-`core.domain.query_report` has the values and their words; `slot_commands.py` has the slots.
-"""
+"""The DataFrame queries that read slots, as the store's rows tell of them: jobs that run elsewhere. Only looks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A replay into a sink beside its store: a plan without width, armed before it is committed (ADR 50).
 
 Nothing else is planned on the row's lane until the replay is resolved, by this command, a later one, or a worker of the
-job. Next door: `quarantine.py` is asked by people; `core.engine.worker.planned` does the same for ranges.
+job.
 """
 
 from __future__ import annotations

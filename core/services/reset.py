@@ -1,7 +1,6 @@
 """What a slot's reset is given: one session at the source, one at the sink that holds the lease, the files.
 
 Whether a job lives is asked by the console, because processes are seen above this layer.
-Next door: `core.slots` plans, applies and resumes; `core.services.slot_commands` has the other commands.
 """
 
 from __future__ import annotations

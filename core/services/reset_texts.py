@@ -1,7 +1,4 @@
-"""Plans and backups of resets as texts, read by the dialect that each names. Pure.
-
-Next door: `core.domain.reset_text` writes and reads them, `reset.py` gives a reset what it needs.
-"""
+"""Plans and backups of resets as texts, read by the dialect that each names. Pure."""
 
 from __future__ import annotations
 

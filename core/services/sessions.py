@@ -1,7 +1,4 @@
-"""Sessions of commands that look: their name is not a job's, whose sessions its next start ends.
-
-Next door: `core.wiring.worker` opens those of jobs, and of commands that change a job's slot.
-"""
+"""Sessions of commands that look: their name is not a job's, whose sessions its next start ends."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Slot commands: what slots retain, preflight, and the verbs that change a slot.
 
 Each change is audited: an intent line before (nothing is done where it cannot be written), what was seen after.
-Next door: `core.slots` has the verbs, `core.services.audit` the two lines; whether a job lives is asked by the console,
-because processes are seen above this layer.
 """
 
 from __future__ import annotations

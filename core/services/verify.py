@@ -1,6 +1,6 @@
 """The comparison of a job's two tables, over sessions that only look.
 
-Nothing here creates a slot, a table or a progress row. Next door: `core.verify` compares and sees protocols only.
+Nothing here creates a slot, a table or a progress row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The kinds of sink, by the name that the configuration gives them (`kind`); a new one is one line here.
 
 A kind is loaded when it is first asked for, and without it what it can do: that is asked where no driver is wanted.
-Next door: `core.ports.kinds` says what one is.
 """
 
 from __future__ import annotations

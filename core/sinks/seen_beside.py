@@ -2,8 +2,7 @@
 
 Two servers have no snapshot in common. So a target that has no row is compared with what the store counts behind that
 look, and with what was decided by then: a batch is decided before it is written. One that has rows is recorded with
-what was counted before it, less what may not be seen yet. Either errs to the side of no alarm. Next door:
-`core.domain.target_seen` decides, `doris/seen.py` and `hologres/seen.py` look.
+what was counted before it, less what may not be seen yet. Either errs to the side of no alarm.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 One rule for all three: a dry run unless executed with a reason and the slot's name typed; rows that would be lost need
 their number typed; a slot of no configured job, or a source whose environment is PROD, needs the table's name as well.
-Next door: `create`, `full_sync` and `drop`, one verb per file; `core.services.slot_commands` writes the audit around
-them.
 """
 
 from __future__ import annotations

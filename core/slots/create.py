@@ -1,7 +1,6 @@
 """Create a slot: ask for its points on every DN, which makes it and starts recording. It stays unregistered (point 0).
 
 A point of 0 is what a first `jobs start` expects; any other would look like somebody else's slot to it.
-Next door: `change` has the rule of consent; `core.engine.driver.start` does the same for a job's first start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Drop a slot, or where the kernel cannot: say honestly that it is abandoned, and when its TTL clears it.
-
-Next door: `change` has the rule of consent, `status/retained.py` the time left.
-"""
+"""Drop a slot, or where the kernel cannot: say honestly that it is abandoned, and when its TTL clears it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Register a full-sync point: move a slot to now on every DN, because the full data came by another way.
 
-What the slot has not read is skipped, so its number has to be typed. Next door: `change` has the rule of consent.
+What the slot has not read is skipped, so its number has to be typed.
 """
 
 from __future__ import annotations

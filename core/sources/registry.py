@@ -1,7 +1,7 @@
 """The kinds of source, by the name that the configuration gives them (`dialect`); a new one is one line here.
 
 A kind is loaded when it is first asked for, and without it what it is: that is asked where no driver is wanted, as by
-whoever reads a configuration. Next door: `core.ports.kinds` says what one is.
+whoever reads a configuration.
 """
 
 from __future__ import annotations

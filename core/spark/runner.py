@@ -1,7 +1,7 @@
 """Gives work to Spark: one call is one job of one partition, started from a thread of the driver.
 
 The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
-same. Next door: `task` is the worker's side, `session` the Spark that is used here.
+same.
 
 A future gives what the function returned, or raises the error that the worker classified. Besides those:
 `Unreachable(where="spark", code=SESSION_LOST)` when the session is lost (nothing works any more: the driver ends and is

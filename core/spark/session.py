@@ -1,7 +1,6 @@
 """Open and close Spark: one `SparkContext`, its JVM, and the certainty that nothing of it is left.
 
-Here: the JVM's environment, its folders, its end. Next door: `java` finds Java, `settings` says how Spark is set up,
-`archive` makes its start fast, `cluster` and `package` are for executors elsewhere, `runner` gives it work.
+Here: the JVM's environment, its folders, its end.
 
 pyspark keeps gateway and context in class attributes; they are cleared at the end, so that a driver whose JVM died
 can open another.

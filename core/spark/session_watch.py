@@ -1,7 +1,6 @@
 """Asks Spark every few seconds how many executors it has, and reports a session that is lost.
 
-The question has a thread of its own, because py4j waits for a silent Java process without a limit. Next door:
-`core.domain.session_life` decides, `core.spark.runner` ends the session.
+The question has a thread of its own, because py4j waits for a silent Java process without a limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Spark's settings for a run, as a pure function of the options; each has its reason beside it.
 
-Next door: `core.spark.session` starts Spark with them, `core.domain.master` reads masters. Figures behind the choices:
-the ADR about Spark; what a cluster gets: the ADR about clusters.
+Figures behind the choices: the ADR about Spark; what a cluster gets: the ADR about clusters.
 """
 
 from __future__ import annotations

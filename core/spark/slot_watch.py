@@ -3,7 +3,7 @@
 By the same answers the driver knows how far the source's clock is from ours.
 
 So that everybody on this machine tells the same of a slot, also with no console open and after the job has ended. It
-reads, and nothing else; what fails here the job itself is told as well. Next door: `core.slots.status.poll` asks.
+reads, and nothing else; what fails here the job itself is told as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What runs on a worker: a function that the driver packed, and an answer of plain values, whatever happens.
 
-A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, try again by itself.
-Next door: `core.spark.runner` sends the calls and opens the answers. No pyspark here.
+A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, try again by itself. No
+pyspark here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Acknowledgements of alerts and errors, in one small file of the state folder, shared by its consoles.
 
 A damaged file counts as none: an alert too many is better than one too few.
-Next door: `core.domain.ack` is the value; `core.state.resets` writes files so that a crash leaves the old or the new.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Who holds the lock says so in it, so that one that is stopped by a signal meanwhile can be named. A damaged file counts
 as none: an alert too many is better than one too few.
-Next door: `core.alerts` decides, `core.launch.alerting` evaluates; `core.state.resets` writes files so that a crash
-leaves the old or the new.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The lines are linked (`core.domain.audit_chain`); who writes one holds the folder's audit lock, so that the writers of a
 team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who owns the files
 can write all of them anew: what shows that are the copies in sinks.
-Next door: `core.domain.audit` is a line, `core.state.folder` the folder, `core.services.audit` copies into sinks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether the disk below a path is full or read-only, and which one it is, in words.
-
-Next door: `core.state.faults` asks where something could not be written.
-"""
+"""Whether the disk below a path is full or read-only, and which one it is, in words."""
 
 from __future__ import annotations
 

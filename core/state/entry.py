@@ -2,7 +2,6 @@
 
 In a team's folder every member can put a link or a FIFO where a file of ours belongs. So every name is opened relative
 to the folder that it lies in (openat(2)), none is followed, and what is no regular file is refused.
-Next door: `core.state.folder` knows which rights a file is to have.
 """
 
 from __future__ import annotations

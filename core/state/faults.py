@@ -1,7 +1,4 @@
-"""What can go wrong with the state store, told with the file's name and the way out.
-
-Next door: `core.state.sqlite` runs its statements inside `translated`; `core.state.folder` refuses unsafe folders.
-"""
+"""What can go wrong with the state store, told with the file's name and the way out."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 A folder is private (0700, ours) or a team's (2770, one of our groups); anything else that others could write is
 refused, because whoever writes here decides what runs. What is made here has the same rights under every umask.
-Next door: `core.domain.ownership` is the rule, `core.state.entry` opens files; `core.state.sqlite` keeps its file
-here, `core.launch` takes the locks, which the kernel frees when their holder dies.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 The lanes of a report are turned into columns, because neighbours of one kind compress well, and a frame is compressed
 with an earlier one of its job as dictionary, because little changes in five seconds.
-Next door: `core.state.metrics` keeps frames, `core.launch.recorder` takes them.
 """
 
 from __future__ import annotations

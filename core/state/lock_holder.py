@@ -3,7 +3,6 @@
 The kernel frees a lock when its holder dies, not when it is stopped by a signal: then others have to be able to say
 who it is. What a killed holder left is of a process that lives no more; who has just taken the lock has said nothing
 yet, and is not mistaken for who had it before, as the text is taken away before the lock is given back.
-Next door: `core.state.folder` has the locks; `core.launch.seen` asks whether the holder lives.
 """
 
 from __future__ import annotations

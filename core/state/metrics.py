@@ -1,7 +1,6 @@
 """The ring of frames: what each job looked like every few seconds of the last day, for replay and for rates.
 
 A frame that cannot be read is left out, never raised: what was is told as far as it is there.
-Next door: `core.state.frames` is one frame, `core.launch.recorder` writes here, `console.monitor.history` reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What `doctor --probe` recorded of a source: `probes/SOURCE.json` in the state folder, and what starts may rest on it.
-
-Next door: `core.services.probe` writes it; `core.sources.dws.eligibility` has the rule that asks for it.
+"""What `doctor --probe` recorded of a source: `probes/SOURCE.json` in the state folder, and what starts may rest on
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Plans, backups and marks of unfinished resets as files of the state folder, flushed to the disk with their folder.
 
 A mark lies there from before the first change until after the last, so that every command can tell without a network.
-Next door: `core.state.folder` checks the folder, `core.slots` says what the texts are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the state store gives back, as values, and how those values are spelled in its columns.
-
-Next door: `core.state.sqlite` reads and writes them.
-"""
+"""What the state store gives back, as values, and how those values are spelled in its columns."""
 
 from __future__ import annotations
 

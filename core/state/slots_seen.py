@@ -1,7 +1,6 @@
 """What was seen last of each slot, by whichever process saw it: all of them tell the same of it then.
 
 What was seen earlier stays for a day, a row a minute, for history.
-Next door: `core.judgement.facts` is the value; drivers, consoles and `slots list` write it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that no two
 processes overwrite each other's. It is never the truth about positions: those are the sink's progress rows.
-Next door: `core.state.folder` checks the folder, `core.state.rows` are the values, `core.state.schema` migrates;
-`core.state.metrics` keeps what was, `core.state.verified` what `verify` found.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Somebody may edit the file while the job runs; what they leave half done must not end a job whose driver crashed. It
 holds references to secrets, never one itself; a command's arguments may be secret all the same, so that only its
-owner may read it, also in a team's folder. Next door: `core.spark.job` keeps and reads it, `core.launch.supervisor`
-takes it away at the run's end.
+owner may read it, also in a team's folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is wanted of single tables of a job, by source table.
-
-Next door: `core.state.sqlite` has what is wanted of whole jobs; `core.engine.driver.tables` carries both out.
-"""
+"""What is wanted of single tables of a job, by source table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tries that people ask for before their time, and what a driver or a supervisor did about each.
-
-Next door: `core.domain.tries` has the values, `core.launch.tries` asks and waits for the answer.
-"""
+"""Tries that people ask for before their time, and what a driver or a supervisor did about each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether what was read of a store is what a value of ours may be: one that cannot be ends in one clear line.
 
 The columns' types are kept by SQLite (STRICT tables, https://www.sqlite.org/stricttables.html); states, times and JSON
-are not. Next door: `core.state.rows` makes the values, `core.state.sqlite` reads the rows.
+are not.
 """
 
 from __future__ import annotations

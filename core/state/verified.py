@@ -1,7 +1,4 @@
-"""What `slotkeeper verify` found, per job: a target is called equal only with the time of the comparison beside it.
-
-Next door: `console.commands.verify` writes it; the overview, `status` and `jobs show` tell it.
-"""
+"""What `slotkeeper verify` found, per job: a target is called equal only with the time of the comparison beside it."""
 
 from __future__ import annotations
 

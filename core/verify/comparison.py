@@ -1,7 +1,4 @@
-"""What a comparison is told and what it answers, as values.
-
-Next door: `compare` walks the ranges, `recheck` decides which differences persist, `core.ports.table` is what they ask.
-"""
+"""What a comparison is told and what it answers, as values."""
 
 from __future__ import annotations
 

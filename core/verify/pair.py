@@ -1,7 +1,4 @@
-"""The two tables of a channel, opened so that they can be compared: same key, same columns, same form of each.
-
-Next door: `compare` compares them.
-"""
+"""The two tables of a channel, opened so that they can be compared: same key, same columns, same form of each."""
 
 from __future__ import annotations
 

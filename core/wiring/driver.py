@@ -1,8 +1,4 @@
-"""The composition root of a job's driver: its sessions by name, and the target as a start sees it.
-
-Next door: `core.wiring.worker` opens sessions and has the worker's side; `core.spark.job` and the tests start with
-`WiredSessions`.
-"""
+"""The composition root of a job's driver: its sessions by name, and the target as a start sees it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The composition root: from a job's values to sessions at its source and its sink, by their kinds.
-
-Next door: `core.engine` sees ports only; `core.wiring.driver` has the driver's side; `ENTRIES` is what workers call,
-and `core.engine.worker.stream_task` keeps their sessions from task to task.
-"""
+"""The composition root: from a job's values to sessions at its source and its sink, by their kinds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where code names a kind of server: its name, its package, its driver, its functions, one of its error codes.
 
-A docstring or a comment may: the source of a rule is said beside it. Next door: `words.py` reads texts in the same way.
+A docstring or a comment may: the source of a rule is said beside it.
 """
 
 from __future__ import annotations

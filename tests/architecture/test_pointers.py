@@ -18,5 +18,5 @@ def test_a_pointer_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "near.py").write_text("THERE = 1\n")
     file = tmp_path / "core" / "file.py"
-    file.write_text('"""Next door: `near.py`, `far.py`, `core.near.THERE`, `core.near.GONE`, `core.absent`."""\n')
+    file.write_text('"""See `near.py`, `far.py`, `core.near.THERE`, `core.near.GONE`, `core.absent`."""\n')
     assert leading_nowhere(file, tmp_path) == ["far.py", "core.near.GONE", "core.absent"]

@@ -1,7 +1,4 @@
-"""What the issues ask to be shown with figures, each measured on the product path; `test_figures.py` runs them.
-
-Next door: `tests.support.report` writes the page, `tests.support.product` is the rig.
-"""
+"""What the issues ask to be shown with figures, each measured on the product path; `test_figures.py` runs them."""
 
 from __future__ import annotations
 

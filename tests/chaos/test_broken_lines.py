@@ -1,7 +1,4 @@
-"""Commands and the console before right servers whose line is cut, slow, half-open or silent, at the login or later.
-
-Next door: `test_silence.py` has bad servers, `tests/spark/test_silent_lines.py` the jobs over such lines.
-"""
+"""Commands and the console before right servers whose line is cut, slow, half-open or silent, at the login or later."""
 
 from __future__ import annotations
 

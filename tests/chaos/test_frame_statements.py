@@ -1,8 +1,7 @@
 """A query's driver is killed before and behind each statement that it sends, and behind each COMMIT, one after another.
 
 Without Spark: `tests.support.frames.Program` asks as Spark does. Whether a kill falls into a task's COPY as well, is
-left to the counts of a run, which differ by a few. Next door: `test_frame_kills.py` kills processes of a real Spark;
-`tests/model/query_writer.py` has the writer's statements.
+left to the counts of a run, which differ by a few.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The driver has threads where Spark would be, and a threshold of two events of which any is an insert, so that most steps
 of the writers are tried the optimistic way, and some miss: writers change keys and use them again. Bursts of inserts
-make the steps in which a kill is likely to fall long. Next door: `test_kills.py` has every kind of kill on Spark.
+make the steps in which a kill is likely to fall long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What people type about a job from MySQL, into a PostgreSQL and into the stand-in for Doris: each command answers.
-
-Next door: `tests/integration/test_reset_command.py` has every case of a reset for the first pair.
-"""
+"""What people type about a job from MySQL, into a PostgreSQL and into the stand-in for Doris: each command answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A source that is gone, or stands still, shows as such, and a reader ends with its job (apache/doris #13503).
-
-Next door: `test_mysql_jobs.py` has a server that crashes and comes back.
-"""
+"""A source that is gone, or stands still, shows as such, and a reader ends with its job (apache/doris #13503)."""
 
 from __future__ import annotations
 

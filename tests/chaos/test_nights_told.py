@@ -1,8 +1,7 @@
 """Each incident: told within five seconds, by whose fault it is, without one calm moment until its cure.
 
 The job is a supervised one without Spark; the console stands in a terminal at 80x24 and is polled every 0.2 s, the
-judgement of `status --json` beside it. The table of a run is docs/reports/nights-told-<date>.md. Next door:
-`test_told_in_time.py` has single faults, `tests/fault/test_nights.py` what is refused in a night.
+judgement of `status --json` beside it. The table of a run is docs/reports/nights-told-<date>.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Every command that asks a server, before every bad server: it ends in its time, and at Ctrl-C at once.
-
-Next door: `test_broken_lines.py` has the same before right servers whose line is cut or goes silent,
-`tests/integration/test_silent_servers.py` some of these for every run,
-`tests/spark/test_silent_lines.py` the jobs, `tests/tui/test_silent_servers.py` the console.
-"""
+"""Every command that asks a server, before every bad server: it ends in its time, and at Ctrl-C at once."""
 
 from __future__ import annotations
 

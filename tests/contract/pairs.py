@@ -1,8 +1,4 @@
-"""What the suites of any source and any sink are run on: each pair's job, a writer of its source, and its rows.
-
-Next door: `test_any_source.py` and `test_any_sink.py` say what must hold; `tests.support.mirror` and
-`tests.support.sqlite_pair.pair` run the same jobs.
-"""
+"""What the suites of any source and any sink are run on: each pair's job, a writer of its source, and its rows."""
 
 from __future__ import annotations
 

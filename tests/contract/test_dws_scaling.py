@@ -1,7 +1,4 @@
-"""DNs of the stand-in that come, go and get another name: rows, points and records follow, and scaling waits.
-
-Next door: test_dws_switches.py; what a job makes of it: tests/fault/test_topology.py.
-"""
+"""DNs of the stand-in that come, go and get another name: rows, points and records follow, and scaling waits."""
 
 from __future__ import annotations
 

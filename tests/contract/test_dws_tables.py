@@ -1,7 +1,7 @@
 """What the stand-in makes of tables: names of columns, drops at the same time, children; it says nothing of itself.
 
 The partitions of a DWS are no tables of their own (DWS: "CREATE TABLE PARTITION"), so that what is written into one is
-a change of the table. Next door: test_dws_surface.py has the calls.
+a change of the table.
 """
 
 from __future__ import annotations

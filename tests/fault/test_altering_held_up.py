@@ -1,7 +1,4 @@
-"""A target that is to be altered by its job, and something is in the way: a lock, a right, a stop, names, lost rows.
-
-Next door: `test_schema_changes.py` has the changes themselves and the kills between their steps.
-"""
+"""A target that is to be altered by its job, and something is in the way: a lock, a right, a stop, names, lost rows."""
 
 from __future__ import annotations
 

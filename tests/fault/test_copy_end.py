@@ -1,7 +1,4 @@
-"""How a copy ends: every chunk is there, a lane's state comes from where it must, and a long end loses no slot.
-
-Next door: `test_copy.py` (what a copy makes of a target), `test_copy_way.py` (the way in which chunks go in).
-"""
+"""How a copy ends: every chunk is there, a lane's state comes from where it must, and a long end loses no slot."""
 
 from __future__ import annotations
 

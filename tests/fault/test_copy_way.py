@@ -1,6 +1,5 @@
-"""How chunks go in is recorded when the copy begins and never guessed again; a target that is gone is not made again.
-
-Next door: `test_copy.py` (what a copy makes of a target), `test_copy_end.py` (how it ends).
+"""How chunks go in is recorded when the copy begins and never guessed again; a target that is gone is
+not made again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pause, resume and stop while a Doris hangs: PAUSE and STOP of Doris Binlog Load hung for ever then (#8143, #9594).
 
-A hang here is one of minutes: loads have their whole time. Next door: `test_doris_kills.py` kills and loses answers.
+A hang here is one of minutes: loads have their whole time.
 """
 
 from __future__ import annotations

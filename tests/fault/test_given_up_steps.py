@@ -1,8 +1,7 @@
 """A step that waits behind a stranger's lock is given up: its session at the sink ends, and no other with it.
 
 The sink is a PostgreSQL that does not look whether its clients are there, as those before 14 and a DWS: what a worker
-leaves behind would go on until its limit, which is ten minutes here. Tasks are threads, and live on. Next door:
-`tests/integration/test_ended_sessions.py` has names, `tests/unit/engine/test_task_ends.py` answers that are lost.
+leaves behind would go on until its limit, which is ten minutes here. Tasks are threads, and live on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Somebody locks the target of a running job: who it is is told until he gives it up, over all attempts of the job.
-
-Next door: `tests/integration/test_lock_waits.py` has what a server shows, `test_strangers_lock.py` our own locks.
-"""
+"""Somebody locks the target of a running job: who it is is told until he gives it up, over all attempts of the job."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Real servers (the stand-in) and the whole engine; the large one on a real Spark. What is written beside is what this
 machine can carry: the next transaction comes once most of what was written is applied. A burst that makes every lane
-due at once is measured, too. Next door: `test_fairness.py` has the scheduler alone.
+due at once is measured, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Many tables in one job: it is RUNNING soon, every new row arrives as in a small job, and its sessions stay few.
-
-Next door: `test_many_lanes.py` has ten tables that are all written to, `tests/unit/engine/test_poll_schedule.py` the
-turns.
-"""
+"""Many tables in one job: it is RUNNING soon, every new row arrives as in a small job, and its sessions stay few."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The nights: each incident shows, what somebody in a hurry would type is refused, the way out ends in equal tables.
 
-The job is a supervised one without Spark, the commands are those of the runbook, word for word. Next door:
-`core.embedded.incidents` has the records.
+The job is a supervised one without Spark, the commands are those of the runbook, word for word.
 """
 
 from __future__ import annotations

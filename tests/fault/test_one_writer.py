@@ -1,7 +1,4 @@
-"""One target has one writer, also across progress schemas, where no fence is: a lock held as long as the lease.
-
-Next door: `test_fence.py` has two jobs, and two starts, of one progress schema.
-"""
+"""One target has one writer, also across progress schemas, where no fence is: a lock held as long as the lease."""
 
 from __future__ import annotations
 

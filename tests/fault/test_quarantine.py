@@ -1,6 +1,5 @@
-"""The sink's session ends at every statement of an isolating step, chunk and replay: nothing is lost, nothing doubled.
-
-Next door: `test_fence.py` has workers that overlap; `tests/integration/test_quarantine.py` the rules themselves.
+"""The sink's session ends at every statement of an isolating step, chunk and replay: nothing is lost,
+nothing doubled.
 """
 
 from __future__ import annotations

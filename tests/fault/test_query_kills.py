@@ -2,7 +2,6 @@
 
 Killed is what a process is of which nothing is left: no rollback is sent, the line is closed. What Spark does then is
 done by hand: it may abort the batch, and the next run takes it again under new tokens. `tests/spark` has Spark do it.
-Next door: `tests/model/query_writer.py` is the same as a model, with drivers that live on.
 """
 
 from __future__ import annotations

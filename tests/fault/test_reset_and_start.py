@@ -1,7 +1,5 @@
 """Between a reset and a start no change is skipped in silence: a snapshot copies, or nothing begins; an undo does not
 call a target equal that a start has made anew since.
-
-Next door: `test_reset.py` has resets without such a start.
 """
 
 from __future__ import annotations

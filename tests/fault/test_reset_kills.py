@@ -1,7 +1,4 @@
-"""A reset is killed at every step: each time it is reported, and finished or rolled back; never half moved for good.
-
-Next door: `tests/property/test_resets.py` draws sequences at random.
-"""
+"""A reset is killed at every step: each time it is reported, and finished or rolled back; never half moved for good."""
 
 from __future__ import annotations
 

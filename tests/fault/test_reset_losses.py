@@ -1,7 +1,7 @@
 """What a reset finds gone or moved in its midst: it ends ROLLED BACK with that sentence, and the next start names it.
 
 Gone: the slot on one DN or all, the table, progress rows. Moved: rows by a step that was on its way. No command stays
-refused for ever. Next door: `test_reset_kills.py` has the kills.
+refused for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The same of a MySQL source and of a Doris sink: a changed password ends no running job.
-
-Next door: `test_rotated_secrets` has the first pair, and more of what is asked when.
-"""
+"""The same of a MySQL source and of a Doris sink: a changed password ends no running job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A source table gets other columns under a running job: it stops and says what to type, or goes on; both end equal.
-
-Next door: `tests/property/test_shapes.py` has the same without servers, `test_slot_loss.py` what else loses a slot.
-"""
+"""A source table gets other columns under a running job: it stops and says what to type, or goes on; both end equal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Clocks are set an hour back and forward, at the source, at the sink and here: nothing is lost, doubled or believed.
-
-Next door: docs/clocks.md says which clock decides what; `tests/support/set_clocks.py` sets them.
+"""Clocks are set an hour back and forward, at the source, at the sink and here: nothing is lost,
+doubled or believed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One job over several tables: each mirrors as it would alone, wherever it is interrupted; trouble names its table.
-
-Next door: `test_fairness.py` has many lanes on few places, `tests/unit/config` what a configuration may say.
-"""
+"""One job over several tables: each mirrors as it would alone, wherever it is interrupted; trouble names its table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lines that go silent in the middle of a step: our own deadline cuts them, and nothing is lost or applied twice.
-
-Next door: `test_fence.py` has answers that are lost at once; `tests/unit/drivers/test_deadline.py` the deadlines.
-"""
+"""Lines that go silent in the middle of a step: our own deadline cuts them, and nothing is lost or applied twice."""
 
 from __future__ import annotations
 

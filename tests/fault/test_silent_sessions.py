@@ -1,7 +1,4 @@
-"""Sessions whose server never answers: a driver ends all the same, and tries another session for its lease.
-
-Next door: `test_one_writer.py` has leases that are lost, and that others take.
-"""
+"""Sessions whose server never answers: a driver ends all the same, and tries another session for its lease."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """A snapshot that cannot surprise: rows are counted at both ends, TRUNCATE is named, and what a target would lose has
 to be typed; what it does with the target's rows is said with the reset, once.
-
-Next door: `test_reset.py` has the other resets, `tests/unit/domain/test_row_counts.py` the decision.
 """
 
 from __future__ import annotations

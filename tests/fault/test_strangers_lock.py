@@ -1,7 +1,4 @@
-"""A session that is no job of ours has our lock: who it is is told, `--take-over` passes the lease, never a target.
-
-Next door: `test_one_writer.py` has the target's lock between jobs, `tests/model/take_over.py` all orders of events.
-"""
+"""A session that is no job of ours has our lock: who it is is told, `--take-over` passes the lease, never a target."""
 
 from __future__ import annotations
 

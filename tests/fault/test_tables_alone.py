@@ -1,7 +1,5 @@
 """A table of four is lost, changed, refused or dropped: it alone stops, the others go on as fresh as before, and it is
 brought back while they run.
-
-Next door: `test_several_channels.py` has their starts and stops; `tests/model/channels.py` the rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Single tables of a job, while somebody else is at them: a commit on its way, another job, a late worker, a name.
-
-Next door: `test_tables_alone.py` has what ends a table and brings it back; `tests/model/channels.py` the rules.
-"""
+"""Single tables of a job, while somebody else is at them: a commit on its way, another job, a late worker, a name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Targets of odd names, and ones that somebody has locked: the checks of the others go on.
-
-Next door: `test_target_partitions.py` and `test_target_changed.py` have the acts themselves, with a job.
-"""
+"""Targets of odd names, and ones that somebody has locked: the checks of the others go on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Somebody changes a target at a Doris or a Hologres: named within seconds or at the start, as far as they tell.
 
-One job has a table for each act. Next door: `test_target_changed.py` is the same at a sink that is its own store.
+One job has a table for each act.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Somebody changes a target: it is named within seconds or at the start, and nothing behind a change is confirmed.
 
-All acts share one job, whose tables fail alone. Next door: `tests/unit/domain/test_target_seen.py` has the rules,
-`tests/model/target.py` every interleaving of acts, checks and registrations.
+All acts share one job, whose tables fail alone.
 """
 
 from __future__ import annotations

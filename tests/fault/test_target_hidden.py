@@ -1,7 +1,4 @@
-"""A change of a target that something else seems to explain is named all the same.
-
-Next door: `test_target_changed.py` has the acts themselves, `tests/unit/domain/test_target_seen.py` the rules.
-"""
+"""A change of a target that something else seems to explain is named all the same."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Somebody changes the tree of a target: what a start would refuse, or rows that have gone with a partition, is named.
 
-All acts share one job. Next door: `test_target_changed.py` (one table), `tests/integration/test_target_trees.py` (what
-a start refuses).
+All acts share one job.
 """
 
 from __future__ import annotations

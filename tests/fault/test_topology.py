@@ -2,7 +2,6 @@
 
 Each time the mirror ends equal, or the job stops as TOPOLOGY CHANGED and what it calls safe leads to an equal mirror;
 no row is ever older than one that was applied before. The stand-in moves rows between all DNs, the old ones among them.
-Next door: test_topology_rules.py (what a job goes by), tests/model/topology.py (every interleaving of it).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a job goes by where the set of DNs is another: when it asks, what it adopts, what it takes for a loss.
-
-Next door: test_topology.py has every change at every moment.
-"""
+"""What a job goes by where the set of DNs is another: when it asks, what it adopts, what it takes for a loss."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A real job (tasks in threads) whose DN fails waits ten minutes for its next try, and is asked to try at once.
-
-Next door: `tests/unit/engine/test_early.py` has what is never tried early.
-"""
+"""A real job (tasks in threads) whose DN fails waits ten minutes for its next try, and is asked to try at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a channel says beside its two tables: names, mapped columns, a row filter; through whole jobs and `verify`.
-
-Next door: `tests/property/test_sink_effects.py` has every write mode; `tests/unit/config` the refusals of the file.
-"""
+"""What a channel says beside its two tables: names, mapped columns, a row filter; through whole jobs and `verify`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 NOT shown here: that a DWS takes these statements. A face of PostgreSQL stands in for it: it takes away the clauses that
 PostgreSQL has not (the layout of a table), and refuses what a DWS refuses, has not or does badly by its vendor's pages.
-Next door: `tests/property/test_sink_effects.py` holds the same effects for PostgreSQL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A DWS whose database imitates Oracle would keep empty texts as NULL, and one like Teradata may cut long ones.
-
-Next door: `test_dws_sink.py` has the statements of this kind of sink.
-"""
+"""A DWS whose database imitates Oracle would keep empty texts as NULL, and one like Teradata may cut long ones."""
 
 from __future__ import annotations
 

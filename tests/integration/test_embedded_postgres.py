@@ -1,4 +1,4 @@
-"""Embedded servers: start, restart, crash, stop, attach; and the ways of not being root. Next door: core/embedded."""
+"""Embedded servers: start, restart, crash, stop, attach; and the ways of not being root."""
 
 from __future__ import annotations
 

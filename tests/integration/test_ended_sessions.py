@@ -1,6 +1,5 @@
-"""Sessions at a real PostgreSQL sink are ended by their exact name: of one login, in one database, and nobody else's.
-
-Next door: `tests/fault/test_given_up_steps.py` has running jobs, `test_gone_sessions.py` sessions at a source.
+"""Sessions at a real PostgreSQL sink are ended by their exact name: of one login, in one database, and
+nobody else's.
 """
 
 from __future__ import annotations

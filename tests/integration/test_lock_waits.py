@@ -1,7 +1,4 @@
-"""Who of us waits for a lock at a real PostgreSQL, and who is in front: strangers, chains, ours, what is not shown.
-
-Next door: `tests/unit/domain/test_lock_wait.py` has the sentences, `tests/fault/test_locked_target.py` a running job.
-"""
+"""Who of us waits for a lock at a real PostgreSQL, and who is in front: strangers, chains, ours, what is not shown."""
 
 from __future__ import annotations
 

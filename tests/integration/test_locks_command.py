@@ -1,7 +1,4 @@
-"""`slotkeeper locks`: the sinks themselves are asked, each in its time, and nothing is changed by it.
-
-Next door: `test_lock_waits.py` has what a server shows.
-"""
+"""`slotkeeper locks`: the sinks themselves are asked, each in its time, and nothing is changed by it."""
 
 from __future__ import annotations
 

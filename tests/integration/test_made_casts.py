@@ -1,7 +1,6 @@
 """A cast that a type's owner made never runs as our login: not in a copy, an isolating step, `verify` or `peek`.
 
-PostgreSQL, "CREATE CAST": whoever owns the source or the target type may make one, implicit or not. Next door:
-`test_search_path.py` has operators and functions, `test_row_filters.py` the filters.
+PostgreSQL, "CREATE CAST": whoever owns the source or the target type may make one, implicit or not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What peers' test suites have in their tables and ours had not: keys that include columns, domains, made types by
 their schema, names that only the source knows, and what a made target carries. Each test is a line of what was found.
-
-Next door: `test_type_zoo.py` has the values of every type, `test_eligibility.py` what is refused.
 """
 
 from __future__ import annotations

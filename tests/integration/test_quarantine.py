@@ -1,8 +1,4 @@
-"""Bad rows of every kind, one isolating step or chunk at a time, beside what is applied of the same step.
-
-Next door: `tests/property/test_quarantine_histories.py` has random histories with an oracle,
-`test_quarantine_jobs.py` whole jobs.
-"""
+"""Bad rows of every kind, one isolating step or chunk at a time, beside what is applied of the same step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows in quarantine on the console over a real sink: counted, listed, unmasked, replayed by a real child.
-
-Next door: `test_quarantine_jobs.py` has the jobs that hold them, `tests/tui/test_quarantine.py` every key.
-"""
+"""Rows in quarantine on the console over a real sink: counted, listed, unmasked, replayed by a real child."""
 
 from __future__ import annotations
 

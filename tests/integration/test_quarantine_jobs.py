@@ -1,7 +1,4 @@
-"""Whole jobs that meet bad rows: in the copy, in the stream, up to the limit, and what replays make of them.
-
-Next door: `test_quarantine.py` has each rule by itself.
-"""
+"""Whole jobs that meet bad rows: in the copy, in the stream, up to the limit, and what replays make of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a DataFrame query says of itself in the store, and how it is seen from elsewhere, without Spark.
-
-Next door: `tests/spark/test_dataframes.py` has a real query of Spark's.
-"""
+"""What a DataFrame query says of itself in the store, and how it is seen from elsewhere, without Spark."""
 
 from __future__ import annotations
 

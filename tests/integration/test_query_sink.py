@@ -1,7 +1,4 @@
-"""What the batches of a Spark query make of a target, and what is refused before anything is written. No Spark here.
-
-Next door: `tests/fault/test_query_kills.py` kills it anywhere, `tests/property/test_query_effects.py` has every option.
-"""
+"""What the batches of a Spark query make of a target, and what is refused before anything is written. No Spark here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a target needs when its source has other columns: each statement that is named is taken, and suffices.
-
-Next door: `tests/fault/test_schema_changes.py` has it in a running job.
-"""
+"""What a target needs when its source has other columns: each statement that is named is taken, and suffices."""
 
 from __future__ import annotations
 

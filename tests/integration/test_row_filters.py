@@ -1,7 +1,4 @@
-"""Row filters at a real server: what is sent accepts the rows that were meant; what a table cannot serve is refused.
-
-Next door: `tests/unit/test_row_filter.py` has what may be written.
-"""
+"""Row filters at a real server: what is sent accepts the rows that were meant; what a table cannot serve is refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Commands before servers that hang, trickle or lie: each ends in its time with one line, and at Ctrl-C at once.
-
-Next door: `tests/chaos/test_silence.py` has every command before every such server; `tests/support/fake_server.py` has
-the servers, `tests/unit/drivers/test_deadline.py` the calls themselves.
-"""
+"""Commands before servers that hang, trickle or lie: each ends in its time with one line, and at Ctrl-C at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Each parameter of the sink, by what it makes of a small target: one effect a test, beside the default's.
-
-Next door: `tests/property/test_sink_effects.py` holds all of them against an oracle; `docs/parameters.md` names these.
-"""
+"""Each parameter of the sink, by what it makes of a small target: one effect a test, beside the default's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Nothing lost, nothing out of order under concurrent writers; and a stand-in that is wrong on purpose is caught.
-
-Next door: tests/support/stress.py. $SLOTKEEPER_STRESS_SECONDS makes it longer.
-"""
+"""Nothing lost, nothing out of order under concurrent writers; and a stand-in that is wrong on purpose is caught."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A transaction commits the connection that it began on: a session that is lost in between is Unreachable, never done.
 
 The session ends between a statement and its commit: unnoticed, noticed by a use of it, or closed by another thread.
-Next door: `tests/fault` has whole jobs whose sessions are ended.
 """
 
 from __future__ import annotations

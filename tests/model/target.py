@@ -2,7 +2,6 @@
 
 A check reads when it begins and passes when it ends; the driver notes the committed position before it begins. With
 `late` it notes the position when the check ends instead, with `eager` it registers what is committed: both lose.
-Next door: `core.engine.driver.target_watch` is what this is a model of.
 """
 
 from __future__ import annotations

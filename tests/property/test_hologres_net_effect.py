@@ -1,7 +1,6 @@
 """What a range leaves of each key is what its events leave one after another, under every option that a Hologres has.
 
 Random histories with changed and re-used keys, arrivals out of order, and targets that do not agree with their source.
-Next door: `tests.support.oracle` applies one event after another; `test_sink_effects.py` is the PostgreSQL sink's.
 """
 
 from __future__ import annotations

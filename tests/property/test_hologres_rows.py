@@ -1,7 +1,6 @@
 """Any value that a table may hold comes out of a binlog row as PostgreSQL would write it.
 
-What is expected is Python's own text of the value (datetime, Decimal, JSON of nothing), never the decoder's. Next door:
-`tests/unit/sources/hologres/test_flink_vectors.py` has bytes that Flink's own serializer made.
+What is expected is Python's own text of the value (datetime, Decimal, JSON of nothing), never the decoder's.
 """
 
 from __future__ import annotations

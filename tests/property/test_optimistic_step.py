@@ -1,7 +1,7 @@
 """The optimistic step makes the same target as one event at a time, and each of its four checks is needed.
 
 Thousands of small steps over few keys, with changed and re-used keys, arrivals out of order, targets that do not agree
-with their source, and a row filter. Next door: `test_sink_effects.py` has the general step.
+with their source, and a row filter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Whatever the history, its bad rows, its cuts and the moments of cure and replay: the target ends as the oracle says.
 
-Before that every key that is not held is as the oracle says at that moment. Next door: `test_sink_effects.py` has the
-same histories without bad rows under every option.
+Before that every key that is not held is as the oracle says at that moment.
 """
 
 from __future__ import annotations

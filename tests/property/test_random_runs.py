@@ -1,8 +1,7 @@
 """Whatever a table's history, wherever the job is interrupted: the mirror is equal and every event counts once.
 
 Histories are drawn over few keys, so that inserts, deletes, changed keys and repeated changes of one key meet within
-one batch. Next door: `tests/fault` interrupts at named moments, `tests/model` visits every interleaving in a small
-world.
+one batch.
 """
 
 from __future__ import annotations

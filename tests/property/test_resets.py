@@ -2,7 +2,6 @@
 
 An example is at least five operations over four DNs; at least one of them is interrupted at a random step by an
 exception that nobody catches, as a kill would, and brought to its end by `resume`, which may be interrupted too.
-Next door: `tests/fault/test_reset_kills.py` visits every step, and kills a real process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Random changes of a table's columns: what its target needs can be done in order, and is needed once.
-
-Next door: `tests/fault/test_schema_changes.py` has the same on servers.
-"""
+"""Random changes of a table's columns: what its target needs can be done in order, and is needed once."""
 
 from __future__ import annotations
 

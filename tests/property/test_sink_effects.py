@@ -1,7 +1,7 @@
 """Whatever the history and however it is cut into steps: the target is what the oracle says, under every option.
 
 Hundreds of histories with keys of their own go through one step after another, as one lane's changes do; the oracle
-applies them one event at a time. Next door: `test_random_runs.py` runs whole jobs under the default options.
+applies them one event at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Streams of Spark whose processes are killed at random: each batch once, no abort undoes anything, tables equal.
 
 Killed are Python workers (tasks, and the process that commits), executors, the JVM and the driver's program; each kill
-comes while the query has a session at the sink. Next door: `tests/fault/test_query_kills.py` does it at each statement.
+comes while the query has a session at the sink.
 """
 
 from __future__ import annotations

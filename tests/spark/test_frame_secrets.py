@@ -1,7 +1,6 @@
 """The real passwords of source and sink are in nothing that Spark writes, shows or says of a stream and its writer.
 
-Searched: the event log, the checkpoint, local folders, plans, settings, the words of queries that fail. Next door:
-`test_secret_canaries.py` has those of jobs.
+Searched: the event log, the checkpoint, local folders, plans, settings, the words of queries that fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Four nights over the whole product, by the command that anybody types: made, shown, refused and cured on Spark.
-
-Next door: `tests/fault/test_nights.py` plays all of them without Spark.
-"""
+"""Four nights over the whole product, by the command that anybody types: made, shown, refused and cured on Spark."""
 
 from __future__ import annotations
 

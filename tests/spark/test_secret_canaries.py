@@ -1,7 +1,7 @@
 """Canary passwords of a job on the product path: a file's, a variable's and a command's, and a sink that repeats one.
 
 They are looked for in what the system shows of every process, in every file of state, run, log, temp and cache, and in
-what every command says. Next door: `tests/integration/test_secret_canaries.py` has the same chain without Spark.
+what every command says.
 """
 
 from __future__ import annotations

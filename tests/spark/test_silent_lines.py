@@ -1,7 +1,4 @@
-"""The product path over lines that go silent: the job says so within ten seconds, and a stop takes ten at most.
-
-Next door: `tests/fault/test_silent_servers.py` has the fence over such a line, `tests/support/proxy.py` the lines.
-"""
+"""The product path over lines that go silent: the job says so within ten seconds, and a stop takes ten at most."""
 
 from __future__ import annotations
 

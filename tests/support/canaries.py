@@ -1,7 +1,4 @@
-"""Where a canary password is looked for: what the system shows of a process, and files.
-
-Next door: the tests that plant one.
-"""
+"""Where a canary password is looked for: what the system shows of a process, and files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Histories as the changelog that a DataFrame has: Arrow batches with the columns of `core.dataframe.changelog`.
-
-Next door: `histories.py` makes the events, `oracle.py` says what must come of them.
-"""
+"""Histories as the changelog that a DataFrame has: Arrow batches with the columns of `core.dataframe.changelog`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A crowd of lanes for the real loop and the real tasks, over a source and a sink that only count.
 
-What is not real: what a step costs (`step` seconds of waiting), and that no change is ever missing. Next door:
-`tests.support.mirror` has a job over real servers.
+What is not real: what a step costs (`step` seconds of waiting), and that no change is ever missing.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 The files stand in for a reader of a binlog: a source of Spark's own that gives the columns of
 `core.dataframe.changelog`, batches that come again as they were, and nothing of slots, DNs or types of a warehouse.
-Next door: `changes.py` makes the rows, `tests/spark/test_dataframe_writer.py` runs this.
 """
 
 from __future__ import annotations

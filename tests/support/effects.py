@@ -1,6 +1,6 @@
 """A target of its own for the sink's effects: steps go in through `PostgresSink`, rows come out as the oracle's.
 
-No source and no job: what is tested is what a step's events make of the target. Next door: `tests.support.histories`.
+No source and no job: what is tested is what a step's events make of the target.
 """
 
 from __future__ import annotations

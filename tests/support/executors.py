@@ -1,7 +1,7 @@
 """The executors of a job on a cluster: which one has a session at the sink, killing it, and the sessions it leaves.
 
 An executor is known as what runs below a process that the test started (the job's JVM, or a cluster's worker), never
-by its name alone. Next door: `tests.support.mirrored` is the job, `tests.support.spark_cluster` a standalone cluster.
+by its name alone.
 """
 
 from __future__ import annotations

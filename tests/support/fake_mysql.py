@@ -1,7 +1,7 @@
 """A server on loopback that speaks enough of MySQL's protocol to be a bad one: it asks for what it may not have.
 
 Each mode is one way (`Asks`). It runs in threads of its own. Protocol: MySQL, "Connection Phase" and "COM_QUERY
-Response". Next door: `fake_server.py` is the same for PostgreSQL's.
+Response".
 """
 
 from __future__ import annotations

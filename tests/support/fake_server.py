@@ -2,7 +2,6 @@
 
 Each mode is one way in which a server goes wrong (`Mode`). It runs in threads of its own and never ends by itself.
 Protocol: PostgreSQL documentation, "Message Formats" (https://www.postgresql.org/docs/current/protocol-message-formats.html).
-Next door: `proxy.py` breaks the line to a right one.
 """
 
 from __future__ import annotations

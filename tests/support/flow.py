@@ -1,7 +1,4 @@
-"""A mirror of the workload's table `ods.orders`, with writers that book what they change.
-
-Next door: `tests.support.mirror` (the job), `core.embedded.workload` (the writers and their ledger).
-"""
+"""A mirror of the workload's table `ods.orders`, with writers that book what they change."""
 
 from __future__ import annotations
 

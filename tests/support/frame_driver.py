@@ -1,6 +1,6 @@
 """A driver program of a user's that is killed in every way: a stream into files, started again where it failed.
 
-Run as a program: `frame_driver.py CONFIG JOB CHECKPOINT OUT FOLDER`. Next door: `tests/chaos/test_frame_kills.py`.
+Run as a program: `frame_driver.py CONFIG JOB CHECKPOINT OUT FOLDER`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One life of a query in a process of its own: it begins, says so, and waits to be killed; it stops nothing.
 
-Run as a program: `frame_life.py CONFIG`. Next door: `frames.py` has `Program`, `frame_driver.py` is a life on Spark.
+Run as a program: `frame_life.py CONFIG`.
 """
 
 from __future__ import annotations

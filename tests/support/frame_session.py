@@ -1,7 +1,4 @@
-"""A SparkSession as a user makes one, ended with its JVM.
-
-Next door: `core.spark.session` is the one that carries jobs.
-"""
+"""A SparkSession as a user makes one, ended with its JVM."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What Spark does with a stream of changes, without Spark: offsets, a commit log, parts that are read one by one.
-
-Next door: `tests/integration/test_dataframe_reader.py` uses it; `tests/spark/test_source_calls.py` pins that Spark does
-the same.
-"""
+"""What Spark does with a stream of changes, without Spark: offsets, a commit log, parts that are read one by one."""
 
 from __future__ import annotations
 

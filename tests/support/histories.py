@@ -1,7 +1,7 @@
 """Random histories of a table as its binlog tells them: changed keys, re-used keys, many changes in one transaction.
 
 Histories are many and small, each over keys of its own (the key's first column is its number), so that one batch holds
-hundreds of them and a failure names one. Next door: `tests.support.oracle` says what must come of them.
+hundreds of them and a failure names one.
 """
 
 from __future__ import annotations

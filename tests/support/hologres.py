@@ -1,7 +1,4 @@
-"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL or by stream.
-
-Next door: `core.embedded.hologres` is the stand-in, `tests.support.mirror` runs the jobs.
-"""
+"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL or by stream."""
 
 from __future__ import annotations
 

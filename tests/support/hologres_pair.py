@@ -1,6 +1,5 @@
-"""A job from the DWS stand-in into the stand-in for a Hologres, with PostgreSQL as its store, run by the local runner.
-
-Next door: `tests.support.mirror` is a job between the first pair; `core.embedded.hologres.sink_side` is the stand-in.
+"""A job from the DWS stand-in into the stand-in for a Hologres, with PostgreSQL as its store, run by
+the local runner.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A server on the loopback that answers START_REPLICATION with recorded bytes: frames in their order, for each login.
 
 No Hologres: what a Hologres writes into the LSNs of frames and keepalives is not known, so a test chooses. Protocol:
-PostgreSQL documentation, "Streaming Replication Protocol". Next door: `core.embedded.hologres.stream_rows` makes the
-payloads.
+PostgreSQL documentation, "Streaming Replication Protocol".
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Hostile texts for names and values: SQL, format marks, control and bidi characters, names of our own; more by a seed.
-
-Next door: `tests/integration/test_hostile_names.py` sends them through a job at both ends.
+"""Hostile texts for names and values: SQL, format marks, control and bidi characters, names of our own; more by a
+seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Logins with exactly the rights that `doctor` prints, at both ends of a mirror; nothing is left to PUBLIC.
-
-Next door: `tests.support.mirror` (the job), `core.services.doctor.grants` (the script).
-"""
+"""Logins with exactly the rights that `doctor` prints, at both ends of a mirror; nothing is left to PUBLIC."""
 
 from __future__ import annotations
 

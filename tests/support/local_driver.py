@@ -1,8 +1,7 @@
 """The driver of `core.spark.job` with threads where Spark would be: a real supervised job, for tests.
 
 Everything else is the product's: reports, wanted states, exit codes, the watchman. `LOCAL` is how a supervisor starts
-it; `step_paths` says what a test may ask of its steps by the environment. Next door: `fake_driver` does no work at all,
-`mirror` runs the engine in a thread of the test.
+it; `step_paths` says what a test may ask of its steps by the environment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fixtures: one MariaDB per run, where the machine has one, and per test a fresh database of it.
 
-Its binlog is one for all tests of a run: each reads from where it began. Next door: `core.embedded.mariadb`.
+Its binlog is one for all tests of a run: each reads from where it began.
 """
 
 from __future__ import annotations

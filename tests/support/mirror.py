@@ -1,7 +1,4 @@
-"""A job over the stand-in and a real PostgreSQL sink, run by the local runner in a thread of the test.
-
-Next door: `tests.support.standin` makes the warehouse; `tests/spark` runs the same engine on Spark.
-"""
+"""A job over the stand-in and a real PostgreSQL sink, run by the local runner in a thread of the test."""
 
 from __future__ import annotations
 

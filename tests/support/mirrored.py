@@ -1,7 +1,4 @@
-"""One job on the product path, as tests see it: commands, looking, waiting, and ways to kill its processes.
-
-Next door: `tests.support.product` has the servers and the writers.
-"""
+"""One job on the product path, as tests see it: commands, looking, waiting, and ways to kill its processes."""
 
 from __future__ import annotations
 

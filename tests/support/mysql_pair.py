@@ -1,7 +1,4 @@
-"""A job from the run's MariaDB into PostgreSQL, run by the local runner.
-
-Next door: `tests.support.maria` starts the server, `tests.support.mirror` is a job of the first pair.
-"""
+"""A job from the run's MariaDB into PostgreSQL, run by the local runner."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Tables whose names and columns are those that our own statements use, or that need quotes at both ends.
-
-Next door: `tests/integration/test_odd_names.py` mirrors all of them with one job, `tests.integration.test_dws_sink` to
-a DWS.
-"""
+"""Tables whose names and columns are those that our own statements use, or that need quotes at both ends."""
 
 from __future__ import annotations
 

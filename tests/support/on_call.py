@@ -2,7 +2,6 @@
 
 He has a terminal of 80x24 with the console, a shell where `slotkeeper` is on the path, an administrator's session at
 each server, and a colleague for what is to be done by hand. No rule, no name of a trouble and no cure is known here.
-Next door: `remedy_text` joins and takes apart what was read, `tests/chaos/test_remedies.py` makes the faults.
 """
 
 from __future__ import annotations

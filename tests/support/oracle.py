@@ -1,7 +1,7 @@
 """What a target must hold: one event after another, by the documented meaning of every option. Pure Python.
 
 It knows no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
-source. Next door: `tests.support.histories` makes events; `tests/property/test_sink_effects.py` compares.
+source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What another user does to a state folder, in a process that was root's until it had imported what it needs.
 
 `python -m tests.support.other_user VERB FOLDER UID UMASK GROUP` prints what happened as JSON. So it works where that
-user cannot reach the checkout. Next door: `tests/integration/test_rights.py`.
+user cannot reach the checkout.
 """
 
 from __future__ import annotations

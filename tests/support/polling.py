@@ -1,7 +1,4 @@
-"""A configuration file over the embedded servers, for commands that read one.
-
-Next door: `tests.support.standin` (warehouses), `tests.support.mirror` (a job on a local runner).
-"""
+"""A configuration file over the embedded servers, for commands that read one."""
 
 from __future__ import annotations
 

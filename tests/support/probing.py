@@ -1,7 +1,4 @@
-"""The battery of `doctor --probe` against a warehouse of a test, and what a test has to see of it afterwards.
-
-Next door: `tests.contract.test_dws_switches` holds the stand-in to it, `tests.integration.test_probe` the command.
-"""
+"""The battery of `doctor --probe` against a warehouse of a test, and what a test has to see of it afterwards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The product path for tests: two embedded servers of their own, real supervisors, real Spark; and ways to disturb it.
 
 Several jobs may run over the same servers, one after another or at once, each with a slot and a target of its own.
-Next door: `console.demo` has these servers and this configuration, `tests.support.mirror` the engine without Spark.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every JSON value that a command prints in a test is held against its schema, strictly.
 
-`printed` names the schemas that were met. Next door: `console.cli.schemas` has the schemas.
+`printed` names the schemas that were met.
 """
 
 from __future__ import annotations

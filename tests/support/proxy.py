@@ -1,7 +1,4 @@
-"""A TCP proxy on loopback before a right server: it goes through, slows down, goes silent, or cuts the line.
-
-Next door: `fake_server.py` is a bad server; `tests/fault/test_silent_servers.py` uses this one.
-"""
+"""A TCP proxy on loopback before a right server: it goes through, slows down, goes silent, or cuts the line."""
 
 from __future__ import annotations
 

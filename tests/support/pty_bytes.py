@@ -4,7 +4,6 @@ what among them a console of ours never sends.
 Strict where a real emulator is lenient: every sequence that is not on the short list of what Textual sends is kept as
 foreign. That is why there is no emulator library here (pyte, the usual one, skips what it does not know, and that is
 what these tests look for); tmux draws the pictures of `bench.snapshots`, and is the second opinion.
-Next door: `tests.support.terminal` runs the program.
 """
 
 from __future__ import annotations

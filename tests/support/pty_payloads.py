@@ -1,7 +1,6 @@
 """Hostile texts, each of which would do something to a terminal, a reader, a parser or a spreadsheet.
 
 Every one is planted behind a tag of letters (`tagged`), so that a test can tell whether it was shown at all.
-Next door: `tests.support.pty_plant` plants them, `tests.support.pty_bytes` sees what came of it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 In the state folder through the store where it lets them through, and past it with plain SQL and plain files where
 somebody else might have written; at the source as names of slots and values of rows of the embedded stand-in.
-Next door: `tests.support.pty_payloads` has the texts.
 """
 
 from __future__ import annotations

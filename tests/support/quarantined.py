@@ -1,6 +1,6 @@
 """A target that refuses rows in many ways, in a database of the test: steps go in through `PostgresSink`.
 
-No source and no job. Next door: `tests.support.effects` has the rig for every option, this one has bad rows.
+No source and no job.
 """
 
 from __future__ import annotations

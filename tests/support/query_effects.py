@@ -1,7 +1,6 @@
 """A target of its own for batches of a Spark query: histories go in as its tasks stage them, rows come out.
 
-No Spark: what is tested is the sink's side. Next door: `effects.py` is the same for a job's steps, `changes.py` makes
-the Arrow batches, `tests/spark/test_dataframe_writer.py` runs Spark.
+No Spark: what is tested is the sink's side.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A writer of Spark's that writes nothing and records how it is called: what ours rests on, seen where Spark runs.
-
-Next door: `tests/spark/test_dataframe_writer.py` says what is wanted; `core.dataframe.writer.source` rests on it.
-"""
+"""A writer of Spark's that writes nothing and records how it is called: what ours rests on, seen where Spark runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A remedy as somebody reads it off a screen: rows joined again, its parts, and what in them is typed word for word.
 
-It knows how remedies are written (docs/console.md), and nothing of any fault. Next door: `on_call` does what it says.
+It knows how remedies are written (docs/console.md), and nothing of any fault.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes what chaos runs and figures found into docs/reports, row by row, so that a run that ends early leaves a page.
 
-A page of a day is begun anew by the first row of a run. Next door: `tests/chaos` and `tests/fault/test_slot_loss.py`.
+A page of a day is begun anew by the first row of a run.
 """
 
 from __future__ import annotations

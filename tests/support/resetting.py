@@ -1,7 +1,4 @@
-"""Resets of a mirror's slot, with a state folder of their own, and what both ends hold as one comparable value.
-
-Next door: `tests.support.mirror` (the job), `core.services.reset` (what a reset is given).
-"""
+"""Resets of a mirror's slot, with a state folder of their own, and what both ends hold as one comparable value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A mirror whose two logins get new passwords while it runs; their references say the new ones before or after.
-
-Next door: `tests.support.least` makes the logins, `tests.support.mirror` runs the job.
-"""
+"""A mirror whose two logins get new passwords while it runs; their references say the new ones before or after."""
 
 from __future__ import annotations
 

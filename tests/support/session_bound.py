@@ -1,8 +1,4 @@
-"""How many sessions a job holds at most, at either end; what it holds follows its DNs and not its tables.
-
-Next door: `core.engine.driver.poll_schedule` and `core.engine.driver.serial_executor` bound the driver's lines,
-`core.engine.driver.loop` shares out `connection_pool_size`.
-"""
+"""How many sessions a job holds at most, at either end; what it holds follows its DNs and not its tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A mirror of one table whose columns change, and a job's audit that is kept in memory.
-
-Next door: `tests.support.mirror` (the job), `core.domain.shape` (what a change needs).
-"""
+"""A mirror of one table whose columns change, and a job's audit that is kept in memory."""
 
 from __future__ import annotations
 

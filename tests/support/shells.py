@@ -1,7 +1,6 @@
 """What somebody's shell and an administrator's session are in tests: `slotkeeper` on the path, and psql at a server.
 
-The command is the product's own, with threads where a job would start Spark, as in all of these worlds. Next door:
-`on_call` types into them, `local_driver` is the driver that is started.
+The command is the product's own, with threads where a job would start Spark, as in all of these worlds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A configuration whose source and sink are bad servers, and the commands that somebody at a prompt gives there.
-
-Next door: `tests.support.fake_server` has the servers.
-"""
+"""A configuration whose source and sink are bad servers, and the commands that somebody at a prompt gives there."""
 
 from __future__ import annotations
 

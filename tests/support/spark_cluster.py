@@ -1,7 +1,6 @@
 """A standalone Spark cluster for tests: a master and its workers from the pyspark wheel, on 127.0.0.1, ended by pid.
 
 The workers know a Python that has the third-party packages and not ours, so that what runs there was shipped.
-Next door: `tests/spark/test_clusters.py` uses it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Sources and targets that cannot be mirrored: how each is spoiled, what is said of it, and the cure.
-
-Next door: `tests/integration/test_eligibility.py` starts jobs over them; `core.embedded.facts` has the switches.
-"""
+"""Sources and targets that cannot be mirrored: how each is spoiled, what is said of it, and the cure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Fixtures: one embedded server per run, and per test a fresh database with the DWS stand-in, cloned from a template.
-
-Next door: `core.embedded.warehouse` (the stand-in), `tests.support.waiting` (conditions with a deadline).
+"""Fixtures: one embedded server per run, and per test a fresh database with the DWS stand-in, cloned
+from a template.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which way the steps of a job go, optimistic, general or missed: counted across kills, with a threshold for few rows.
 
 Honoured only by `tests.support.local_driver`: the variables below, which a test sets before it starts a job. Each
-driver appends one letter a step to one file, so that the letters of a killed one stay. Next door: `mirrored` kills.
+driver appends one letter a step to one file, so that the letters of a killed one stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A target with a folder of changes, a checkpoint and a writer's options, for streams of Spark that write there.
-
-Next door: `dataframes.py` has Spark and the files, `query_effects.py` the same without Spark.
-"""
+"""A target with a folder of changes, a checkpoint and a writer's options, for streams of Spark that write there."""
 
 from __future__ import annotations
 

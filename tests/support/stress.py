@@ -1,6 +1,5 @@
-"""Random writers against a stand-in table, and a reader that applies its records: what is lost, out of order, unequal?
-
-Next door: tests/integration/test_standin_stress.py.
+"""Random writers against a stand-in table, and a reader that applies its records: what is lost, out of
+order, unequal?
 """
 
 from __future__ import annotations

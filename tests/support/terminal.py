@@ -1,7 +1,7 @@
 """A program on a terminal of its own: keys in, bytes out with their times, what the screen shows, what it costs.
 
 Nothing here waits for a time where a condition can be waited for; `during` is for measuring. Used by the tests and by
-`bench`. Next door: `tests.support.pty_bytes` knows what the bytes mean.
+`bench`.
 """
 
 from __future__ import annotations

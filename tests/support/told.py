@@ -1,7 +1,6 @@
 """What the console at 80x24 and the judgement behind `status --json` say of a fault, moment by moment.
 
-A sample is calm where it says of our job that nothing is wrong. Next door: `tests/chaos/test_told_in_time.py` and
-`tests/chaos/test_nights_told.py`.
+A sample is calm where it says of our job that nothing is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Changes of the set of DNs beside a mirror: every kind, every moment, and how each has to end.
-
-Next door: `core.embedded.scaling` (what the stand-in does), `tests.support.mirror` (the job).
-"""
+"""Changes of the set of DNs beside a mirror: every kind, every moment, and how each has to end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """TPC-B by pgbench over the stand-in, mirrored by one job of four channels on the product path.
 
-The history gets a key, because a table without one cannot be mirrored. Next door: `tests.support.product` has the
-servers, `tests/chaos/test_tpcb.py` kills beside it.
+The history gets a key, because a table without one cannot be mirrored.
 """
 
 from __future__ import annotations

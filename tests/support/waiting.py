@@ -1,4 +1,4 @@
-"""Wait for a condition, never for a time. Next door: `tests.support.standin` (servers and warehouses)."""
+"""Wait for a condition, never for a time."""
 
 from __future__ import annotations
 

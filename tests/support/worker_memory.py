@@ -1,6 +1,5 @@
-"""How much memory Spark's Pythons take while something is done: proportional shares, so that what they share is once.
-
-Next door: `tests/spark/test_frame_memory.py`, and `bench.dataframes`.
+"""How much memory Spark's Pythons take while something is done: proportional shares, so that what they
+share is once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Every type that a column can have, with the values that are hard to carry: one wide table, and its text.
-
-Next door: `tests/integration/test_type_zoo.py` mirrors it; `tests.support.mirror` runs the job.
-"""
+"""Every type that a column can have, with the values that are hard to carry: one wide table, and its text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Every binding of every screen pressed for real: nothing breaks; something is seen to change, or a line says why not.
 
-Next door: `test_every_key.py` proves that each key reaches what its binding says; here it is done. What holds
-everywhere and in every table is pressed on one screen.
+What holds everywhere and in every table is pressed on one screen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A hundred hostile texts, planted everywhere, and the real console on a real terminal: nothing of them gets through.
 
 The walk opens every screen and what lies below it, at 80x24, with colours and with `--ascii`.
-Next door: `tests.support.pty_plant` plants, `tests.support.pty_bytes` knows what the console may send.
 """
 
 from __future__ import annotations

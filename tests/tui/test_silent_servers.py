@@ -1,7 +1,4 @@
-"""The console before servers that never answer: it stays alive, says so, shows no secret, and q leaves at once.
-
-Next door: `tests/integration/test_silent_servers.py` has the commands before the same servers.
-"""
+"""The console before servers that never answer: it stays alive, says so, shows no secret, and q leaves at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Less than a usual terminal, and names as long as a warehouse has them: what is wrong and what to do stay on screen.
 
-80x23 is an 80x24 with the line of a tmux below it. Next door: `test_sizes.py` walks every screen at every size.
+80x23 is an 80x24 with the line of a tmux below it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""However the console ends, the terminal is as it was where it can be, and a job that runs does not notice.
-
-Next door: `tests.support.terminal` runs the console on a terminal of its own; `tests.tui.test_start` is how it begins.
-"""
+"""However the console ends, the terminal is as it was where it can be, and a job that runs does not notice."""
 
 from __future__ import annotations
 

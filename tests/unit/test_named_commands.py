@@ -1,8 +1,4 @@
-"""What the pages only name of the command line is there: each command in a sentence, and each option beside it.
-
-Next door: `test_runbook.py` and `test_printed_commands.py` parse whole commands; here are also those that are left open
-(`slots reset --to snapshot`), named with several verbs (`jobs pause|resume`), or have a name with a dot in it.
-"""
+"""What the pages only name of the command line is there: each command in a sentence, and each option beside it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What Spark's workers are forked with: a job's kinds, loaded by a process that opens nothing and starts no thread.
-
-Next door: `tests/spark/test_runner.py` asks a worker, `tests/spark/test_session.py` stops one that is starting.
-"""
+"""What Spark's workers are forked with: a job's kinds, loaded by a process that opens nothing and starts no thread."""
 
 from __future__ import annotations
 

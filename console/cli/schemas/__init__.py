@@ -2,7 +2,7 @@
 
 Tests hold each output against it, strictly: a key that is not named here, or one that is missing, fails them. To add a
 command with `--json`: describe what it prints in the file of its group, and write the pages
-(`make docs`). Next door: `pieces` are the words that schemas are written in.
+(`make docs`).
 """
 
 from __future__ import annotations

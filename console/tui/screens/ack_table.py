@@ -1,7 +1,4 @@
-"""Screens whose rows a person can acknowledge, so that the next one knows that somebody is on it.
-
-Next door: `core.state.acks` keeps it for every console of the state folder; `console.tui.screens.alerts` and `errors`.
-"""
+"""Screens whose rows a person can acknowledge, so that the next one knows that somebody is on it."""
 
 from __future__ import annotations
 

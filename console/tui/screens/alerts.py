@@ -1,7 +1,4 @@
-"""Alerts: what fires now, what it means, until when, and the ways out, the one that loses least first.
-
-Next door: `console.views.alerts` has the conditions; `console.tui.screens.ack_table` acknowledges.
-"""
+"""Alerts: what fires now, what it means, until when, and the ways out, the one that loses least first."""
 
 from __future__ import annotations
 

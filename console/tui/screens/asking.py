@@ -1,7 +1,6 @@
 """Screens whose rows are asked for at a server, in a thread that the console does not wait for.
 
-Who opens such a screen asks once; an answer to an earlier question is dropped. Next door:
-`console.tui.screens.quarantine` asks sinks, `console.tui.screens.binlog` sources; `console.tui.screens.locks` asks on.
+Who opens such a screen asks once; an answer to an earlier question is dropped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Audit: who changed what, when and why; what was done to one slot from this machine, and the backups of its resets.
 
-No source is asked: `slotkeeper slots history` asks the sink, which knows every machine. Next door: `core.state.audit`
-keeps the lines, `console.views.slot_history` makes the rows of a slot.
+No source is asked: `slotkeeper slots history` asks the sink, which knows every machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What a tall terminal shows below a panel's own lines: graphs of the job under the cursor, or the last events.
 
-What draws graphs is loaded when there is room for them: a first frame is seen before. Next door:
-`console.tui.screens.table` asks for it where there is room; `console.tui.screens.graphs` is the whole screen
-of graphs.
+What draws graphs is loaded when there is room for them: a first frame is seen before.
 """
 
 from __future__ import annotations

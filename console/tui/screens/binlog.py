@@ -1,7 +1,6 @@
 """The binlog inspector: rows of one DN, read-only. Opening it asks no source; a table that is opened asks once.
 
-Nothing is polled: a look is made when a person asks. Next door: `console.views.binlog` has rows and words,
-`console.tui.screens.asking` asks, `core.services.binlog_rows` reads.
+Nothing is polled: a look is made when a person asks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which columns a table shows: a line per column, turned with space; what is chosen stays while the console is open.
-
-Next door: `console.views.fitting` keeps the choice, `console.tui.screens.table` shows what is left.
-"""
+"""Which columns a table shows: a line per column, turned with space; what is chosen stays while the console is open."""
 
 from __future__ import annotations
 

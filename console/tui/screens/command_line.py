@@ -1,7 +1,4 @@
-"""The line into which commands are typed, with what they can become above it.
-
-Next door: `console.tui.commands` has the commands.
-"""
+"""The line into which commands are typed, with what they can become above it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Errors by kind, newest first: what happened how often, what became of it, and what is known about it.
 
-Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells. Next door:
-`console.views.errors` and `console.views.quarantine` have rows and sentences, `console.views.remedies` what is known;
-`console.tui.screens.quarantine` shows the rows.
+Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Lag and rate of a job over time: the graphs of the line under the cursor, and a row for the job and for each DN.
 
-From the recorded frames alone: no server is asked, and in history they end at the moment that is shown. Next door:
-`console.views.graphs` draws, `console.views.marks` says what happened, `console.tui.graph_feed` reads.
+From the recorded frames alone: no server is asked, and in history they end at the moment that is shown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Help: what can be pressed and typed on the screen below; typing searches, Enter does it there.
-
-Next door: `console.tui.keymap` knows the keys, `console.tui.commands` the commands.
-"""
+"""Help: what can be pressed and typed on the screen below; typing searches, Enter does it there."""
 
 from __future__ import annotations
 

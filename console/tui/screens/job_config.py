@@ -1,7 +1,6 @@
 """What the configuration says of one job, its source and its sink, and where each value comes from.
 
-Passwords are references in a configuration, so none is here. Next door: `slotkeeper config show --origin` says the
-same.
+Passwords are references in a configuration, so none is here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Overview, Jobs, and one job DN by DN.
-
-Next door: `console.views.jobs`, `console.views.overview` and `console.views.lanes` have rows and sentences;
-`console.tui.screens.table` draws, `console.tui.screens.log` shows a log in full.
-"""
+"""Overview, Jobs, and one job DN by DN."""
 
 from __future__ import annotations
 

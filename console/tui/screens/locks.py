@@ -1,7 +1,7 @@
 """Waiting and blocking: which sessions of ours wait for a lock at a sink, for whom, and what may be done. Read-only.
 
 The sinks are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
-jobs' own reports told. Next door: `console.views.locks` has rows and sentences, `console.monitor.lock_poller` asks.
+jobs' own reports told.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A job's log over the whole screen: follows its end until one scrolls up, filters by words and by level.
-
-Next door: `console.monitor.log_tail` reads the file; `core.launch.log` bounds it.
-"""
+"""A job's log over the whole screen: follows its end until one scrolls up, filters by words and by level."""
 
 from __future__ import annotations
 

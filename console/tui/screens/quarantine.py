@@ -1,8 +1,6 @@
 """The rows of one job that its target refused, and what may become of them. The sink is asked when a person asks.
 
-Nothing is polled: opening, `r`, and coming back from something that was done ask once. Next door:
-`console.views.quarantine` has rows and words, `console.tui.screens.asking` asks, `console.monitor.quarantine_poller`
-reads.
+Nothing is polled: opening, `r`, and coming back from something that was done ask once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How the rows of a screen are shared: above its table, the table, and the panel that explains a row. Pure.
 
 Nothing is hidden for good at any size: where a terminal is small the table scrolls before the panel goes, because a
-panel says what is wrong and what to do. Next door: `console.tui.screens.table` draws with this; `console.views.fitting`
-shares columns.
+panel says what is wrong and what to do.
 """
 
 from __future__ import annotations

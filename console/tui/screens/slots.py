@@ -1,7 +1,4 @@
-"""Slots, and one slot DN by DN. Looking never creates a slot.
-
-Next door: `console.views.slots` has rows and sentences; `console.tui.screens.table` draws.
-"""
+"""Slots, and one slot DN by DN. Looking never creates a slot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""A screen with one live table: filter, faults only, order, marks, and a panel that explains the row under the cursor.
-
-Next door: `console.tui.screens.base` is around it; each screen of this kind says its columns, rows and panel.
-`console.views.sorting` orders, `console.tui.export` writes files.
+"""A screen with one live table: filter, faults only, order, marks, and a panel that explains the row
+under the cursor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The first screen where there is no configuration: what this is, and the three ways on.
-
-Next door: `console.tui.terminal` starts the demo, or the questions, once the console has left;
-`console.cli.new_file` writes the configuration.
-"""
+"""The first screen where there is no configuration: what this is, and the three ways on."""
 
 from __future__ import annotations
 

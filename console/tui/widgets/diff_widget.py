@@ -1,7 +1,4 @@
-"""A widget of lines of which only what differs is drawn again: the fewest bytes, and no work for what is not seen.
-
-Next door: `console.tui.widgets.line` is of text, `console.tui.widgets.live_table` of rows.
-"""
+"""A widget of lines of which only what differs is drawn again: the fewest bytes, and no work for what is not seen."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One or more lines of text that are drawn only where they differ, and what is typed before a line to type in is there.
 
-A panel of them can be scrolled. Next door: `console.tui.screens.base` has most of them.
+A panel of them can be scrolled.
 """
 
 from __future__ import annotations

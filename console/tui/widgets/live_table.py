@@ -3,9 +3,6 @@
 Rows have keys; the cursor stays on its key through updates, sorts and filters. Where its row is gone the cursor is
 hidden and nothing can be opened until a person moves it. Only rows that are seen are made into text, and only cells
 that differ are drawn again: two thousand rows cost what twenty do. Markup is never parsed.
-
-Next door: `console.views.jobs` makes the rows; `console.tui.screens` put them here; `console.tui.widgets.diff_widget`
-draws.
 """
 
 from __future__ import annotations

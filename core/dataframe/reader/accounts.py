@@ -3,7 +3,6 @@
 Spark tells a Python source neither, on its driver or in a task; the program's own session knows both. So a thread of
 that program asks it once a second (a millisecond; nothing is on a batch's way) and writes what is new: one statement
 over one kept session, fenced by the epoch. It only informs: what fails is tried again later, and nobody waits for it.
-Next door: `core.ports.stream.QueryAccounts` keeps them, `query.py` has the mark by which a query is known.
 """
 
 from __future__ import annotations

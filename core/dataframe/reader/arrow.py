@@ -2,7 +2,6 @@ r"""COPY text as Arrow batches: parsed and converted by Arrow's own reader, no v
 
 PostgreSQL, "COPY, Text Format": a line is a row, a tab parts columns, `\N` is NULL and a backslash spells what would
 part them. Arrow's reader knows the first three; texts with a backslash are spelled out here, and so are bytes.
-Next door: `schema.py` says which columns, `core.drivers.copy_pipe` gives the pieces.
 """
 
 from __future__ import annotations

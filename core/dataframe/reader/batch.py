@@ -1,7 +1,7 @@
 """A table's rows as they are now, or a range of its changes, read at once.
 
 Nothing is leased or registered, and no slot is made: a range has to lie behind what the job's slot has registered,
-because only that is sure to be there. Next door: `stream.py` follows, `filters.py` says which conditions are sent.
+because only that is sure to be there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where a new query begins, beside the starts that a job has: where its slot stands, or at the oldest change.
-
-Next door: `core.engine.driver.start_point` has a job's starts, `lease.py` calls this.
-"""
+"""Where a new query begins, beside the starts that a job has: where its slot stands, or at the oldest change."""
 
 from __future__ import annotations
 

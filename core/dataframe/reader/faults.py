@@ -1,7 +1,7 @@
 """Errors on their way into Spark: one sentence that says what, where, and the cure.
 
 Spark hands on an exception of a Python source as text, below a traceback of its own; what the text does not say is
-lost. Next door: `core.errors` has the classes, docs/dataframes.md the cures at length.
+lost.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They only leave rows out that Spark would leave out as well, and Spark applies every one of them again. So what is
 not certain to be compared alike at both ends is not sent: of texts equality alone, as a collation orders them, and
-floats not at all. Next door: `batch.py` sends them.
+floats not at all.
 """
 
 from __future__ import annotations

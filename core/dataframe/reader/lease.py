@@ -3,7 +3,6 @@
 The rows are those of any job (`slotkeeper_progress`), so everything that guards a job's slot guards a query's: one
 reader at a time, an epoch, registrations under the row's lock, no reset while it lives. What they are not is the truth:
 that is Spark's checkpoint, and a row's position is the last end of a batch that is known to be in its commit log.
-Next door: `query.py` says what is committed, `core.engine.driver.start` begins, `registration` registers.
 """
 
 from __future__ import annotations

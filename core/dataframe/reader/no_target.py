@@ -1,7 +1,4 @@
-"""What a start asks of a target, answered for a query that has none: it writes wherever its program says.
-
-Next door: `lease.py` starts by it, `core.ports.driver.Target` says what is asked.
-"""
+"""What a start asks of a target, answered for a query that has none: it writes wherever its program says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where a query stands, as Spark keeps it in its checkpoint: a position per DN, and whose table that is.
 
-Spark compares offsets as JSON text, so one place has one text. Next door: `query.py` makes them.
+Spark compares offsets as JSON text, so one place has one text.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 What a slot has registered and everything behind it is there; so a query may stand anywhere from its slot on, and
 whoever keeps the slot moves it once the query is through. It takes no lease and writes nothing anywhere.
-Next door: `lease.py` is the usual one.
 """
 
 from __future__ import annotations

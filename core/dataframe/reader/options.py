@@ -1,7 +1,4 @@
-"""What `.option(...)` says about a read: strict, so that a misspelled option is no silent default.
-
-Next door: `source.py` hands them over; docs/dataframes.md lists them for users.
-"""
+"""What `.option(...)` says about a read: strict, so that a misspelled option is no silent default."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What one task reads: a range of one DN's changes, or a chunk of the table. Values that travel to a worker.
 
-They carry references to secrets, never secrets. Next door: `query.py` and `batch.py` make them, `read.py` reads them.
+They carry references to secrets, never secrets.
 """
 
 from __future__ import annotations

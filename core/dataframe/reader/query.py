@@ -3,7 +3,6 @@
 Spark asks on its driver, in one thread: `initial` where it has no offset of its own, `latest(start)` with the end of
 the batch that is in the commit log, `parts` of a batch. Registering belongs to `latest` alone: Spark calls
 `commit(end)` one batch late, and never for the last one, so a slot that followed it would stand still when idle.
-Next door: `stream.py` is what Spark calls, `lease.py` registers, `read.py` reads the parts.
 """
 
 from __future__ import annotations

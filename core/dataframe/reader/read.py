@@ -2,7 +2,6 @@
 
 A status behind the rows that shows other points or another table means that what was read may be the hole that a
 TRUNCATE left, so the task fails, and with it its batch. Sessions stay with the worker from task to task.
-Next door: `parts.py` says what a part is, `arrow.py` makes batches.
 """
 
 from __future__ import annotations

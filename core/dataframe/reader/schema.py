@@ -1,7 +1,6 @@
 """The columns of a read: as a dialect reads them, as Spark has them, and as Arrow carries them.
 
-docs/dataframes.md has the table of types. Next door: `arrow.py` fills them, `core.domain.field_type` is what a dialect
-says of a column.
+docs/dataframes.md has the table of types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The format "slotkeeper": a table of a configured job as a DataFrame, read as a stream or at once.
 
 Spark makes it in a Python of its own on the driver, asks for the columns, and hands it on by pickling.
-Next door: `stream.py` and `batch.py` read, `options.py` says what may be asked.
 """
 
 from __future__ import annotations

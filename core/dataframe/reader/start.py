@@ -2,7 +2,6 @@
 
 With asynchronous progress Spark asks for the next offset before the last batch is in its commit log: what is registered
 then may be lost with it. A source cannot see that option, so it is asked of the writer, here.
-Next door: `query.py` says what is registered when.
 """
 
 from __future__ import annotations

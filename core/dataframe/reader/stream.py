@@ -1,7 +1,6 @@
 """What Spark calls of a streaming query: offsets as JSON, parts, and nothing when it says commit.
 
 Spark makes one of these on its driver, which lives as long as the query, and one more whose `read` goes to workers.
-Next door: `query.py` answers; `versions.py` says of which Spark the order of calls is known.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The order in which Spark calls a Python source is no documented promise, and what is registered when rests on it: that
 `latestOffset` is given the end of a batch only once that batch is in the commit log. `tests/spark/test_source_calls.py`
-pins that order; a version is added here once it has passed there. Next door: `source.py` asks.
+pins that order; a version is added here once it has passed there.
 """
 
 from __future__ import annotations

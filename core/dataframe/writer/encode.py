@@ -2,7 +2,7 @@
 
 CSV, because Arrow writes it without a Python step per value; and it is exact: what is NULL is written as nothing, an
 empty text as two quotes, which COPY reads back as they were (PostgreSQL, COPY, "CSV Format": a NULL is distinguished by
-not being quoted). Next door: `types.py` says which types there are, `task.py` stages the lines.
+not being quoted).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Spark makes the writer once in each batch on the driver, pickles it to the tasks, and makes it anew in the process that
 commits or aborts the batch (pyspark's runner of a streaming sink). So the id of the query travels with what the
 tasks answer: they find it among the local properties of their task, the committing process does not.
-Next door: `task.py` does the work; `core.dataframe.apply` is the same for `foreachBatch`.
 """
 
 from __future__ import annotations

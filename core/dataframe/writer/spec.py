@@ -2,7 +2,6 @@
 
 A password stays a reference on the way; whoever opens a session resolves it on its own host. Options have the names and
 the meaning of `[jobs.X.sink_options]`, and are read by the same keys.
-Next door: `source.py` gets the options from Spark, `core.dataframe.apply` from a program.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 The same two calls serve the streaming writer and `foreachBatch`. An error that leaves here says what failed and what to
 do, and nothing else: Spark prints whatever stands behind an error, and a driver's own words may hold a row's values.
-Next door: `source.py` and `core.dataframe.apply` call these; `core.ports.stream` says what a sink does.
 """
 
 from __future__ import annotations

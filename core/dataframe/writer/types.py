@@ -1,6 +1,6 @@
 """From the types of a DataFrame's columns to those of a PostgreSQL-compatible table, as texts. Pure.
 
-Spark's types are given by their `simpleString()`. Next door: `encode.py` writes the values, `spec.py` asks here.
+Spark's types are given by their `simpleString()`.
 """
 
 from __future__ import annotations

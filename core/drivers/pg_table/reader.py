@@ -2,7 +2,6 @@
 
 Connections come from `drivers.pg.connect`, which pins the text settings: equal values have equal text at both sides.
 Statements end at once (one short transaction each), so a comparison of hours holds no snapshot open at either side.
-Next door: `statements` composes the SQL, `keys` knows the key types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which source types a target's column can hold, value for value, and which types spell equal values in one way only.
 
 Values travel as text (COPY), so a target holds a source's type where it reads that text and would write the same.
-Next door: each kind of sink refuses by these rules, one makes targets by them; `keys.py` says how keys compare.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statements of the stand-in that change tables: those that a mirror needs, each in the one form that it is sent in.
 
-What is not of these forms is not done. Next door: `wire.py` asks, `tables.py` keeps the tables.
+What is not of these forms is not done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""An HTTP server on the loopback for one part of the stand-in: routing, Basic auth, answers, lines that break.
-
-Next door: `frontend.py` and `backend.py` answer.
-"""
+"""An HTTP server on the loopback for one part of the stand-in: routing, Basic auth, answers, lines that break."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Tables of the stand-in, in DuckDB: their shape as a Doris tells it, and the rows of loads.
 
-A load is read into a table of texts first; what does not fit its column is filtered and told, as a BE does. Next door:
-`backend.py` feeds it, `wire.py` shows it.
+A load is read into a table of texts first; what does not fit its column is filtered and told, as a BE does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loads of the stand-in as a Doris keeps them: transactions, the labels that stand for them, and how long.
 
 States and sentences are those of apache/doris, `DatabaseTransactionMgr`, `TransactionState` and `GlobalTransactionMgr`;
-settings are those of "FE Configuration". Next door: `frontend.py` asks, `tables.py` holds the rows.
+settings are those of "FE Configuration".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """MySQL's protocol of the stand-in: what tells of tables as a Doris does, and SELECT, asked of DuckDB.
 
-The protocol is mysql-mimic's, the translation sqlglot's. Next door: `tables.py` has the rows.
+The protocol is mysql-mimic's, the translation sqlglot's.
 """
 
 from __future__ import annotations

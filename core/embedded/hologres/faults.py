@@ -1,4 +1,4 @@
-"""What goes wrong at the stand-in for a Hologres on request: at the next pages and messages. Next door: `proxy.py`."""
+"""What goes wrong at the stand-in for a Hologres on request: at the next pages and messages."""
 
 from __future__ import annotations
 

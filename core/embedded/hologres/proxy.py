@@ -2,7 +2,7 @@
 
 It speaks no more of the protocol than where a message begins and ends: logins, answers and errors are the real
 server's. A login for replication is checked there as any other, and its stream is then the stand-in's own. Loopback
-only. Next door: `rewrite.py` routes, `walsender.py` streams, `faults.py` says what goes wrong.
+only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which table a query means, where it names hidden columns of Hologres: the binlog, or the rows with their shard.
 
 Hologres, "Technical Principle of Hologres Binlog": a query that names one of three fields "is automatically routed to
-the Binlog table". sqlglot finds the words of a statement, nothing here parses one. Next door: `proxy.py` sends it on.
+the Binlog table". sqlglot finds the words of a statement, nothing here parses one.
 """
 
 from __future__ import annotations

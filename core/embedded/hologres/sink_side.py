@@ -10,8 +10,6 @@ What it cannot prove of a Hologres:
 - which functions of a comparison run there (md5, bit, float8send), and in which texts a float is written;
 - the words of its errors, its limits of connections, a change of role, a coordinator that is behind;
 - shards, storage formats, table groups, partitions, the binlog of the target.
-
-Next door: `core.sinks.hologres` writes it; `core.embedded.postgres` is the server.
 """
 
 from __future__ import annotations

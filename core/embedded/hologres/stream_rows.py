@@ -1,8 +1,7 @@
 """Messages of a binlog stream as the stand-in sends them: rows, batches, compression, by the published layouts. Pure.
 
 Written apart from the reader of the product, which shares no line with it; bytes that Flink's own serializer made prove
-both. Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder. Next door:
-`stream_values.py` makes a value of a text, `walsender.py` sends.
+both. Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder.
 """
 
 from __future__ import annotations

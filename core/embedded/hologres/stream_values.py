@@ -1,7 +1,7 @@
 """A value's text, as PostgreSQL has it, as a Hologres puts it into its stream. Of the stand-in; pure.
 
 Written apart from the reader, after what holo-client writes (RecordBinaryRowOutputStream.convertToBinaryRow) and
-Flink's layout; the same vectors of Flink's own serializer prove both. Next door: `stream_rows.py` lays the values out.
+Flink's layout; the same vectors of Flink's own serializer prove both.
 """
 
 from __future__ import annotations

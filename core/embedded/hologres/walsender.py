@@ -3,7 +3,6 @@
 As holo-client asks for it (its V3ReplicationProtocol and ServiceContract): the shard, the size of a batch and the place
 stand in the options, and a table or a slot is named. Rows are read from the embedded binlog as they show; a message
 without rows says that there is no more. Whatever a client says to have flushed moves its slot, keepalives' LSNs too.
-Next door: `stream_rows.py` lays out what is sent, `proxy.py` calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Messages of PostgreSQL's protocol as the stand-in's proxy needs them: where one begins and ends, and a few of them.
 
-Source: PostgreSQL documentation, "Message Formats" and "Streaming Replication Protocol". Next door: `proxy.py`,
-`walsender.py`.
+Source: PostgreSQL documentation, "Message Formats" and "Streaming Replication Protocol".
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Nights of the source as a cluster: a DN more, clocks that differ, a restore, and a line that goes silent.
-
-Next door: `record` says what each part is, `core.embedded.scaling` adds the DN.
-"""
+"""Nights of the source as a cluster: a DN more, clocks that differ, a restore, and a line that goes silent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Nights of the machine that the job runs on: another one takes the job over, its driver is killed, its disk is full.
-
-Next door: `record` says what each part is, `small_disk` has the disk.
+"""Nights of the machine that the job runs on: another one takes the job over, its driver is killed,
+its disk is full.
 """
 
 from __future__ import annotations

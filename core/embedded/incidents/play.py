@@ -1,7 +1,4 @@
-"""Carries out an incident by its record: makes it, waits until it shows, tries what is refused, goes the way out.
-
-Next door: `record` says what each part is.
-"""
+"""Carries out an incident by its record: makes it, waits until it shows, tries what is refused, goes the way out."""
 
 from __future__ import annotations
 

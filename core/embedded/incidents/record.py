@@ -1,8 +1,7 @@
 """What an incident is: how it is made to happen, where it shows, what is refused in it, and the way out, as one record.
 
 Demo, runbook and tests share these records. Nothing here is known of a job's processes: all that is asked of the
-product is asked by its commands, as a person would. Next door: `registry` has all of them, `play` carries one out,
-`docs/runbook.md` tells each one.
+product is asked by its commands, as a person would.
 """
 
 from __future__ import annotations

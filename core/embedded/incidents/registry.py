@@ -1,4 +1,4 @@
-"""All incidents, by their numbers. Next door: `record` says what one is, `play` carries one out."""
+"""All incidents, by their numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Nights of rows that the target refuses, and of a target that somebody emptied.
-
-Next door: `record` says what each part is, `sinks` has the nights of the sink as a server.
-"""
+"""Nights of rows that the target refuses, and of a target that somebody emptied."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Nights of the sink as a server: a lock that somebody keeps, a new password, and a restore from a backup.
-
-Next door: `record` says what each part is, `rows` has the nights of bad rows and of an emptied target.
-"""
+"""Nights of the sink as a server: a lock that somebody keeps, a new password, and a restore from a backup."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Nights of slots and of tables at the source: expired, left behind, cleared by DDL, lag, and VACUUM FULL that waits.
-
-Next door: `record` says what each part is, `core.embedded.warehouse` is the stand-in.
+"""Nights of slots and of tables at the source: expired, left behind, cleared by DDL, lag, and VACUUM
+FULL that waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A small disk of its own for a state folder, so that it can be filled: a file system in memory, mounted by root.
-
-Next door: `machine` fills it.
-"""
+"""A small disk of its own for a state folder, so that it can be filled: a file system in memory, mounted by root."""
 
 from __future__ import annotations
 

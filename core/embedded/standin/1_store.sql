@@ -1,6 +1,5 @@
 -- STAND-IN for the binlog surface of a DWS, for the demo and the tests. Not a DWS.
--- Here: tables and the commit-ordered sync points. Next door: 2_capture.sql records changes, 3_tables.sql generates
--- per-table objects, 5_calls.sql answers the documented calls, 6_ddl.sql wipes points at DDL.
+-- Here: tables and the commit-ordered sync points.
 --
 -- Commit order: a transaction gets its point at commit, in a deferred trigger: FIRST a shared advisory lock on the
 -- sequence's last value (a lower bound of its point), THEN nextval. A look reads the sequence FIRST and the locks

@@ -1,5 +1,4 @@
 -- STAND-IN for the binlog surface of a DWS. Here: what happens when rows are written, and the purge of old records.
--- Next door: 3_tables.sql generates the per-table trigger functions that call this.
 
 -- One row per writing transaction, only to have something that a deferred trigger can fire for; purge() empties it.
 CREATE UNLOGGED TABLE dws.mark (xid xid8 NOT NULL);

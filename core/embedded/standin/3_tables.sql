@@ -1,5 +1,4 @@
 -- STAND-IN for the binlog surface of a DWS. Here: the objects of one binlog table, generated with its real columns.
--- Next door: 2_capture.sql (what the triggers do), 6_ddl.sql (when they are built anew).
 --
 -- dws.b_<oid>           the records, partitioned by DN, columns c<attnum> so that renaming a column changes nothing
 -- dws.t_<oid>_{i,u,d}   trigger functions; sequence = 2, 3, ... within the transaction, kept in a transaction-local

@@ -1,5 +1,5 @@
 -- STAND-IN for the binlog surface of a DWS. Here: the columns of the documented results, and the two catalogs.
--- Next door: 5_calls.sql. Types follow use, most are not documented; the columns of pg_binlog_slots are invented.
+-- Types follow use, most are not documented; the columns of pg_binlog_slots are invented.
 
 CREATE TYPE dws.sync_point_row AS (
     node_name name, node_id integer, last_sync_point bigint, latest_sync_point bigint, xmin bigint);

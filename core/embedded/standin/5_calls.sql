@@ -1,7 +1,6 @@
 -- STAND-IN for the binlog surface of a DWS. Here: the documented calls, under their documented names, arguments and
 -- columns. Words between @ signs are replaced by core/embedded/switches.py, once per configuration: no switch is asked
 -- for at run time. Arguments are used by position, because many share a name with a column.
--- Next door: 3_tables.sql generates pgxc_get_binlog_changes per table; 1_store.sql has enter() and first_unsafe().
 
 -- `latest` as the clients see it. A look may be one point behind an earlier one, never behind a registered point.
 CREATE OR REPLACE FUNCTION dws.latest() RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS

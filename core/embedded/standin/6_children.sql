@@ -1,7 +1,7 @@
 -- STAND-IN for the binlog surface of a DWS. Here: tables under a binlog table. The partitions of a DWS are no tables of
 -- their own, so what is written into a partition of PostgreSQL, or into a table that inherits, is recorded as a change
 -- of the table above: a statement fires the triggers of the table that it names alone, whose transition tables hold the
--- rows of all below. Next door: 3_tables.sql builds what is called here, 6_ddl.sql tells when.
+-- rows of all below.
 
 CREATE FUNCTION dws.tables_above(oid) RETURNS SETOF oid LANGUAGE sql STABLE AS $$
 WITH RECURSIVE up (rel) AS (SELECT $1 UNION SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.rel)

@@ -1,6 +1,5 @@
 -- STAND-IN for the binlog surface of a DWS. Here: TRUNCATE and DDL. ADD COLUMN, DROP COLUMN, SET TYPE and TRUNCATE
 -- wipe records and points, in the transaction that runs them; VACUUM FULL and RENAME wipe nothing.
--- Next door: 3_tables.sql builds what is built anew here.
 
 -- DELETE, not TRUNCATE: readers with an older snapshot go on, and nobody waits for a reader.
 CREATE FUNCTION dws.wipe(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$

@@ -1,6 +1,6 @@
 -- STAND-IN for the binlog surface of a DWS. Here: what a DWS tells about itself in its catalogs: the distribution of
 -- tables, settings that only it has, and its version. Values are set by a test or a demo; by default it says that it
--- is a stand-in. Next door: 4_shapes.sql has the other catalogs, core/embedded/facts.py sets what stands here.
+-- is a stand-in.
 
 CREATE TABLE dws.setting (name text PRIMARY KEY, setting text NOT NULL);
 CREATE TABLE dws.locator (rel oid PRIMARY KEY, kind "char" NOT NULL);

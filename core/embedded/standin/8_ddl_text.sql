@@ -1,7 +1,7 @@
 -- STAND-IN for the binlog surface of a DWS. Here: CREATE TABLE as a DWS spells it, which PostgreSQL's parser refuses, so
 -- that the statement comes as an argument: SELECT dws.ddl('CREATE TABLE s.t (...) WITH (...) DISTRIBUTE BY HASH (k)').
 -- The clauses are read as the vendor documents them; the texts of refusals are invented. The table is made with the
--- caller's own rights. Next door: 3_tables.sql enables the binlog of a table that is there.
+-- caller's own rights.
 
 CREATE FUNCTION dws.ddl(statement text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

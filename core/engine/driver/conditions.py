@@ -1,8 +1,7 @@
 """What lanes that fail or hear nothing say together: which server, or which DN, and since when. Pure.
 
 A session to a source is one to its coordinator, so what breaks a line is the source's; what names one DN, or is
-refused for some of them, is that DN's, and so is a line that was cut while that DN alone did not answer. Next door:
-`core.domain.condition` is the value, `loop.py` has the lanes, `core.spark.narrator` tells.
+refused for some of them, is that DN's, and so is a line that was cut while that DN alone did not answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Everything that a job's driver is given: its job, sessions, runner, narrator, what is wanted of it, clock.
-
-Next door: `core.ports.driver` has what is asked of the sessions; `core.wiring.driver` opens them.
-"""
+"""Everything that a job's driver is given: its job, sessions, runner, narrator, what is wanted of it, clock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The copy of a job's new channels: chunks dealt to tasks until all are done, with all slots kept alive (design 4.4).
-
-Next door: `start.py` comes before, `copy.py` runs on the worker, `loop.py` streams afterwards.
+"""The copy of a job's new channels: chunks dealt to tasks until all are done, with all slots kept
+alive (design 4.4).
 """
 
 from __future__ import annotations

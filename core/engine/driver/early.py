@@ -1,7 +1,6 @@
 """Tries before their time: which lanes may, as people ask for them or a sink is back; a wait that such a request ends.
 
-A try is counted like any other, however early it comes: every limit of `core.retry` stays. Next door: `loop.py` has
-the lanes, `core.state.tries` the requests.
+A try is counted like any other, however early it comes: every limit of `core.retry` stays.
 """
 
 from __future__ import annotations

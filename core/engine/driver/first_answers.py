@@ -1,7 +1,6 @@
 """When a job that FAILED before may be called RUNNING again: once each lane has had an answer to its first step. Pure.
 
 What ended it may end it again with its first step: who is told RUNNING before that is told FAILED a moment later.
-Next door: `job.py` asks in every turn of the loop, `core.spark.job` says whether the run before has FAILED.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Polls idle lanes, settles them, and says which have rows waiting; a lane that a task has is the loop's.
 
 Only the thread that runs the loop calls this; questions run in threads of the executor and come back as events.
-Next door: `poll_schedule.py` says when to poll which, `lane_io.py` asks, `loop.py` is the `LaneOwner`.
 """
 
 from __future__ import annotations

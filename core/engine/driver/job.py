@@ -1,7 +1,6 @@
 """Tables that stream together, from their start to their end, phase by phase; a failure between phases is retried.
 
-A job of one table is one such group; `tables.py` has those of a job of several. Next door: `start.py`, `copy.py` and
-`loop.py` are the phases.
+A job of one table is one such group; `tables.py` has those of a job of several.
 """
 
 from __future__ import annotations

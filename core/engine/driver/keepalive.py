@@ -1,7 +1,6 @@
 """Keeps the slots of a start's channels alive while it copies or waits: the same points are registered again.
 
-No lane streams meanwhile, so nobody else registers them. Next door: `copy.py` and `start.py` use this, `idle_lanes.py`
-does the same for idle lanes of a job that streams.
+No lane streams meanwhile, so nobody else registers them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The driver's questions about idle lanes, and the empty step of one: each runs in a thread and returns plain values.
-
-Next door: `idle_lanes.py` decides when, `registration.py` is the registration itself.
+"""The driver's questions about idle lanes, and the empty step of one: each runs in a thread and
+returns plain values.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A progress schema's rows fence the steps of its own jobs; across schemas there is no fence, so this lock is all that
 keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). It lives in the session that holds the
-lease. Next door: `start.py` takes the leases, `idle_lanes.py` has them asked for while a job streams.
+lease.
 """
 
 from __future__ import annotations

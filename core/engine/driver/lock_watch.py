@@ -1,8 +1,7 @@
 """Which sessions of a job wait for a lock at its sink, asked beside the job every two seconds; told, and nothing else.
 
 A step that waits for a lock says nothing until its limit, and a target that somebody has locked looks like a slow one
-until then. Nothing is decided by it. Next door: `pulse.py` asks whether servers answer at all, `core.wiring.driver` has
-the sessions, `core.domain.lock_wait` says it in words.
+until then. Nothing is decided by it.
 """
 
 from __future__ import annotations

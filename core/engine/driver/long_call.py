@@ -1,7 +1,5 @@
 """One long call in a thread of its own, while the driver's goes on: it keeps slots alive and does what is wanted
 meanwhile.
-
-Next door: `copy.py` ends a copy so; `core.drivers.copy_pipe` has the thread that reads for a sink.
 """
 
 from __future__ import annotations

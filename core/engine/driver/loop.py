@@ -1,8 +1,7 @@
 """The streaming loop of a job's driver: assigns due lanes to tasks, registers lanes, schedules retries.
 
 All decisions are taken on one thread; I/O runs in threads or on workers and comes back as events. A lane is a frozen
-record that only this thread replaces. Next door: `idle_lanes.py` polls the lanes that no task has, `upkeep.py` asks the
-rest, `registration.py` tells the source, `core.domain.lane` and `core.retry` decide, `job.py` starts and ends the loop.
+record that only this thread replaces.
 """
 
 from __future__ import annotations

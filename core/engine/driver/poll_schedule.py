@@ -2,7 +2,7 @@
 
 A poll is one query at all DNs of a table. Where that fails for one table, its DNs are polled one by one; where it
 fails for a second table before it succeeds for any, those of all tables are: what does not answer is a DN then. A DN
-that hangs must not hold back a poll of another. Pure. Next door: `idle_lanes.py` carries the polls out.
+that hangs must not hold back a poll of another. Pure.
 """
 
 from __future__ import annotations

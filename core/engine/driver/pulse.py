@@ -2,7 +2,7 @@
 
 What a job waits for may be long in itself (a copy, a large step), and its limit minutes away: that a server answers
 nobody is known within seconds only by asking it something short. Nothing is decided by it: retries, leases and fences
-go by what their own calls say. Next door: `core.spark.job` starts one, `core.wiring.driver` has the sessions.
+go by what their own calls say.
 """
 
 from __future__ import annotations

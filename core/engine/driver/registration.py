@@ -1,7 +1,6 @@
 """Tells the source that a lane is done up to a position, under the progress row's lock (design 4.2 step 6).
 
-What a server keeps, and how it is told, is the dialect's (`SlotAdmin.confirm`). Next door: `loop.py` decides when, for
-lanes that come from a task, and `lane_io.py` for idle ones.
+What a server keeps, and how it is told, is the dialect's (`SlotAdmin.confirm`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ already, as after a reset, it is the target that refuses.
 The steps of the second, each of which may be the last before a crash (ADR 33): the audit's intent, the epoch, the
 target's statements in one transaction (which a stop cancels), the progress rows back to creating, the audit's outcome.
 Until the rows are back the next start meets the same trouble and does the steps again; from then on it copies.
-Next door: `core.domain.shape` and the sink say what the target needs, `job.py` asks here, `start.py` goes on.
 """
 
 from __future__ import annotations

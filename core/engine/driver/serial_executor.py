@@ -1,7 +1,7 @@
 """Work of the driver in threads: one piece at a time on a line, and lines never wait for each other.
 
 A line stands for one session, so that lanes may share it: without that a job with many lanes would hold a session for
-each. Next door: `loop.py` names the lines.
+each.
 """
 
 from __future__ import annotations

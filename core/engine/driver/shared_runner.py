@@ -1,7 +1,4 @@
-"""One runner for the tables that stream together and those that go on alone: each sees its share of the capacity.
-
-Next door: `tables.py` says how many there are.
-"""
+"""One runner for the tables that stream together and those that go on alone: each sees its share of the capacity."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The start of a job: leases, epoch, the three-way comparison, and the creation of slots (design 4.1, 4.4, 4.5).
 
 Its channels go through it together, phase by phase, under one epoch. Nothing here decides by itself what a state means:
-`core.domain.start` does. Next door: `topology.py` adopts a changed set of DNs, `copy.py` copies, `loop.py` streams,
-`job.py` puts the phases in order.
+`core.domain.start` does.
 """
 
 from __future__ import annotations

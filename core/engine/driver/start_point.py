@@ -1,7 +1,7 @@
 """The slot of a new job that begins without a copy: at the newest point, at a time, or at a point per DN.
 
 Every way ends with progress rows in state running whose positions lie where everything is registered. A start that
-is broken off is in state creating and begins anew. Next door: `start.py` calls this, and makes slots for a copy.
+is broken off is in state creating and begins anew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the groups of a job's tables tell, put together into what the job tells.
-
-Next door: `tables.py` starts and ends the groups, `core.spark.narrator` hears the whole.
-"""
+"""What the groups of a job's tables tell, put together into what the job tells."""
 
 from __future__ import annotations
 

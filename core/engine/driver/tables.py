@@ -3,7 +3,6 @@
 Tables that start together are one group, in the caller's thread: they share sessions, leases, an epoch and the loop. A
 table that fails, or that is wanted otherwise than the job, leaves it. Brought back it is a group of its own in a thread
 of its own, with an epoch of its own; so is what is paused alone, and what has to be copied while others stream.
-Next door: `job.py` runs one group; `shared_runner.py` deals the capacity; `core.domain.table` has the words.
 """
 
 from __future__ import annotations

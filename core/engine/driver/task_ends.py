@@ -4,7 +4,6 @@ A cancelled worker is killed, and PostgreSQL 14 and later ends a statement whose
 Authentication, client_connection_check_interval), seconds later; an older one, a DWS and a pooler in between let it run
 to its end, holding its locks. Nothing rests on this: a session that lives on is fenced by its progress row, as ever. It
 runs in a thread of its own, as the server may be the very reason why a task was given up.
-Next door: `loop.py` and `copy.py` give tasks up, `core.wiring.driver` ends sessions by their names.
 """
 
 from __future__ import annotations

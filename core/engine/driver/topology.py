@@ -1,7 +1,4 @@
-"""The set of DNs: whether it is that of the progress rows, and a start's adoption of another one (design 4.5).
-
-Next door: `core.domain.topology` decides; `start.py` comes here once every lane has passed its own comparison.
-"""
+"""The set of DNs: whether it is that of the progress rows, and a start's adoption of another one (design 4.5)."""
 
 from __future__ import annotations
 

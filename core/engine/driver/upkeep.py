@@ -1,7 +1,4 @@
-"""What the driver asks every few seconds beside the stream: the lease, the DNs, progress rows, the quarantine.
-
-Next door: `loop.py` calls these in every turn, `lease.py` holds the lease, `topology.py` decides about DNs.
-"""
+"""What the driver asks every few seconds beside the stream: the lease, the DNs, progress rows, the quarantine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Copies chunks of a table on a worker, one sink transaction each, fenced by the chunk's own row.
 
-Never raises: the failure is in the outcome. Next door: `core.engine.driver.copy` plans and assigns chunks on the
-driver.
+Never raises: the failure is in the outcome.
 """
 
 from __future__ import annotations

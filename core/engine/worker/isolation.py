@@ -3,7 +3,6 @@
 A trial sends rows that nobody will ever see, and counts those that are refused; a set with some of them is halved down
 to the row, whose reason is asked alone. So about log2(rows) trials find a bad row, and what is planned then is known to
 fit, and known to whoever finds the plan: the rows left out are in quarantine in the plan's own transaction (ADR 50).
-Next door: `planned.py` plans what is left; `core.sinks.postgres.write.row_isolation` does it inside one transaction.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The store says which range is planned and under which label, before anything of it is sent; then which load of it may be
 committed. Nobody commits another. Whoever finds a plan resolves it before anything else is planned. Rows that the sink
 refuses are found before the plan and go into quarantine with it (ADR 50); such a plan is withdrawn, not sent again.
-Next door: `two_part.py` has what is common with sinks without labels; the model is `tests/model/planned.py`.
 """
 
 from __future__ import annotations

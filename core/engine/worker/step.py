@@ -1,7 +1,6 @@
 """One step of one lane: look, range, stage, read the status again, commit under the fence (design 4.2).
 
-Nothing here retries, waits or registers. Next door: `stream_task.py` takes steps in turn, `core.domain.advance` holds
-the rules, `core.drivers.copy_pipe` moves the bytes.
+Nothing here retries, waits or registers.
 """
 
 from __future__ import annotations

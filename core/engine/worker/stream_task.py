@@ -2,8 +2,7 @@
 
 Where fewer tasks than lanes run at a time, `binlog_parallel_num` lanes have their turns at once, each over a pair of
 sessions of its own, which the channels of the lanes that follow each other there share; pairs are kept for the next
-task. Runs on a worker; it never raises for one lane: each lane's failure is in its outcome. Next door: `step.py` is one
-step, `core.wiring.worker` opens a pair.
+task. Runs on a worker; it never raises for one lane: each lane's failure is in its outcome.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The store's compare-and-swap decides which range is written next, and no other is until that one is settled. Whoever
 finds one that is decided finishes it first: by its token where the sink kept one, else by writing it again, which is
-counted before it is done. Next door: `step.py` takes steps with any `StepSink`, the model is in `tests/model`.
+counted before it is done.
 """
 
 from __future__ import annotations

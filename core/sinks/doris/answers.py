@@ -1,7 +1,6 @@
 """What Doris says about loads, read: which error of ours an answer is, and what became of a transaction. Pure.
 
 Strings: BE's stream_load.cpp, stream_load_2pc.cpp and http_common.h, FE's LoadAction and LabelAlreadyUsedException.
-Next door: `sink.py` decides by them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What `doctor` finds at a Doris sink: login, labels' life, the longest value, the targets, the least rights.
 
 Changes nothing.
-
-Next door: `shape.py` has the rules for targets.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 One row per key, because inside one load Doris promises no order among the rows of a key (Doris, "Sequence Column").
 JSON lines and not CSV: a text of `\\N` is no NULL, and no byte of a value can be a separator.
-Next door: `sink.py` sends it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `http.client` and no client above it: FE must be asked with `Expect: 100-continue` and without a body, its 307 carries
 the password in its URL, and a BE that refuses before the body has come must be heard before it is sent; none of the
-common clients waits for the 100, and all follow redirects (ADR 41). Next door: `sink.py` asks.
+common clients waits for the 100, and all follow redirects (ADR 41).
 """
 
 from __future__ import annotations

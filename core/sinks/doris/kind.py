@@ -1,7 +1,4 @@
-"""Doris as a kind of sink: no store, so it names one; loads under labels, committed in two phases.
-
-Next door: `sink.py` writes, `target.py` and `doctor.py` look, `tables.py` compares.
-"""
+"""Doris as a kind of sink: no store, so it names one; loads under labels, committed in two phases."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 Rules: a UNIQUE KEY table, whose key columns come first and are no FLOAT, DOUBLE or STRING, and whose buckets are of key
 columns (Doris, "Unique Key Model", "CREATE TABLE"); a UNIQUE table has its delete sign from the start (Doris, "Batch
 Deletion"). It gets no sequence column: with one, rows that are copied once more stand below those that are there.
-Next door: `shape.py` says what fits what, `target.py` runs this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The target as Doris tells it, and why it cannot be written: pure but for two questions.
 
 Rules: a unique table with its delete sign (Doris, "Batch Deletion"), the source's key, its columns and no others, types
-that take each value as it is. Next door: `target.py` refuses by them, `doctor.py` shows them, `sink.py` writes.
+that take each value as it is.
 """
 
 from __future__ import annotations

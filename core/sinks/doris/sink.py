@@ -1,7 +1,6 @@
 """Loads of one channel into its target: pre-committed under a label, committed by number, or whole chunks at once.
 
-Implements `core.ports.sink.LabelSink`; what an answer is, `answers.py` says. Next door: `http.py` asks, `encode.py`
-makes the body, `core.engine.worker.planned` says in which order, ADR 41 why.
+Implements `core.ports.sink.LabelSink`; what an answer is, `answers.py` says.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The hash is that of `core.drivers.pg_table.statements` with every text counted, so that a table compares with one of a
 PostgreSQL. It is computed here and not by Doris, whose functions for it were tried on no Doris: a range that is hashed
-travels to us, a row at a time, and no value is kept or shown. Next door: `core.verify` compares.
+travels to us, a row at a time, and no value is kept or shown.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A copy that replaces goes into a table beside the target, which takes the target's place at its end in one statement
 (Doris, "REPLACE"); that statement and the progress rows are of two servers, so a start that finds it done, and not
-noted, refuses to go on. Next door: `shape.py` has the rules, `making.py` the statements; `kind.py` opens this.
+noted, refuses to go on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What `doctor` finds at a Hologres sink: login, clock, the targets, and the least rights. Changes nothing.
-
-Next door: `shape.py` has the rules for targets.
-"""
+"""What `doctor` finds at a Hologres sink: login, clock, the targets, and the least rights. Changes nothing."""
 
 from __future__ import annotations
 

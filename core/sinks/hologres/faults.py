@@ -1,7 +1,6 @@
 """How an error of a Hologres counts; the message never carries a row's values.
 
 By SQLSTATE where it is PostgreSQL's, and by the words that holo-client tells errors by (ExceptionCode, ConnectionUtil).
-Next door: `core.retry` decides from the kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a range leaves of each key: which rows are written, and which keys are deleted before. Pure.
 
 The rules are those of the PostgreSQL sink's statements, in (point, sequence) order: d, x and B end a key's row, I and U
-write it, a B whose U has the same key is nothing of its own. Next door: `sink.py` writes it.
+write it, a B whose U has the same key is nothing of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The target as a Hologres tells it, and why it cannot be written. Pure but for its questions.
 
 Rules: a table of its own (no partitioned parent), the source's primary key, types that take each value as it is.
-Next door: `target.py` refuses by them, `doctor.py` shows them, `sink.py` writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Ranges and chunks of one channel into its target, in statements that each stand alone.
 
 Implements `core.ports.sink.BatchSink` of a server that keeps nothing unseen: what is decided is written, and may be
-written once more. Next door: `net_effect.py` says what a range leaves, `statements.py` how it is written, ADR 47 why no
-more is promised.
+written once more.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: what a Hologres takes by its fixed plan.
 Each statement stands alone: a transaction over several is a beta that locks whole tables, also those that are read
 (Hologres, "SQL transactions"), and of a statement of many rows that fails some may be there ("Accelerate SQL execution
-with fixed plans": hg_experimental_enable_fixed_dispatcher_for_multi_values). Next door: `sink.py` runs them.
+with fixed plans": hg_experimental_enable_fixed_dispatcher_for_multi_values).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a Hologres can do as a sink.
-
-Next door: `kind.py` opens its sessions; `core.domain.promise` says what each trait means.
-"""
+"""What a Hologres can do as a sink."""
 
 from __future__ import annotations
 

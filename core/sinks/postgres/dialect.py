@@ -1,7 +1,4 @@
-"""What differs between the servers that this sink speaks to: PostgreSQL, and a DWS. Nothing else tells them apart.
-
-Next door: `session.py` carries one, `write/statements.py` composes by it.
-"""
+"""What differs between the servers that this sink speaks to: PostgreSQL, and a DWS. Nothing else tells them apart."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What `doctor` finds at a PostgreSQL sink: login, version, clock, the rights that progress tables and targets need.
 
-Nothing is made or locked. Next door: `check/eligibility.py` has the rules, `check/viewer.py` asks.
+Nothing is made or locked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How a PostgreSQL sink's error counts, by SQLSTATE; the message never carries a row's values.
-
-Next door: `core.retry` decides from the kind.
-"""
+"""How a PostgreSQL sink's error counts, by SQLSTATE; the message never carries a row's values."""
 
 from __future__ import annotations
 

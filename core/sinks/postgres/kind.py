@@ -1,7 +1,4 @@
-"""PostgreSQL, and a DWS spoken to as one, as kinds of sink: their sessions with their faces.
-
-Next door: `session.py` connects, `write/` applies steps, `progress/` keeps rows, `quarantine/` what was refused.
-"""
+"""PostgreSQL, and a DWS spoken to as one, as kinds of sink: their sessions with their faces."""
 
 from __future__ import annotations
 

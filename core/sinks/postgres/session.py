@@ -1,8 +1,4 @@
-"""One session to a PostgreSQL sink, with the settings that the protocol's safety rests on.
-
-Next door: `core.drivers.session` is any session; `write/sink.py` (a worker's steps) and `progress/store.py` (the
-driver's rows) use this one.
-"""
+"""One session to a PostgreSQL sink, with the settings that the protocol's safety rests on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The target table as a start sees it: made on request, refused by name, and the way in which a copy goes in.
-
-Next door: `check/target.py` knows tables, `progress/store.py` keeps the plan of a copy; `kind.py` opens this.
-"""
+"""The target table as a start sees it: made on request, refused by name, and the way in which a copy goes in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Carries a plan out: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; each step is written
 down before the next, so that a crash is finished or rolled back by `resume.py`.
 
-The rows go first and the points follow, as in a running job. Next door: `plan.py` makes plans, `points.py` registers.
+The rows go first and the points follow, as in a running job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The backup before a reset: everything that it may change, in a file and in the sink, before anything changes.
-
-Next door: `core.domain.reset_text` writes it as text, `core.state.resets` keeps the file.
-"""
+"""The backup before a reset: everything that it may change, in a file and in the sink, before anything changes."""
 
 from __future__ import annotations
 

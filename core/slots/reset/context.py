@@ -1,6 +1,5 @@
-"""Everything that a reset is given: the source, the sink's rows and resets, the local files, who asks and why it may.
-
-Next door: `core.services.reset` provides it; `plan.py`, `apply.py` and `resume.py` use it.
+"""Everything that a reset is given: the source, the sink's rows and resets, the local files, who asks
+and why it may.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The plan of a reset, the dry run: what each lane would do, what holds and what does not; nothing is changed.
 
 No slot is made by planning: its points are listed, and only a slot that is there on every DN is asked about.
-Next door: `core.domain.reset` decides, `apply.py` carries a plan out.
 """
 
 from __future__ import annotations

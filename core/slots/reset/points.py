@@ -1,7 +1,7 @@
 """Moves a slot's points to what a plan says, or back to what was, and compares what every DN then holds.
 
 Each registration holds the lane's row, as a running job does. Lanes that go back are sent first: a server that refuses
-that has then changed nothing. Next door: `apply.py` decides what a failure means.
+that has then changed nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Finishes a reset that a crash left behind, or rolls it back where nothing was written yet.
-
-Next door: `apply.py` has the steps; the sink's row of the reset says how far it came.
-"""
+"""Finishes a reset that a crash left behind, or rolls it back where nothing was written yet."""
 
 from __future__ import annotations
 

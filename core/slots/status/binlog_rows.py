@@ -1,7 +1,6 @@
 """A bounded peek at the rows of one DN's binlog: names no slot, registers nothing, moves nothing.
 
 A source searches until there are rows enough or time is up.
-Next door: `core.sources.dws.peek` reads, `core.services.binlog_rows` connects; `inspect` lists slots.
 """
 
 from __future__ import annotations

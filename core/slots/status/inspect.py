@@ -1,7 +1,6 @@
 """What slots a table has and how far each has come, put together from what the server lists.
 
-Unknown is None and a sentence in `TableSlots.untold`, never 0. Next door: the verbs that change a slot have a file
-each.
+Unknown is None and a sentence in `TableSlots.untold`, never 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Watches the slots of a source's tables with one light question at a time, and puts the answers together.
 
 Every turn asks the most overdue question of one table: its points, or its unread rows, which cost more and are asked
-for less often, and ever less where the server takes long. Answers keep their own times. Next door: `inspect` and
-`retained` put answers into words, `core.sources.dws.poll` asks, `core.services.binlog_rows` connects.
+for less often, and ever less where the server takes long. Answers keep their own times.
 """
 
 from __future__ import annotations

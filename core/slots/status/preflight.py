@@ -1,7 +1,6 @@
 """May I VACUUM FULL, scale out or alter a table now: what its slots hold back, and a verdict for each action.
 
 The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts say who holds it.
-Next door: `retained` has the times left; `core.services.slot_commands` gathers what is judged here.
 """
 
 from __future__ import annotations

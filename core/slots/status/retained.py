@@ -1,7 +1,6 @@
 """What the slots of a table hold back, DN by DN: time left of their TTL, unread rows, and who is the oldest reader.
 
-Unknown is None and a sentence in `TableRetained.untold`, never 0. Next door: `core.domain.ttl` decides, `inspect` puts
-slots together, `preflight` asks whether maintenance may begin.
+Unknown is None and a sentence in `TableRetained.untold`, never 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a look at a table's slots says to the judgement: until when each is kept, by the clock of this host. Pure.
-
-Next door: `retained.py` and `inspect.py` put a look together, `core.state.slots_seen` keeps what is said here.
-"""
+"""What a look at a table's slots says to the judgement: until when each is kept, by the clock of this host. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A DWS binlog table for readers that hand rows on: ranges whose ends are fixed before they are read, whole images.
 
-Implements `core.ports.changelog.Changelog`. Next door: `source.py` is a job's; `changelog.sql` holds what is sent.
+Implements `core.ports.changelog.Changelog`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cutting a table into chunks of its key and reading one: planned and compared only at the source, in its own order.
 
 Bounds are kept in the source's text form and cast back to the column's type, so that no other system's collation
-or number format has a say. Next door: `source.py` says which columns and rows a channel mirrors, and sends these.
+or number format has a say.
 """
 
 from __future__ import annotations

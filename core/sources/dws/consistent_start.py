@@ -3,7 +3,7 @@
 Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The list of sessions
 names those that we see, also such as have no number yet; the snapshot's own xmin has to pass the transaction counter
 whatever the list says. Where the list is not proven to be whole, every DN's xmin has to pass it as well; it never
-guesses. Next door: `sight.py` reads the list, `core.engine.driver.open_transactions` waits.
+guesses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `doctor` finds at a DWS: login, version, clock, functions, settings, sight, and the tables that jobs read.
 
-No slot, table or row is made. Next door: `eligibility.py` has the rules, `viewer.py` asks.
+No slot, table or row is made.
 """
 
 from __future__ import annotations

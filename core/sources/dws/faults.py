@@ -1,7 +1,4 @@
-"""How a DWS error counts: SQLSTATE first, the message only where DWS gives nothing better.
-
-Next door: `core.retry` decides from the kind; `core.drivers.passing` has what a code means at any server.
-"""
+"""How a DWS error counts: SQLSTATE first, the message only where DWS gives nothing better."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the types of a DWS are to a reader of values.
 
 DWS, "Data Types": the names are those of format_type. What has no like elsewhere (arrays, intervals, times of day,
-numerics without limits, made types) stays the server's own text. Next door: `changelog.py` asks.
+numerics without limits, made types) stays the server's own text.
 """
 
 from __future__ import annotations

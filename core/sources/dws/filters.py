@@ -1,7 +1,6 @@
 """Whether a table can serve a row filter: its columns are the row's own, and no type of theirs makes it say otherwise.
 
-Only the driver and `doctor` ask, because workers need no parser. Next door: `core.row_filter` reads filters,
-`source.py` has the server read them over the table's columns alone.
+Only the driver and `doctor` ask, because workers need no parser.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table as the statement `identity` describes it. Next door: `source.py` and `peek.py` ask."""
+"""A table as the statement `identity` describes it."""
 
 from __future__ import annotations
 

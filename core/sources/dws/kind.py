@@ -1,7 +1,4 @@
-"""GaussDB(DWS) as a kind of source: its sessions with their faces, and what it says about itself.
-
-Next door: `session.py` connects, `source.py` reads and registers, `viewer.py` only looks, `doctor.py` finds faults.
-"""
+"""GaussDB(DWS) as a kind of source: its sessions with their faces, and what it says about itself."""
 
 from __future__ import annotations
 

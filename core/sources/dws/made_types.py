@@ -1,8 +1,4 @@
-"""Reads the types of a table that somebody made, and all types within them: domains' bases, attributes, subtypes.
-
-Next door: `made_types.sql` holds what is sent; `core.sinks.postgres.check.made_types` prints the statements that make
-them.
-"""
+"""Reads the types of a table that somebody made, and all types within them: domains' bases, attributes, subtypes."""
 
 from __future__ import annotations
 

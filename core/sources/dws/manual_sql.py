@@ -1,6 +1,6 @@
 """The raw SQL for a person who has to look at a slot or register it by hand. Text only: nothing is sent here.
 
-It goes round every guard of ours: no lease, no plan, no backup, no audit. Next door: `queries.sql` is what we send.
+It goes round every guard of ours: no lease, no plan, no backup, no audit.
 """
 
 from __future__ import annotations

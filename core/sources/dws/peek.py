@@ -1,7 +1,6 @@
 """Reads a few rows of a DWS binlog for people to look at. Nothing here names a slot, so nothing can create one.
 
-Implements `core.ports.source.BinlogReader`. Next door: `source.py` reads ranges for jobs; `peek.sql` holds
-what is sent.
+Implements `core.ports.source.BinlogReader`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One quiet session that watches slots: a question is one statement, and nothing else is ever sent.
 
 Settings go with the login. DWS knows no read-only session (vendor's psycopg2 page), so only statements that read are
-sent. Implements `core.ports.source.SlotPoller`. Next door: `viewer.py` is for commands; `poll.sql` holds the
-words.
+sent. Implements `core.ports.source.SlotPoller`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster in common GTM
 mode; the event sequence orders the events inside it. A point is registered with checkpoint false and true, each with an
-xmin, which "affects whether old tuples can be read" and is never to be newer than its point. Next door: `source.py`.
+xmin, which "affects whether old tuples can be read" and is never to be newer than its point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
 
 Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
-Next door: `source.py` registers, `viewer.py` lists slots, `peek.py` shows rows; `retention.sql` holds what is sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """One session to a DWS: autocommit, pinned text settings, a statement limit that changes with the kind of call.
 
-Next door: `core.drivers.session` is any session; `source.py` sends the statements of `queries.sql` through this one.
 Binlog calls run in autocommit because DWS's own retry does not work inside a transaction block (vendor's psycopg2
 page), and because one status must not hold back the cleaning of old rows.
 """

@@ -1,7 +1,4 @@
-"""Reads from a DWS what our login sees of other sessions, and which transactions are open.
-
-Next door: `core.domain.sight` decides what that proves; `sight.sql` holds what is sent.
-"""
+"""Reads from a DWS what our login sees of other sessions, and which transactions are open."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Reads one DWS binlog table and registers its slot's points: identity, looks, ranges of changes, chunks of the table.
-
-Next door: `queries.sql` holds what is sent; `chunks.py` cuts and copies the table; `sight.py` sees other sessions.
+"""Reads one DWS binlog table and registers its slot's points: identity, looks, ranges of changes,
+chunks of the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What slot commands alone may ask a DWS: to clear a slot.
-
-Next door: `source.py` has all else that they ask; `core.slots` uses both.
-"""
+"""What slot commands alone may ask a DWS: to clear a slot."""
 
 from __future__ import annotations
 

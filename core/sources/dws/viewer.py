@@ -1,7 +1,6 @@
 """Looks at a DWS for commands that show things: slots, unread rows, versions, rights. Nothing here creates a slot.
 
 The vendor's sync-point function makes a slot that it is asked about, so it is not called here.
-Next door: `source.py` reads changes and registers; `viewer.sql` holds what only this file sends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a DWS says about its slots, in the words of its manual. Text only.
-
-Next door: `viewer.py` and `poll.py` hand them out; `core.slots` puts them beside figures.
-"""
+"""What a DWS says about its slots, in the words of its manual. Text only."""
 
 from __future__ import annotations
 

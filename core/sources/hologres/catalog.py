@@ -1,7 +1,7 @@
 """What a Hologres says of a table and its shards: identity, properties, the newest and the oldest record of a shard.
 
 Hologres, "Subscribe to Hologres binlogs": hg_get_binlog_cursor and its two sisters; the published client: table
-properties, shard count, and that a shard without a record answers LSN 0. Next door: `source.py` makes statuses of it.
+properties, shard count, and that a shard without a record answers LSN 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """From binlog records to the changes that a sink takes: types as letters, an update's two images side by side. Pure.
 
 Hologres, "Subscribe to Hologres binlogs": 5 insert, 2 delete, 3 and 7 an update's row before and after it, consecutive
-and with one time; an update by Holo Client or Flink may also be 2 then 5. 27 is a heartbeat without a row. Next door:
-`pages.py` reads the records.
+and with one time; an update by Holo Client or Flink may also be 2 then 5. 27 is a heartbeat without a row.
 """
 
 from __future__ import annotations

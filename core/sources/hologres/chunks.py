@@ -1,7 +1,7 @@
 """Cutting a table into chunks, shard by shard and by the key inside each: planned and compared only at the source.
 
 A chunk's bounds are the shard's id and the key in the source's text form. Hologres, hg_shard_id: a hidden column, by
-which the vendor's own readers split a table. Next door: `source.py` sends these.
+which the vendor's own readers split a table.
 """
 
 from __future__ import annotations

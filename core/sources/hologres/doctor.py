@@ -1,7 +1,4 @@
-"""What `doctor` finds at a Hologres: login, version, clock, and the tables that jobs read. Nothing is made.
-
-Next door: `eligibility.py` has the rules, `catalog.py` asks.
-"""
+"""What `doctor` finds at a Hologres: login, version, clock, and the tables that jobs read. Nothing is made."""
 
 from __future__ import annotations
 

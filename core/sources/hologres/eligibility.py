@@ -1,7 +1,7 @@
 """Whether a Hologres table can be followed: pure rules over what its catalogs say, each with its cure.
 
 Hologres, "Subscribe to Hologres binlogs" (how a binlog is turned on, row storage, TTL of at least seven days), "CREATE
-LOGICAL PARTITION TABLE", "TRUNCATE". Next door: `catalog.py` reads, `doctor.py` shows all of it.
+LOGICAL PARTITION TABLE", "TRUNCATE".
 """
 
 from __future__ import annotations

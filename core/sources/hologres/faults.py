@@ -1,7 +1,7 @@
 """How an error of a Hologres counts: SQLSTATE first, then the sentences that its own client tells apart.
 
 Hologres, "Troubleshoot Blink and Flink issues", and the error codes of its published client (ExceptionCode,
-HoloClientException). Next door: `core.drivers.passing` has what a code means at any server.
+HoloClientException).
 """
 
 from __future__ import annotations

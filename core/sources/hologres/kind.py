@@ -1,7 +1,4 @@
-"""Hologres as a kind of source, by SQL or by stream: its sessions with their faces, and what it says about itself.
-
-Next door: `session.py` connects, `source.py` reads, `viewer.py` only looks, `doctor.py` finds faults.
-"""
+"""Hologres as a kind of source, by SQL or by stream: its sessions with their faces, and what it says about itself."""
 
 from __future__ import annotations
 

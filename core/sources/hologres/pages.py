@@ -1,7 +1,4 @@
-"""Reads a range of one shard's binlog page by page, by its key, and believes no page that cannot be whole.
-
-Next door: `changes.py` makes changes of the records, `queries.sql` has the statements.
-"""
+"""Reads a range of one shard's binlog page by page, by its key, and believes no page that cannot be whole."""
 
 from __future__ import annotations
 

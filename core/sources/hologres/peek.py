@@ -1,7 +1,4 @@
-"""Reads a few records of a Hologres binlog for people. Implements `core.ports.source.BinlogReader`.
-
-Next door: `pages.py` reads, `changes.py` has the event types' words.
-"""
+"""Reads a few records of a Hologres binlog for people. Implements `core.ports.source.BinlogReader`."""
 
 from __future__ import annotations
 

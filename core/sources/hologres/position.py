@@ -2,7 +2,7 @@
 
 Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards say nothing
 of each other. A record goes once it is older than binlog.ttl, read or not, so that a position has to know how old it
-is. Next door: `catalog.py` reads the newest and the oldest record, `source.py` moves positions.
+is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""How far back the binlog of a Hologres table reaches, and what lies in a range: for starts without a copy and resets.
-
-Next door: `source.py` reads, `catalog.py` has the cursor functions.
+"""How far back the binlog of a Hologres table reaches, and what lies in a range: for starts without a
+copy and resets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One session to a Hologres front end: autocommit, pinned text settings, a limit that changes with the kind of call.
 
-Next door: `core.drivers.session` is any session; `queries.sql` holds what is sent. Reads by SQL need an ordinary
-connection and SELECT on the table, no walsender (Hologres, "Subscribe to Hologres binlogs").
+Reads by SQL need an ordinary connection and SELECT on the table, no walsender (Hologres, "Subscribe to Hologres
+binlogs").
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads one Hologres table and its binlog: statuses by shard, ranges of changes, chunks of the table.
 
 Changes come by SQL or by the shards' streams, all else by SQL. Nothing is registered: positions are in our progress
-rows alone, and the server holds nothing back for them. Next door: `catalog.py` and `pages.py` ask the server,
-`stream/records.py` reads streams, `retention.py` has what a start without a copy and a reset ask.
+rows alone, and the server holds nothing back for them.
 """
 
 from __future__ import annotations

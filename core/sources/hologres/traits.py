@@ -1,7 +1,4 @@
-"""What a Hologres is as a source, read without a slot.
-
-Next door: `kind.py` opens its sessions; `core.domain.source_traits` says what each trait means.
-"""
+"""What a Hologres is as a source, read without a slot."""
 
 from __future__ import annotations
 

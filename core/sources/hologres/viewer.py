@@ -1,6 +1,5 @@
-"""Looks at a Hologres for commands and screens that show things: shards, newest LSNs, TTL; there are no slots to list.
-
-Next door: `peek.py` reads records for people, `source.py` for jobs.
+"""Looks at a Hologres for commands and screens that show things: shards, newest LSNs, TTL; there are
+no slots to list.
 """
 
 from __future__ import annotations

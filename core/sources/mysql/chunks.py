@@ -1,7 +1,6 @@
 """Cutting a table into chunks of its key, and reading one: by the server's own order, with bounds in its own text.
 
 Each chunk is read as it is then; what changes meanwhile is in the stream behind the place at which the copy began.
-Next door: `image.py` says how a column is ordered and how a bound is written, `source.py` sends these.
 """
 
 from __future__ import annotations

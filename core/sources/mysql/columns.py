@@ -2,7 +2,7 @@
 
 What the binlog says goes before; what it does not say (`binlog_row_metadata` is not FULL; MySQL 5.7 says nothing)
 comes from information_schema as long as the table map fits it, else the table is refused: a wrong sign or a wrong
-label is never guessed. Next door: `rows.py` compiles a decoder of the forms, `values.py` has what they call.
+label is never guessed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The hash is that of `core.drivers.pg_table.statements` with every text counted, so that a table compares with one of a
 PostgreSQL: a server's own text of a FLOAT or of bytes is another one, so it cannot be computed there. No value is kept
-or shown. Keys of text are ordered by their bytes, as on the other end. Next door: `core.verify` compares.
+or shown. Keys of text are ordered by their bytes, as on the other end.
 """
 
 from __future__ import annotations

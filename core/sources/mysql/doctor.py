@@ -1,6 +1,6 @@
 """What `doctor` finds at a MySQL or MariaDB server: login, settings, clock, rights, and the tables that jobs read.
 
-Nothing is made. Next door: `requirements.py` has the rules, `retention.py` asks.
+Nothing is made.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
 Doxygen pages (libbinlogevents). An event that is not known and not marked as ignorable is refused by its number, and
-so is every form that would hide rows (compressed events). Next door: `table_map.py` reads a
-table's description, `rows.py` compiles the decoder of its rows.
+so is every form that would hide rows (compressed events).
 """
 
 from __future__ import annotations

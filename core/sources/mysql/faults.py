@@ -1,7 +1,7 @@
 """How an error of MySQL or MariaDB counts: the server's number first, its words where one number means many things.
 
 Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the words of 1236 are those
-of sql/rpl_source.cc and sql/sql_repl.cc. Next door: `core.retry` decides from the kind.
+of sql/rpl_source.cc and sql/sql_repl.cc.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Of what `core.row_filter` reads this much is answered: comparisons of a column with a value or another column, IN,
 BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is refused by name.
 Texts are compared by their characters, whatever collation the source has, and numbers as numbers. Rows of a copy are
-asked in the same way, so that both agree. Next door: `selection.py` carries the filter, `source.py` asks it.
+asked in the same way, so that both agree.
 """
 
 from __future__ import annotations

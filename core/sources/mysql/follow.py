@@ -2,7 +2,7 @@
 
 A stream costs a login and a dump, so one is read on and on; it is begun anew where another place is asked for, or
 where it broke. Where a range ends is known only once it is read, so its rows wait undecoded, beyond a size in a file:
-memory does not grow with a transaction. Next door: `stream.py` reads, `source.py` decodes.
+memory does not grow with a transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GTIDs in both servers' forms: MariaDB's last transaction of each domain, MySQL's set of transactions. Pure.
 
 MariaDB, "Global Transaction ID": domain-server-sequence, ordered in a domain. MySQL, "GTID Format and Storage":
-source:first-last, any number of intervals. Next door: `position.py` has them beside a file and an offset.
+source:first-last, any number of intervals.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The stream and a copy have to spell a value alike, or a comparison would call equal rows different. A TIMESTAMP is a
 moment, written in UTC; TIME has a range that no other server's has, so it is text. Zero dates stay what they are: a
-sink that has none refuses them by the row. Next door: `columns.py` decodes, `tables.py` asks the server.
+sink that has none refuses them by the row.
 """
 
 from __future__ import annotations

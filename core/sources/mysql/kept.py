@@ -1,7 +1,4 @@
-"""The texts of a MySQL's places, and of what it keeps for a job, which is nothing: positions are ours.
-
-Next door: `position.py` has positions; `core.domain.kept` says what is asked.
-"""
+"""The texts of a MySQL's places, and of what it keeps for a job, which is nothing: positions are ours."""
 
 from __future__ import annotations
 

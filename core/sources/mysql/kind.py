@@ -1,7 +1,4 @@
-"""MySQL and MariaDB as a kind of source: its sessions with their faces, and what it says about itself.
-
-Next door: `source.py` follows a table, `viewer.py` only looks, `doctor.py` finds faults; docs/mysql.md for people.
-"""
+"""MySQL and MariaDB as a kind of source: its sessions with their faces, and what it says about itself."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ A commit is in the binlog before its rows are seen (MySQL, "Binary Logging Forma
 behind which that cannot be, so nobody is waited for; MySQL tells none, so writers that were open are waited for.
 MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": the list is made anew only where
 nobody has read it for 0.1 s. So it is read seldom, and what is first taken of it is from behind the place.
-Next door: `starts.py` notes the place.
 """
 
 from __future__ import annotations

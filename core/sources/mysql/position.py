@@ -1,7 +1,7 @@
 """Positions of a binlog: a file and an offset at a transaction's end, and the GTIDs that are done there. Pure.
 
 Files are ordered by the number at their name's end, which goes beyond 999999 (MySQL, "The Binary Log"); offsets are
-counted by us, because an event's own end has 32 bits. Next door: `transactions.py` makes them, `gtid.py` has GTIDs.
+counted by us, because an event's own end has 32 bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a server has to be before its binlog can be followed, each refusal with one line and its cure.
 
 The decision is pure, over what was asked. Sources: MySQL, "Binary Logging Options and Variables"; MariaDB, "Replication
-and Binary Log System Variables". Next door: `faults.py` has what a server says by itself.
+and Binary Log System Variables".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far back a server's binlog reaches for one table, for starts without a copy and for resets.
 
 Files are searched from the one in which a moment lies; what is older than the moment in it is passed over, by the time
-at which each statement began at the source, in whole seconds. Next door: `starts.py` finds files, `follow.py` reads.
+at which each statement began at the source, in whole seconds.
 """
 
 from __future__ import annotations

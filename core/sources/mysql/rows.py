@@ -5,7 +5,6 @@ bitmap and from the lengths before it. For each bitmap that is seen often a func
 values of fixed size are one `struct` call; bitmaps that are rare go through one function with a branch per column.
 Bits of a bitmap beyond its last column are padding: MariaDB writes 0, MySQL writes 1 (sql/rpl_record.cc, pack_row), and
 only the bits of columns count.
-Next door: `columns.py` says how each column is read, `values.py` has what the compiled code calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a server says about a table and its character sets: information_schema, as `columns.py` wants it.
-
-Next door: `columns.py` joins it with table maps.
-"""
+"""What a server says about a table and its character sets: information_schema, as `columns.py` wants it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a channel mirrors of a table: some columns or all, and which rows. Pure.
-
-Next door: `filters.py` asks the row filter, `source.py` reads by this.
-"""
+"""What a channel mirrors of a table: some columns or all, and which rows. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One session to a MySQL or MariaDB: opened at its first call and again after it broke; errors are ours.
-
-Next door: `core.drivers.my` has the driver, `faults.py` says how its errors count, `stream.py` has sessions of its own.
-"""
+"""One session to a MySQL or MariaDB: opened at its first call and again after it broke; errors are ours."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 A range ends at a transaction's end and can be read again until its file is purged: then SLOT LOST. What changed rows
 without row events, or changed columns, stops the lane at its very place: everything before it has been applied then.
-Next door: `follow.py` reads ranges, `tables.py` the table, `chunks.py` its copy, `retention.py` how far back all goes.
 """
 
 from __future__ import annotations

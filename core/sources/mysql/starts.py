@@ -1,6 +1,6 @@
 """Where a job without a position begins: the oldest place, the newest, a moment, GTIDs, or a consistent copy's place.
 
-Each is a transaction's end. Next door: `position.py` has positions, `stream.py` reads from one.
+Each is a transaction's end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One stream of a binlog as a replica reads it: from a transaction's end on, as rows, statements and ends.
 
 A stream that breaks is not mended here: whoever reads begins another at the last end that it has stored, and what it
-has not stored comes again. Next door: `core.drivers.my` has the packets, `transactions.py` says what counts,
-`faults.py` how an error counts.
+has not stored comes again.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Names, signs, character sets and labels come as optional fields; MySQL since 8.0.1 and MariaDB since 10.5 write them,
 as `binlog_row_metadata` says. Sources: MySQL, Table_map_event in the server's Doxygen pages; that a YEAR has a sign
 too is `has_signedess_information_type` in sql/field_common_properties.h, and MariaDB does the same.
-Next door: `columns.py` joins it with what information_schema says.
 """
 
 from __future__ import annotations

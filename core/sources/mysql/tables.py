@@ -1,7 +1,4 @@
-"""One table as the server describes it now: its columns, its key, and what a sink calls it.
-
-Next door: `schema.py` asks information_schema, `image.py` says what a column is to a sink, `source.py` follows it.
-"""
+"""One table as the server describes it now: its columns, its key, and what a sink calls it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a MySQL or a MariaDB is as a source.
-
-Next door: `kind.py` opens its sessions; `core.domain.source_traits` says what each trait means.
-"""
+"""What a MySQL or a MariaDB is as a source."""
 
 from __future__ import annotations
 

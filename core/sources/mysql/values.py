@@ -3,7 +3,7 @@
 Numbers become int and float, characters str, bytes bytes; decimals, dates, times, sets and JSON become the server's
 text, because no type of Python has them all (0000-00-00, -838:59:59.5, DECIMAL(65,30)). TIMESTAMPs are in UTC.
 Sources of the forms: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary, my_time_packed_to_binary
-in mysys/my_time.cc. Next door: `rows.py` compiles, `columns.py` chooses.
+in mysys/my_time.cc.
 """
 
 from __future__ import annotations

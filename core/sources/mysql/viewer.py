@@ -1,6 +1,6 @@
 """What commands and screens ask of a MySQL source: where its binlog ends, and rows of it; there are no slots to list.
 
-No call of it moves anything. Next door: `retention.py` finds places, `source.py` follows a table.
+No call of it moves anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a MySQL server says where a slot would be. Text only. Next door: `viewer.py` and `source.py` hand it out."""
+"""What a MySQL server says where a slot would be. Text only."""
 
 from __future__ import annotations
 

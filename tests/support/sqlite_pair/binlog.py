@@ -1,7 +1,7 @@
 """Tables of one SQLite file and its binlog: one stream for all tables, in files that are rotated and purged.
 
 Whoever writes does so here, in whole transactions: an event has an offset and a length as in a server's binlog, and a
-transaction ends where its last event does. Next door: `source.py` reads it, `position.py` has what names a place.
+transaction ends where its last event does.
 """
 
 from __future__ import annotations

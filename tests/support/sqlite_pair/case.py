@@ -1,7 +1,4 @@
-"""A job into a SQLite file whose workers are killed, whatever it reads: what it must have in the end.
-
-Next door: `kills.py` kills, `sink.py` counts.
-"""
+"""A job into a SQLite file whose workers are killed, whatever it reads: what it must have in the end."""
 
 from __future__ import annotations
 

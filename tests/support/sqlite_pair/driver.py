@@ -1,7 +1,7 @@
 """The product's driver for jobs of the second pair: `driver.py local|spark`, then what a supervisor gives.
 
 Nothing of it is a fake but the kinds, which are put into the registries first, and, where that is asked for, Spark,
-in whose place tasks run in threads. Next door: `entries.py` is the workers' side.
+in whose place tasks run in threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a Spark worker calls for a job of the second pair: a process of its own, which does not know these kinds yet.
-
-Next door: `driver.py` is the driver that names these.
-"""
+"""What a Spark worker calls for a job of the second pair: a process of its own, which does not know these kinds yet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A SQLite binlog under a switch: its server keeps one position for each slot, that of the stream of all tables.
 
 It keeps what it was told last, and takes any place, back or ahead. Asking makes nothing.
-Next door: `source.py` is the same server without the switch, `position.py` has what it keeps, `kind.py` hands it out.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One that is killed raises past everything that catches errors; its outcome is lost. One that lives on has lost its
 outcome, too: its driver gives its lane to another worker, or is itself started again, while it stands where it was; it
-goes on when a later one is killed, with whatever it was about to write. Next door: `sink.py` calls the points.
+goes on when a later one is killed, with whatever it was about to write.
 """
 
 from __future__ import annotations

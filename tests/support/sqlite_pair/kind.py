@@ -1,7 +1,4 @@
-"""SQLite as a kind of source, for tests: its sessions with their faces, and what it says about itself.
-
-Next door: `source.py` and `viewer.py` are the faces, `sink.py` is the other half of the pair.
-"""
+"""SQLite as a kind of source, for tests: its sessions with their faces, and what it says about itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A job from one SQLite file into another, with PostgreSQL as its store, run by the local runner.
-
-Next door: `tests.support.mirror` is a job between the first pair.
-"""
+"""A job from one SQLite file into another, with PostgreSQL as its store, run by the local runner."""
 
 from __future__ import annotations
 

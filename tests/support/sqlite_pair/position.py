@@ -1,7 +1,6 @@
 """Positions of a SQLite binlog: (life, file, offset, transaction), always at a transaction's end; nothing is kept.
 
 Two lives of a binlog have nothing in common: which of two such positions comes first cannot be told.
-Next door: `binlog.py` writes the binlog, `source.py` reads it.
 """
 
 from __future__ import annotations

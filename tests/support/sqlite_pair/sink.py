@@ -3,7 +3,6 @@
 Every variant counts how often it has each event (`events`): lost are those that it has not, repeats are those beyond
 the first. Rows are kept by key with the place of their last event (`rows`), so that an older one never stands over a
 newer one. It writes in pieces, each seen at once: whoever is killed leaves some of a range behind.
-Next door: `kills.py` kills workers at the points where `hook` is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads one table of a SQLite file out of the one binlog of all its tables; nothing is registered anywhere.
 
 A range ends at a transaction's end, and can be read again until its file is purged: then SLOT LOST, by the binlog's own
-beginning. Each question is one read transaction. Next door: `binlog.py` writes, `kind.py` hands this out.
+beginning. Each question is one read transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A job of the second pair under a real supervisor, with the product's driver as a process of its own.
-
-Next door: `driver.py` is that driver, `pair.py` the same job in a thread.
-"""
+"""A job of the second pair under a real supervisor, with the product's driver as a process of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tables of either half as a comparison reads them: whole rows in memory, keys in the order of their texts.
-
-Next door: `core.verify` compares; `binlog.py` and `sink.py` write.
-"""
+"""Tables of either half as a comparison reads them: whole rows in memory, keys in the order of their texts."""
 
 from __future__ import annotations
 

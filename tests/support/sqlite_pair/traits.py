@@ -1,4 +1,4 @@
-"""What SQLite is as a source and as sinks, for tests. Next door: `kind.py` and `sink.py` have the kinds."""
+"""What SQLite is as a source and as sinks, for tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What commands and screens ask of a SQLite binlog: places and rows; there are no slots to list.
-
-Next door: `source.py` has the questions to the file, `kind.py` hands these out.
-"""
+"""What commands and screens ask of a SQLite binlog: places and rows; there are no slots to list."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a SQLite binlog says where a slot would be. Text only.
-
-Next door: `viewer.py` and `source.py` hand it out.
-"""
+"""What a SQLite binlog says where a slot would be. Text only."""
 
 from __future__ import annotations
 

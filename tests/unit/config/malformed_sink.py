@@ -1,4 +1,4 @@
-"""Sink parameters and channels that must be refused. Next door: `malformed.py` holds all other cases."""
+"""Sink parameters and channels that must be refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The page that answers the console's review: each defect is there by its number, and each test that it names exists.
 
-Beside it what no other test shows of the small things that the review has met. Next door: `docs/reports/`.
+Beside it what no other test shows of the small things that the review has met.
 """
 
 from __future__ import annotations

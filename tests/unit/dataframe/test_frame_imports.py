@@ -1,7 +1,4 @@
-"""What Spark's Pythons load of ours: two of them are begun in each batch of a query that writes, and import anew.
-
-Next door: `tests/unit/test_worker_preload.py` has what a job's workers are forked with.
-"""
+"""What Spark's Pythons load of ours: two of them are begun in each batch of a query that writes, and import anew."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Calls that block in C end at their deadline, one by one, and nothing of the process stands still meanwhile.
 
-The servers are fakes that never answer. Next door: `tests/fault/test_silent_servers.py` has the fence over such a line.
+The servers are fakes that never answer.
 """
 
 from __future__ import annotations

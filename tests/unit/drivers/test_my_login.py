@@ -1,6 +1,6 @@
 """What a hostile server of MySQL's protocol asks for, it does not get: no password, no file, no time, no memory.
 
-The server is a fake (`tests.support.fake_mysql`). Next door: `test_my.py` has lines that break.
+The server is a fake (`tests.support.fake_mysql`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the screens of an action share: nothing below them hears a key, texts scroll, and who may change anything.
 
 An action is a command of the command line, run apart from the console: these screens only collect what it asks for and
-show what became of it. Next door: `console.actions` has rules and commands, `console.tui.navigation` opens these.
+show what became of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The last question before something is done: one key, or what must be typed.
 
-`y` is no letter of a menu, and Enter cancels. Next door: `console.tui.screens.actions.progress` shows what was observed
-afterwards.
+`y` is no letter of a menu, and Enter cancels.
 """
 
 from __future__ import annotations

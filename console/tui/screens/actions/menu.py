@@ -1,7 +1,6 @@
 """The menus of actions: what can be done to jobs, to a slot or to rows in quarantine, and where a slot is reset to.
 
-A letter each, and why not where it cannot be now; a letter acts here only. Next door: `console.actions.menu` says what
-is possible; `confirm` and `preview` beside this follow.
+A letter each, and why not where it cannot be now; a letter acts here only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a slot command would do, before it is done: the plan DN by DN, what it means, and what must be typed for it.
 
 The plan is a dry run of the command line, and what is carried out is that plan by its id. Letters act while the plan
-has the focus, which it has first. Next door: `console.actions.preview` reads the plan and has its lines.
+has the focus, which it has first.
 """
 
 from __future__ import annotations

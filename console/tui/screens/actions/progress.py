@@ -1,7 +1,7 @@
 """What became of an action: requested and observed, until it has ended and after; never just "success".
 
 Leaving does not end it: it runs apart from the console. Below stands what was set going from this state folder lately,
-by whichever console. Next door: `console.actions.outcome` has the words, `console.actions.store` keeps it.
+by whichever console.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
 -- STAND-IN for a Hologres. Here: what it knows of tables and shards, and where a row lies.
--- Next door: 2_binlog.sql (what happens when rows are written), 3_surface.sql and 4_slots.sql (what a client may
--- ask).
 
 CREATE SCHEMA hg_standin;
 CREATE SCHEMA hg_log;

@@ -1,5 +1,4 @@
 -- STAND-IN for a Hologres. Here: a table's binlog, which is filled when a transaction commits, and the purge.
--- Next door: 1_store.sql places rows, 3_surface.sql answers.
 --
 -- hg_log."schema.name"    the records, by shard and LSN
 -- hg_base."schema.name"   the table's rows with their hidden column hg_shard_id

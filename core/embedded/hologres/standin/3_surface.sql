@@ -1,5 +1,5 @@
 -- STAND-IN for a Hologres. Here: what a client may ask, under the names of "Subscribe to Hologres binlogs" and of the
--- published client. Next door: 1_store.sql, 2_binlog.sql, 4_slots.sql.
+-- published client.
 
 CREATE FUNCTION pg_catalog.hg_version() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER AS $$
 SELECT value FROM hg_standin.setting WHERE name = 'version' $$;

@@ -1,7 +1,6 @@
 """Whether a target can hold the source: pure rules over facts read from the sink's catalogs.
 
-Each objection names the thing and the statement that cures it. Next door: `core.drivers.pg_table.types` says which
-types fit, `target.py` makes targets; a start refuses with the first objection, `doctor` shows them all.
+Each objection names the thing and the statement that cures it.
 """
 
 from __future__ import annotations

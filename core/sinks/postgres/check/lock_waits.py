@@ -2,7 +2,6 @@
 
 A wait goes on between two attempts of ours as long as the transaction that was in front is still at that lock; a DWS
 does not tell that, and there a wait ends with its attempt.
-Next door: `core.domain.lock_wait` are the values, `lock_waits.sql` the statements, `viewer.py` looks at other things.
 """
 
 from __future__ import annotations

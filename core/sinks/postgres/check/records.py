@@ -1,7 +1,4 @@
-"""The records of targets that a sink beside this store has; the same columns as those of the store's own targets.
-
-Next door: `seen.py` has the statements; `core.sinks.seen_beside` compares.
-"""
+"""The records of targets that a sink beside this store has; the same columns as those of the store's own targets."""
 
 from __future__ import annotations
 

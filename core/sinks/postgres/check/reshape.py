@@ -1,7 +1,5 @@
 """The statements that bring a target in line with a source whose columns changed, and what none of them does.
 
-Next door: `core.domain.shape` says what is needed, `eligibility.py` what a target has to be, `target.py` makes one.
-
 PostgreSQL, ALTER TABLE: a type changes by itself where an implicit or assignment cast leads there, else by USING.
 Where no cast is known, as from a text, the column is emptied: the copy brings its values. A new
 column is added without NOT NULL, whatever the source's is: the rows that are there have no value for it until the copy

@@ -1,8 +1,4 @@
-"""Makes and checks the target table, and clears or exchanges it around a copy.
-
-Next door: `core.sinks.postgres.write.statements` holds the step's statements, `eligibility.py` says what a target has
-to be.
-"""
+"""Makes and checks the target table, and clears or exchanges it around a copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked.
-
-Next door: `target.py` makes and refuses targets, `progress/store.py` holds the progress rows.
-"""
+"""Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The audit's copy in the sink: `slotkeeper_audit`, which every machine's commands append to.
-
-Next door: `core.state.audit` is the file that decides; `audit.sql` holds the statements.
-"""
+"""The audit's copy in the sink: `slotkeeper_audit`, which every machine's commands append to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which columns a source table had, by its fingerprint: what a changed one is compared with.
 
-A fingerprint is a hash, so that the columns behind it have to be kept beside. Next door: `store.py` has the rows with
-the fingerprints, `core.domain.shape` compares.
+A fingerprint is a hash, so that the columns behind it have to be kept beside.
 """
 
 from __future__ import annotations

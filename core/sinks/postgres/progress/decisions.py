@@ -1,8 +1,4 @@
-"""The store's side of a sink beside it: which range it is to have next, repeats counted before, and what is settled.
-
-Next door: `decisions.sql` holds the statements, `store.py` the driver's rows, `quarantine/beside.py` what goes with
-them; `core.engine.worker.two_part` asks.
-"""
+"""The store's side of a sink beside it: which range it is to have next, repeats counted before, and what is settled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Our advisory locks at a sink: their numbers, trying for one, and who has it.
 
 Any login may take a lock of any number (PostgreSQL, "Advisory Lock Functions": no right is asked for), so none of them
-is a fence. Next door: `core.domain.lock_owner` says it in words, `store.py` takes lease and target.
+is a fence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch.
-
-Next door: `resets.sql` holds the statements, `store.py` the rows, the lease and the lock of a registration.
-"""
+"""The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch."""
 
 from __future__ import annotations
 

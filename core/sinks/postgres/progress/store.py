@@ -1,7 +1,4 @@
-"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
-
-Next door: `tables.sql` holds the statements, `write/sink.py` the workers' steps.
-"""
+"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The quarantine of a sink beside its store: what a plan leaves there and ends, and replays as plans without width.
 
 Entries are written with the plan, marked with its label: a plan that is withdrawn takes them back, one that is settled
-leaves them (ADR 50). Next door: `beside.sql` has the statements, `progress/decisions.py` the plans, `entries.py` reads.
+leaves them (ADR 50).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The quarantine of a sink: its table, entries by page, one entry whole, and how many are held.
-
-Next door: `quarantine.sql` holds the statements, `core.domain.quarantine` the values.
-"""
+"""The quarantine of a sink: its table, entries by page, one entry whole, and how many are held."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What a reset of a lane makes of its entries in quarantine, in the transaction that moves the progress row.
 
 Back: what lies beyond the new position is archived, because it will be read again. Forward to a backup: what the undone
-reset archived comes back, as far as nobody has read it again. Next door: `core.sinks.postgres.progress.resets` moves
-the rows.
+reset archived comes back, as far as nobody has read it again.
 """
 
 from __future__ import annotations

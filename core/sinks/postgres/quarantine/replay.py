@@ -1,8 +1,7 @@
 """Ends entries of the quarantine by hand: applies a held row to the target, or gives it up.
 
 A replay takes the lane's progress row first, as every step does, so that no step runs between its look at the entry and
-its commit; the row's position and epoch stay as they are. Next door:
-`write/row_isolation.py` holds rows, `write/text_staging.py` composes.
+its commit; the row's position and epoch stay as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The quarantine as a step writes it: entries are held and superseded in the transaction of the step.
-
-Next door: `write/row_isolation.py` finds what is held; `entries.py` reads, `replay.py` ends entries by hand.
-"""
+"""The quarantine as a step writes it: entries are held and superseded in the transaction of the step."""
 
 from __future__ import annotations
 

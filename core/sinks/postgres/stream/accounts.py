@@ -1,7 +1,7 @@
 """What DataFrame queries say of themselves, beside their progress rows: a table that only informs.
 
 It is apart from the rows, so that a store whose tables are older, or whose login may create none, serves queries all
-the same. Next door: `accounts.sql` has the statements, `core.ports.stream` says what is asked.
+the same.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The order inside that transaction: the target's lock, the fence, the count of what was staged, the net effect by a
 step's own statements, COMMIT. Whoever is killed anywhere before it leaves nothing but staged rows, which nobody reads
 again; whoever is killed behind it finds the batch's number in the fence.
-Next door: `staging.py` and `stream.sql` have the statements, `core.ports.stream` says what is asked.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 It is an unlogged table of the target's columns, one for each target and shape. Each attempt of a task copies its rows
 under a token of its own; a batch's transaction reads those of the tokens that its query names. So the statements of a
 step serve as they are: what they know as the session's staging table is a view of these rows.
-Next door: `query_sink.py` runs this; `core.sinks.postgres.write.statements` has a step's statements.
 """
 
 from __future__ import annotations

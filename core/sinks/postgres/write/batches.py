@@ -1,6 +1,6 @@
 """Writes batches into a target one by one, without a progress row: what the library asks of a sink.
 
-Writing a batch again changes nothing. Next door: `sink.py` is a job's, `statements.py` has the statements.
+Writing a batch again changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Makes COPY text readable for a sink whose encoding cannot keep all of it: such bytes are spelled out, and marked.
 
-Only isolating steps read through it, line by line. Next door: `text_staging.py` tells marked rows (kinds i and u) from
-others.
+Only isolating steps read through it, line by line.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ What was written for a step that misses is lost, so what can be known before any
 a key has two events, which is seen while the step is read (`routing.py`) and proves nothing; then a. What misses of the
 rest is nearly always c, so the COPY is the first that writes.
 
-A Spark query's batch goes the same way, its inserts staged too. Next door: `routing.py` keeps a step's inserts
-apart, `sink.py` and `core.sinks.postgres.stream.query_sink` call.
+A Spark query's batch goes the same way, its inserts staged too.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ It watches the keys that go by, too: where one has two events, the step could on
 as it comes.
 
 A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text, in which a line end inside a value is
-written as an escape). Next door: `optimistic.py` applies what was kept apart, `sink.py` stages the rest.
+written as an escape).
 """
 
 from __future__ import annotations

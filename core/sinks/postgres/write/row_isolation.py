@@ -3,9 +3,6 @@
 Everything happens in the one transaction that the fence began, so that nothing is lost or doubled (design 4.7). Units
 are applied in blocks; a block that fails is halved, each half under a savepoint, down to the unit that is bad: about
 log2(BLOCK) tries for each bad row.
-
-Next door: `text_staging.py` composes, `quarantine/writing.py` keeps the entries, `sink.py` decides which way a step
-goes.
 """
 
 from __future__ import annotations

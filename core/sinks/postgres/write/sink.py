@@ -1,9 +1,7 @@
 """A worker's side of the sink: one step is one transaction, fenced by the progress row.
 
-Next door: `statements.py` has a step's statements, `progress/store.py` the rows for the driver, `check/target.py` makes
-and checks targets.
-The order inside a transaction is the protocol's (design 4.2): staging first, the caller's recheck, then the
-fence, then the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
+The order inside a transaction is the protocol's (design 4.2): staging first, the caller's recheck, then the fence, then
+the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
 """
 
 from __future__ import annotations

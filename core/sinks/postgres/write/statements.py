@@ -13,8 +13,6 @@ Write modes: `upsert` and `update` keep one plan for many small steps (they are 
 vendor's client prepares its batches); the modes with `copy` are planned for the sizes of each step. `auto` and
 `update_auto` choose by `copy_write_batch_size`. Rows travel by COPY in every mode: they have to be in the session
 before the recheck.
-
-Next door: `sink.py` runs these in the order that design 4.2 fixes, `row_isolation.py` where a step has a bad row.
 """
 
 from __future__ import annotations

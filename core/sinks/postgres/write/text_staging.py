@@ -4,8 +4,6 @@ time.
 A key is compared as text in one spelling per equal key (`one_text`), so that keys which the target's types cannot hold
 are compared too. What is applied is converted by COPY alone, from our own table back into the step's staging: so every
 type is read as the straight path reads it.
-
-Next door: `row_isolation.py` runs these, `quarantine/quarantine.sql` holds what touches the quarantine itself.
 """
 
 from __future__ import annotations

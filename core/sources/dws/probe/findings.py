@@ -1,7 +1,7 @@
 """How a DWS behaves, decided from what was seen on a scratch table: pure functions from facts to what is told.
 
 A cluster has other writers, so a number that moves is compared with how it moves without us; where that does not tell,
-nothing is told. Next door: `questions.py` has the questions, `session.py` and `slots.py` gather the facts.
+nothing is told.
 """
 
 from __future__ import annotations

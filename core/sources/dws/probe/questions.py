@@ -1,7 +1,6 @@
 """What `doctor --probe` asks a DWS: each question, what it means for our reader, what is documented.
 
 Questions that the stand-in has a switch for bear the switch's name and are answered yes or no.
-Next door: `findings.py` decides the answers from what was seen, `session.py` sees; `docs/probe.md` lists them all.
 """
 
 from __future__ import annotations

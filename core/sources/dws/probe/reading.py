@@ -1,7 +1,4 @@
-"""Questions about reading: what a history of ours looks like in the binlog, and whether our reader gets all of it.
-
-Next door: `session.py` has the session, `slots.py` asks about points and registrations.
-"""
+"""Questions about reading: what a history of ours looks like in the binlog, and whether our reader gets all of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A probe of a DWS: the plan with its scratch tables, the questions, and the tables dropped at the end.
-
-Next door: `session.py` and its groups ask, `scratch.py` makes and drops; `core.services.probe` audits and keeps.
-"""
+"""A probe of a DWS: the plan with its scratch tables, the questions, and the tables dropped at the end."""
 
 from __future__ import annotations
 

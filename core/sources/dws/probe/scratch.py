@@ -1,7 +1,6 @@
 """The scratch tables of `doctor --probe`: where they may be made, making them, and leaving nothing behind.
 
 A table is ours once its CREATE was sent and not refused; nothing else is ever dropped.
-Next door: `session.py` asks its questions about them; `probe.sql` holds what is sent.
 """
 
 from __future__ import annotations

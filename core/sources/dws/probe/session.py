@@ -1,8 +1,7 @@
 """Asks a DWS the questions of `questions.py` about a scratch table: the session that asks, and the order of asking.
 
 The contract tests of the stand-in run this very battery, so that what holds there is what is asked of a real cluster.
-Only documented calls are used, only on tables that the probe made. Next door: `reading.py`, `slots.py` and `tables.py`
-ask, `findings.py` decides, `scratch.py` makes and drops the tables.
+Only documented calls are used, only on tables that the probe made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Questions that take a second session: what transactions of other coordinators, and with old snapshots, mean for us.
-
-Next door: `session.py` has the session, `tables.py` the order of asking, `findings.py` decides.
+"""Questions that take a second session: what transactions of other coordinators, and with old
+snapshots, mean for us.
 """
 
 from __future__ import annotations

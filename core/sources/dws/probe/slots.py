@@ -1,7 +1,6 @@
 """Questions about points and registrations: what the newest point means, and what a registration does.
 
 A number that other writers move as well is looked at several times, with and without an act of ours in between.
-Next door: `session.py` has the session, `reading.py` comes first: it leaves the slot registered.
 """
 
 from __future__ import annotations

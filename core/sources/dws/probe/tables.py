@@ -1,7 +1,4 @@
-"""Questions about tables, DDL, cursors and errors, and the whole battery in the order in which it is asked.
-
-Next door: `session.py` has the session, `reading.py` and `slots.py` the groups before these.
-"""
+"""Questions about tables, DDL, cursors and errors, and the whole battery in the order in which it is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a Hologres keeps for a slot on one shard: one LSN, that of the last record that was confirmed.
 
 Nothing is held back for it: records go by binlog.ttl, confirmed or not (Hologres, "Subscribe to Hologres binlogs"), so
-a slot that lies behind costs nothing and loses nothing. Next door: `progress.py` reads it, `source.py` moves it.
+a slot that lies behind costs nothing and loses nothing.
 """
 
 from __future__ import annotations

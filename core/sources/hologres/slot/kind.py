@@ -1,6 +1,6 @@
 """A Hologres whose server keeps the position of a slot, as versions before 2.1 have it: `dialect = "hologres_slot"`.
 
-All but the slot is as in `core.sources.hologres.kind`. Next door: `source.py` moves the slot, `viewer.py` shows it.
+All but the slot is as in `core.sources.hologres.kind`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 holo-client confirms over the stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here who reads is a worker
 and who may confirm is the driver, behind the commit; so it is said over a stream of its own, which begins behind that
-LSN. Next door: `core.drivers.pg_slot_stream` says it.
+LSN.
 """
 
 from __future__ import annotations

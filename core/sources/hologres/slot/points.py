@@ -1,4 +1,4 @@
-"""The slots of a table as a Hologres lists them, point by point. Next door: `viewer.py` and `source.py` show them."""
+"""The slots of a table as a Hologres lists them, point by point."""
 
 from __future__ import annotations
 

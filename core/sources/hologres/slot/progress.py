@@ -2,7 +2,7 @@
 
 "Troubleshoot Blink and Flink issues" names hologres.hg_replication_progress, which the first consumption makes, and
 tells of publications that are left over; the published client joins slot and table through the publication. Which
-columns the progress has, no page says. Next door: `source.py` asks for a job, `viewer.py` for people.
+columns the progress has, no page says.
 """
 
 from __future__ import annotations

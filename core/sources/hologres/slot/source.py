@@ -1,8 +1,7 @@
 """A Hologres table whose slot at the server follows our progress row: read as any, confirmed over a line of its own.
 
 The row is the truth, as anywhere: a job goes on from it, never from the slot. What is confirmed was committed at the
-sink before (the row is locked meanwhile), so the slot is at most where the row is. Next door: `kept.py` is what the
-server keeps, `progress.py` reads it, `line.py` sends.
+sink before (the row is locked meanwhile), so the slot is at most where the row is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a Hologres is as a source that keeps a slot's position: all else as without.
-
-Next door: `kind.py` opens its sessions; `core.domain.source_traits` says what each trait means.
-"""
+"""What a Hologres is as a source that keeps a slot's position: all else as without."""
 
 from __future__ import annotations
 

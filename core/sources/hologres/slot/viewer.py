@@ -1,4 +1,4 @@
-"""Looks at the slots of a Hologres for commands and screens. Next door: `points.py` lists them, `source.py` moves."""
+"""Looks at the slots of a Hologres for commands and screens."""
 
 from __future__ import annotations
 

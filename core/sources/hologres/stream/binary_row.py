@@ -3,7 +3,6 @@
 A byte for the row's kind, a bit for each NULL from bit 8 on, padded to eight bytes; a slot of eight bytes for each
 field; then what does not fit a slot. The first three fields are LSN, event type and time, then the table's columns.
 Source: Flink, BinaryRowData; that Hologres has the same layout follows from holo-client, whose BinaryRow is Flink's.
-Next door: `values.py` reads one field, `payload.py` cuts a message into rows.
 """
 
 from __future__ import annotations

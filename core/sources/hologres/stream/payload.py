@@ -3,7 +3,7 @@
 Two numbers of eight bytes, the highest byte first: the protocol's version, which must be 0, and the table's version.
 Then, the lowest byte first: four bytes that nobody reads, a count of rows, an offset for each, and the rows. With
 compression four bytes with the whole's size come first, the highest byte first, then one LZ4 block.
-Source: holo-client, HoloBinlogDecoder.deserialize and .decompress. Next door: `binary_row.py` reads a row.
+Source: holo-client, HoloBinlogDecoder.deserialize and .decompress.
 """
 
 from __future__ import annotations

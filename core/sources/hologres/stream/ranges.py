@@ -1,8 +1,7 @@
 """Ranges of one shard out of its stream: what a pull of (after, up_to] gets, though the server pushes.
 
 The rows behind a range's end wait for the next range; one that begins elsewhere begins a new stream there, and so does
-one after a pause in which nobody answered the server. Next door: `session.py` reads messages, `shard.py` says what is
-new in them, `records.py` makes changes of them.
+one after a pause in which nobody answered the server.
 """
 
 from __future__ import annotations

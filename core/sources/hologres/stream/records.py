@@ -1,7 +1,7 @@
 """The changes of a table's binlog out of the streams of its shards: what `pages.py` reads by SQL, over another way.
 
 Where a range ends is asked by SQL on either way: a stream says what comes next, not what there is. One stream for each
-shard that this session has read last; none is kept for long (`ranges.py`). Next door: `session.py` connects.
+shard that this session has read last; none is kept for long (`ranges.py`).
 """
 
 from __future__ import annotations

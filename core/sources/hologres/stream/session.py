@@ -2,7 +2,7 @@
 
 Built from the connector's published source, and run against no live Hologres. It names a table and no slot (Hologres
 2.1 and later), so that nothing we or the driver send moves a position at the server; or a slot, over a line that moves
-none by itself. Next door: `shard.py` reads what comes; `core.drivers.pg_stream` and `pg_slot_stream` are the lines.
+none by itself.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Pure: it is fed messages and says what they bring. What a connection may bring again is dropped by its LSN, an update's
 two halves come together or not at all, and a position moves by rows only: LSNs of the protocol's own frames are not
-read (what a Hologres writes there is not documented; holo-client ignores them). Next door: `payload.py`,
-`binary_row.py`.
+read (what a Hologres writes there is not documented; holo-client ignores them).
 """
 
 from __future__ import annotations

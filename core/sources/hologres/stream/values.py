@@ -2,7 +2,7 @@
 
 Sources: holo-client, HoloBinlogDecoder.convertBinaryRowToRecord (how each type is read) and
 RecordBinaryRowOutputStream.convertToBinaryRow (how it is written); the set of types is that of "Consume Binlog via
-JDBC". Texts are those of a session in UTC with DateStyle ISO. Next door: `binary_row.py` finds the bytes.
+JDBC". Texts are those of a session in UTC with DateStyle ISO.
 """
 
 from __future__ import annotations

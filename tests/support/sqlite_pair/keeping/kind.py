@@ -1,7 +1,4 @@
-"""SQLite as a kind of source whose server keeps one position for the stream of all tables.
-
-Next door: `sqlite_pair/kind.py` is the same without that, `kept.py` there its source.
-"""
+"""SQLite as a kind of source whose server keeps one position for the stream of all tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a hostile Doris, or whoever answers in its place, says: one error of ours, in time, and nothing is done by it.
 
-The server is a socket that says the same to everybody. Next door: `core.sinks.doris.http` asks.
+The server is a socket that says the same to everybody.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Ranges of a shard's stream where a server sends for ever, and never what was asked for.
-
-Next door: `tests/integration/test_hologres_stream.py` has ranges over a socket.
-"""
+"""Ranges of a shard's stream where a server sends for ever, and never what was asked for."""
 
 from __future__ import annotations
 
