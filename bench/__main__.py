@@ -17,7 +17,7 @@ from bench.ours import job_of, open_runner
 from bench.report import Figure
 from bench.rig import Rig, Sizes, run
 from bench.rounds import Rounds, all_peers
-from core.errors import ConfigError
+from slotkeeper.core.errors import ConfigError
 
 MYSQL_ROWS = 100_000
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from core.clock import SystemClock
-from core.domain.report import JobReport, LaneReport
-from core.launch import identity
-from core.launch.launch import Limits
-from core.launch.recorder import Recorder
-from core.state.sqlite import Store
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.launch import identity
+from slotkeeper.core.launch.launch import Limits
+from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.state.sqlite import Store
 
 ROOT = Path(__file__).parents[1]
 READY = "written"

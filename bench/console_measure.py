@@ -19,7 +19,7 @@ from tests.support.terminal import Terminal, Used, console
 SIZE = (100, 30)
 WORD = "Overview"
 SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
-"""What `console.tui.terminal` sets for itself, for the empty app."""
+"""What `slotkeeper.console.tui.terminal` sets for itself, for the empty app."""
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bench-console" / "bytecode")}
 """All programs have their bytecode, as from the second start after an installation on, whatever is set around us."""
 QUIET = 0.12

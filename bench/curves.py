@@ -23,10 +23,10 @@ from bench import profile, report
 from bench.__main__ import say
 from bench.ours import OurJob, job_of, open_runner
 from bench.rig import SETTINGS, run
-from core.drivers import pg
-from core.embedded import postgres
-from core.embedded.warehouse import Warehouse
-from core.ports.driver import TaskRunner
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import postgres
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.ports.driver import TaskRunner
 
 PER_TRANSACTION = 4_000
 _COLUMNS = "id bigint NOT NULL, n bigint, body text"

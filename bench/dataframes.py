@@ -23,12 +23,12 @@ from typing import Any
 from bench import report
 from bench.ours import OurJob
 from bench.rig import PER_TRANSACTION, SETTINGS, TARGET, WAREHOUSE, Sizes, run, turns_of
-from core.embedded import postgres, workload
-from core.embedded.ledger import Tally, add
-from core.embedded.orders import TABLE, load
-from core.embedded.warehouse import Warehouse
-from core.embedded.workload import bulk
-from core.engine.local_runner import LocalRunner
+from slotkeeper.core.embedded import postgres, workload
+from slotkeeper.core.embedded.ledger import Tally, add
+from slotkeeper.core.embedded.orders import TABLE, load
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.embedded.workload import bulk
+from slotkeeper.core.engine.local_runner import LocalRunner
 from tests.support import polling
 from tests.support.dataframes import spark_session
 from tests.support.worker_memory import WorkerMemory
@@ -188,7 +188,7 @@ def main(words: list[str]) -> None:
         (place.folder / "spark").mkdir()
         _installed(place.folder)
         with spark_session(place.folder / "spark", **AS_A_USER) as spark:
-            from core.dataframe import register
+            from slotkeeper.core.dataframe import register
 
             register(spark)
             found, most = [], dict.fromkeys(WANTED, 0.0)

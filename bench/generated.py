@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench import chart, report
-from console.cli import context, manual
-from console.cli.schemas import pages as schemas
-from console.commands.main import main_command
-from console.tui import keymap_page
-from core.config import document
+from slotkeeper.console.cli import context, manual
+from slotkeeper.console.cli.schemas import pages as schemas
+from slotkeeper.console.commands.main import main_command
+from slotkeeper.console.tui import keymap_page
+from slotkeeper.core.config import document
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMAS = DOCS / "schemas"

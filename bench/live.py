@@ -22,14 +22,14 @@ import psutil
 
 from bench.profile import server_cpu
 from bench.report import Figure
-from console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
-from core.config import handover
-from core.drivers import pg
-from core.embedded import workload
-from core.embedded.markers import Marker, MarkerReader
-from core.launch import control
-from core.launch import identity as identities
-from core.launch.control import Patience
+from slotkeeper.console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
+from slotkeeper.core.config import handover
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import workload
+from slotkeeper.core.embedded.markers import Marker, MarkerReader
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as identities
+from slotkeeper.core.launch.control import Patience
 
 RATES = ((200, 1), (2_000, 10), (10_000, 100))
 """Changes a second, and changes a transaction."""
@@ -139,7 +139,17 @@ class LiveJob:
         return seconds, cpu
 
     def _start_process(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", "-m", "console", "jobs", "start", JOB, "--config", str(self.demo.config)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "slotkeeper.console",
+            "jobs",
+            "start",
+            JOB,
+            "--config",
+            str(self.demo.config),
+        ]
         return subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=handover.environment()
         )

@@ -26,17 +26,17 @@ from typing import Any
 from bench import report
 from bench.rig import SETTINGS, create_plain, run
 from bench.sink_alone import begun, session_of
-from core.domain.progress import LaneKey
-from core.domain.spec import ChannelSpec, JobSpec, SinkOptions
-from core.embedded import postgres
-from core.embedded.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE, load
-from core.embedded.postgres import Server
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.write import routing
-from core.sinks.postgres.write.optimistic import Taken
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sinks.postgres.write.statements import TargetTable
-from core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.embedded import postgres
+from slotkeeper.core.embedded.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE, load
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.write import routing
+from slotkeeper.core.sinks.postgres.write.optimistic import Taken
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 
 DATABASE = "misses"
 MISSED, LANE = 1.3, 1.1

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
-from core.domain.endpoint import Endpoint
-from core.drivers import my
-from core.embedded import mariadb
-from core.sources.mysql.columns import columns_of
-from core.sources.mysql.gtid import parse_gtids
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.rows import Decoder
-from core.sources.mysql.schema import read_charsets, read_described
-from core.sources.mysql.stream import Reading, Stream
-from core.sources.mysql.transactions import TableRows
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded import mariadb
+from slotkeeper.core.sources.mysql.columns import columns_of
+from slotkeeper.core.sources.mysql.gtid import parse_gtids
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
+from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.transactions import TableRows
 
 SCHEMA, TABLE = "bench", "mixed"
 _COLUMNS = (

@@ -22,19 +22,19 @@ from typing import Any
 
 from bench import report
 from bench.mysql_decode import fill
-from core.domain.endpoint import Endpoint
-from core.domain.job import WantedState
-from core.domain.progress import LaneState
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
-from core.drivers import my
-from core.embedded import mariadb, postgres
-from core.embedded.mariadb import MariaServer
-from core.embedded.postgres import Server
-from core.engine.driver.context import JobContext
-from core.engine.driver.tables import run as run_job
-from core.engine.local_runner import LocalRunner
-from core.wiring.driver import WiredSessions
-from core.wiring.worker import ENTRIES
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded import mariadb, postgres
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.tables import run as run_job
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.core.wiring.worker import ENTRIES
 
 SCHEMA, TABLE, TARGET = "bench", "bench.mixed", "mart.mixed"
 _SECONDS = 600.0
@@ -42,7 +42,7 @@ _SECONDS = 600.0
 
 @dataclass
 class Told:
-    """What the job says; implements `core.engine.driver.context.Narrator`."""
+    """What the job says; implements `slotkeeper.core.engine.driver.context.Narrator`."""
 
     state: LaneState | None = None
     retries: list[str] = field(default_factory=list)

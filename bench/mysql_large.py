@@ -21,11 +21,11 @@ from typing import Any
 
 from bench import report
 from bench.mysql_job import Job, endpoint, mirrored, sides
-from core.domain.progress import LaneState
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from core.drivers import my
-from core.embedded.mariadb import MariaServer
-from core.embedded.postgres import Server
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.postgres import Server
 
 SCHEMA, TABLE, TARGET = "bench", "bench.large", "mart.large"
 MIB = 1 << 20

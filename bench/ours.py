@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.rig import TARGET
-from core.domain.fault import Party
-from core.domain.job import JobEvent, WantedState
-from core.domain.lane import Lane
-from core.domain.progress import LaneState
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
-from core.domain.table import TableReport
-from core.embedded.orders import TABLE
-from core.embedded.postgres import Server
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.context import JobContext
-from core.engine.driver.tables import run as run_job
-from core.engine.local_runner import LocalRunner
-from core.engine.messages import LaneOutcome, StreamOutcome
-from core.engine.worker import stream_task
-from core.errors import SlotkeeperError
-from core.ports.driver import TaskRunner
-from core.ports.progress import ChunkCounts
-from core.wiring.driver import WiredSessions
-from core.wiring.worker import ENTRIES
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.tables import run as run_job
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.messages import LaneOutcome, StreamOutcome
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.driver import TaskRunner
+from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.core.wiring.worker import ENTRIES
 
 LIMIT = 300.0
 POLL = 0.01
@@ -52,7 +52,7 @@ class Place(Protocol):
 
 @dataclass
 class Heard:
-    """When what was told; implements `core.engine.driver.context.Narrator`."""
+    """When what was told; implements `slotkeeper.core.engine.driver.context.Narrator`."""
 
     at: dict[JobEvent, float] = field(default_factory=dict)
     retries: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
     if kind == "local":
         runner = LocalRunner(4)
     else:
-        from core.spark.runner import open_runner as open_spark
+        from slotkeeper.core.spark.runner import open_runner as open_spark
 
         runner = open_spark(
             SparkOptions(), "slotkeeper bench", place.folder / "spark", kinds=("dws", "postgres")

@@ -14,15 +14,15 @@ import psutil
 
 from bench.ours import OurJob, Recorder
 from bench.rig import Rig, run
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.sinks.postgres.check.target import target_of
-from core.sinks.postgres.kind import PostgresConnection
-from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sources.dws.position import POSITIONS, DwsPosition, ours
-from core.sources.dws.source import DwsSource
-from core.wiring import worker
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.sinks.postgres.check.target import target_of
+from slotkeeper.core.sinks.postgres.kind import PostgresConnection
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, ours
+from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.wiring import worker
 
 _TOP = """
 SELECT left(regexp_replace(query, '\\s+', ' ', 'g'), 70) AS text, sum(calls)::bigint, sum(total_exec_time) / 1000,

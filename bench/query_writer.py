@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from core.dataframe import changelog
-from core.embedded import postgres
-from core.embedded.postgres import Server
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.embedded import postgres
+from slotkeeper.core.embedded.postgres import Server
 from tests.support.dataframes import configuration, spark_session
 
 DATABASE = "bench_writer"
@@ -144,7 +144,7 @@ def main(words: list[str]) -> None:
                 cursor.execute(f"CREATE DATABASE {DATABASE}")
             connection.close()
             with spark_session(folder) as spark:
-                from core.dataframe.writer.source import register
+                from slotkeeper.core.dataframe.writer.source import register
 
                 register(spark)
                 rounds = Rounds(server, spark, folder, given.rows, given.batches)

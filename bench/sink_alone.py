@@ -18,19 +18,19 @@ from typing import BinaryIO, cast
 
 from bench.ours import job_of
 from bench.rig import Rig, Span
-from core.config.secrets import resolve
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import Shard, TableIdentity
-from core.domain.spec import ChannelSpec, JobSpec
-from core.embedded.orders import TABLE
-from core.ports.progress import Runner
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sources.dws.position import POSITIONS, DwsPosition
-from core.sources.dws.source import DwsSource
-from core.wiring import worker
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.wiring import worker
 
 
 @dataclass(frozen=True, slots=True)

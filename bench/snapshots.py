@@ -25,10 +25,10 @@ from bench import pictures
 from bench.__main__ import say
 from bench.console_fill import ROOT
 from bench.tmux import Tmux
-from console.demo import JOB, Demo, DemoOptions
-from core.domain.job import JobState
-from core.embedded.orders import TABLE
-from core.embedded.warehouse import Warehouse
+from slotkeeper.console.demo import JOB, Demo, DemoOptions
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.embedded.warehouse import Warehouse
 
 FOLDER = ROOT / "docs" / "pictures"
 SIZES = ((100, 30), (80, 24), (200, 60))
@@ -131,7 +131,7 @@ def _prepare(run: Demo) -> None:
 
 
 def _slotkeeper(run: Demo, *words: str) -> None:
-    command = [sys.executable, "-m", "console.__main__", "--config", str(run.config), *words]
+    command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config), *words]
     env = {**os.environ, "LOGNAME": USER}
     subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
 
@@ -169,7 +169,14 @@ def _both(run: Demo, folder: Path) -> list[str]:
 @contextmanager
 def _photographer(run: Demo, folder: Path, size: tuple[int, int], ascii_only: bool) -> Iterator[Photographer]:
     """A console of that size, on its first screen."""
-    command = [sys.executable, "-m", "console.__main__", "--config", str(run.config), *["--ascii"] * ascii_only]
+    command = [
+        sys.executable,
+        "-m",
+        "slotkeeper.console.__main__",
+        "--config",
+        str(run.config),
+        *["--ascii"] * ascii_only,
+    ]
     with Tmux(["env", f"LOGNAME={USER}", *command], size, {}) as tmux:
         tmux.shows("1 Over", JOB)
         yield Photographer(tmux, folder, _names(run), ascii_only)

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from console.cli import diagnostics, printed
-from console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
-from console.tui import startup
-from core.config.load import default_state_dir
+from slotkeeper.console.cli import diagnostics, printed
+from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
+from slotkeeper.console.tui import startup
+from slotkeeper.core.config.load import default_state_dir
 
 INTERRUPTED = 130
 
@@ -53,15 +53,15 @@ def _open_what_is_closed() -> None:
 
 def _run(args: Sequence[str]) -> int:
     if os.environ.get(COMPLETING):
-        from console.commands import main as main_cli
+        from slotkeeper.console.commands import main as main_cli
 
         return main_cli.complete(args)
     shared = bare(args)
     if shared is not None and startup.on_a_terminal():
         return startup.open_console(shared)
-    from console.cli import reset_warning
-    from console.commands import main as main_cli  # Typer is loaded for commands only
-    from core.drivers.deadline import interrupts_heard
+    from slotkeeper.console.cli import reset_warning
+    from slotkeeper.console.commands import main as main_cli  # Typer is loaded for commands only
+    from slotkeeper.core.drivers.deadline import interrupts_heard
 
     printed.given(reset_warning.option(args, VALUED))
     with interrupts_heard():

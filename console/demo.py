@@ -20,35 +20,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from console import demos
-from console.demos import sinks as demo_sinks
-from core.clock import SystemClock
-from core.config import handover
-from core.config.load import load
-from core.config.model import Loaded
-from core.domain.endpoint import Endpoint
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.drivers import pg
-from core.drivers.pg_table.reader import over
-from core.embedded import ledger, orders, postgres, workload
-from core.embedded.incidents.record import Answer, World
-from core.embedded.incidents.small_disk import small_disk
-from core.embedded.ledger import Tally
-from core.embedded.mariadb import MariaServer
-from core.embedded.markers import Latency, Marker, SeenMarkers
-from core.embedded.orders import TABLE
-from core.embedded.postgres import Server
-from core.embedded.warehouse import Warehouse
-from core.embedded.workload import Workload
-from core.errors import Busy, Refused, SlotkeeperError, Unreachable
-from core.launch import control
-from core.launch.control import Patience
-from core.launch.view import observe
-from core.launch.waiting import Waiting
-from core.state.sqlite import Store
-from core.verify.comparison import Comparison
-from core.verify.pair import Opened
+from slotkeeper.console import demos
+from slotkeeper.console.demos import sinks as demo_sinks
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config import handover
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.embedded import ledger, orders, postgres, workload
+from slotkeeper.core.embedded.incidents.record import Answer, World
+from slotkeeper.core.embedded.incidents.small_disk import small_disk
+from slotkeeper.core.embedded.ledger import Tally
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.markers import Latency, Marker, SeenMarkers
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.embedded.workload import Workload
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.launch.waiting import Waiting
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.verify.comparison import Comparison
+from slotkeeper.core.verify.pair import Opened
 
 JOB = "orders_rt"
 TARGET = demo_sinks.TARGET
@@ -167,7 +167,7 @@ class DemoOptions:
     source: str = "dws"
     """A name of `console.demo_sources.KINDS`."""
     sink: str = "postgres"
-    """A name of `console.demos.sinks.KINDS`."""
+    """A name of `slotkeeper.console.demos.sinks.KINDS`."""
 
 
 def configuration(
@@ -308,7 +308,7 @@ class Demo:
     def _command(self, words: Sequence[str]) -> Answer:
         """A command as somebody at a prompt gives it."""
         named = () if "--config" in words else ("--config", str(self.config))
-        command = [sys.executable, "-P", "-m", "console", *words, *named]
+        command = [sys.executable, "-P", "-m", "slotkeeper.console", *words, *named]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, env=handover.environment())
         return Answer(ended.returncode, ended.stdout + ended.stderr)
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from console import demos
-from console.demo import WRITERS, Demo, DemoOptions, Marking, Writing, configuration
-from core.clock import SystemClock
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint
-from core.domain.pages import see
-from core.drivers import my
-from core.embedded import ledger, maria_orders, mariadb, orders
-from core.embedded.hologres.instance import Hologres
-from core.embedded.ledger import Tally
-from core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
-from core.embedded.mariadb import MariaServer
-from core.embedded.orders import TABLE
-from core.sources import registry
-from core.verify.pair import Opened
+from slotkeeper.console import demos
+from slotkeeper.console.demo import WRITERS, Demo, DemoOptions, Marking, Writing, configuration
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded import ledger, maria_orders, mariadb, orders
+from slotkeeper.core.embedded.hologres.instance import Hologres
+from slotkeeper.core.embedded.ledger import Tally
+from slotkeeper.core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.sources import registry
+from slotkeeper.core.verify.pair import Opened
 
 SOURCE = "maria"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import (
+from slotkeeper.core.errors import (
     KINDS,
     ErrorKind,
     SlotkeeperError,

@@ -1,4 +1,4 @@
-"""What can go wrong, as classes: the kind decides (in `core.retry`) what is done about it.
+"""What can go wrong, as classes: the kind decides (in `slotkeeper.core.retry`) what is done about it.
 
 Raise an error with what failed, on what, why, and what to do next; do not log it and go on.
 
@@ -14,11 +14,11 @@ from enum import Enum
 from pathlib import PurePath
 from typing import ClassVar, Self
 
-from core.redaction import masked
+from slotkeeper.core.redaction import masked
 
 
 class ErrorKind(Enum):
-    """How a failure counts; `core.retry.decide` has one row for each."""
+    """How a failure counts; `slotkeeper.core.retry.decide` has one row for each."""
 
     TRANSIENT = "transient"
     CONTENTION = "contention"

@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from core.config.load import load as load_config
-from core.config.model import Loaded
-from core.domain.encoding import Encoding
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.text import typed
-from core.domain.watch import Expected, exactly, judge, trouble
-from core.drivers.copy_text import value_of
-from core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports.sink import Top
-from core.ports.source import Confirmation
-from core.sources import registry as sources
-from core.wiring import worker
+from slotkeeper.core.config.load import load as load_config
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.watch import Expected, exactly, judge, trouble
+from slotkeeper.core.drivers.copy_text import value_of
+from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.wiring import worker
 
 __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
 
@@ -80,8 +80,8 @@ class Batch:
 class Reader:
     """One slot of one table, read in this thread; the job gives source, table, slot and options.
 
-    Every call raises errors of `core.errors`: a `Trouble` means that changes may have been dropped. A source under
-    GTM-Lite is read where `points_proven` says that `doctor --probe` found one sync point per transaction there.
+    Every call raises errors of `slotkeeper.core.errors`: a `Trouble` means that changes may have been dropped. A source
+    under GTM-Lite is read where `points_proven` says that `doctor --probe` found one sync point per transaction there.
 
     Raises Refused for a kind of source that keeps no slot's points or gives no COPY text.
     """

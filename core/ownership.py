@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from core.domain.ownership import Complaint, Kind, Part, Team, complaint
-from core.domain.text import safe
-from core.errors import Refused
+from slotkeeper.core.domain.ownership import Complaint, Kind, Part, Team, complaint
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
 
 LINKS_MOST = 40
 """As many links as Linux follows in one path (path_resolution(7))."""

@@ -33,9 +33,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from core.domain.attempts import History
-from core.domain.spec import BinlogOptions, JobSpec, RetryOptions, SinkOptions
-from core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.domain.attempts import History
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 
 UNKNOWN_TRIES = 10
 ACCESS_TRIES = 2

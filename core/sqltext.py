@@ -10,7 +10,7 @@ import pkgutil
 import re
 from functools import cache
 
-from core.errors import Defect
+from slotkeeper.core.errors import Defect
 
 _HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")

@@ -1,8 +1,8 @@
 """Runs one command for the console, in a session of its own, and writes down how it ended.
 
-`python -m console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop, meanwhile. Its own
-stdout and stderr are the files that keep what the command says. The command is begun before anything else is loaded:
-somebody waits for its answer.
+`python -m slotkeeper.console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop,
+meanwhile. Its own stdout and stderr are the files that keep what the command says. The command is begun before anything
+else is loaded: somebody waits for its answer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.config import handover
+from slotkeeper.core.config import handover
 
 if TYPE_CHECKING:
-    from core.domain.job_view import Identity
+    from slotkeeper.core.domain.job_view import Identity
 
 NOT_STARTED = 127
 
@@ -47,10 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _note(folder: str, id: str, pid: int | None, code: int | None = None) -> None:
     """Write down who we are and what we began, and at its end how it ended."""
-    from console.actions.store import Records
-    from core.clock import SystemClock
-    from core.errors import SlotkeeperError
-    from core.state.folder import StateFolder
+    from slotkeeper.console.actions.store import Records
+    from slotkeeper.core.clock import SystemClock
+    from slotkeeper.core.errors import SlotkeeperError
+    from slotkeeper.core.state.folder import StateFolder
 
     with suppress(SlotkeeperError):
         records = Records(StateFolder.open(Path(folder)))
@@ -65,7 +65,7 @@ def _note(folder: str, id: str, pid: int | None, code: int | None = None) -> Non
 
 
 def _identity(pid: int) -> Identity | None:
-    from core.launch import identity as processes
+    from slotkeeper.core.launch import identity as processes
 
     with suppress(ProcessLookupError):
         return processes.of(pid)

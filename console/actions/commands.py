@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from console.actions.rules import Part, Want
+from slotkeeper.console.actions.rules import Part, Want
 
 PROGRAM = "slotkeeper"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from console.actions.commands import EntryVerb, JobVerb, SlotVerb
-from console.monitor.snapshot import JobFacts
-from console.views.quarantine import Choice
-from console.views.queries import refusal
-from console.views.slots import SlotFacts
-from core.domain.job import JobEvent, JobState, transition
-from core.domain.query_report import WHERE_TO_ACT
-from core.domain.reset import OpenReset
-from core.domain.table import TableReport
-from core.domain.text import safe
-from core.errors import Refused
+from slotkeeper.console.actions.commands import EntryVerb, JobVerb, SlotVerb
+from slotkeeper.console.monitor.snapshot import JobFacts
+from slotkeeper.console.views.quarantine import Choice
+from slotkeeper.console.views.queries import refusal
+from slotkeeper.console.views.slots import SlotFacts
+from slotkeeper.core.domain.job import JobEvent, JobState, transition
+from slotkeeper.core.domain.query_report import WHERE_TO_ACT
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
 
 ELSEWHERE = "it may run on another machine: ask there"
 NOT_CONFIGURED = "this configuration has no such job"

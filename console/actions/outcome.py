@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from console.actions.commands import JobVerb
-from console.actions.preview import parsed
-from console.actions.record import Action, Said, Stage
-from console.monitor.snapshot import JobFacts, Level
-from console.views.how_far import is_progress, newest
-from console.views.lanes import copy_of
-from core.domain.reset import DONE
-from core.domain.text import safe
-from core.domain.ttl import in_words
+from slotkeeper.console.actions.commands import JobVerb
+from slotkeeper.console.actions.preview import parsed
+from slotkeeper.console.actions.record import Action, Said, Stage
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.how_far import is_progress, newest
+from slotkeeper.console.views.lanes import copy_of
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import in_words
 
 REQUESTED = {
     JobVerb.START: "a living process",

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from console.actions.commands import Place
-from console.actions.rules import Want, slot_wants
-from console.monitor.snapshot import Level
-from console.views.rows import UNKNOWN, short
-from core.domain.reset import TAKES_COPY, Move, ResetPlan
-from core.domain.text import many, safe
-from core.domain.ttl import in_words
-from core.services.reset_texts import plan_shown
+from slotkeeper.console.actions.commands import Place
+from slotkeeper.console.actions.rules import Want, slot_wants
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.views.rows import UNKNOWN, short
+from slotkeeper.core.domain.reset import TAKES_COPY, Move, ResetPlan
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.domain.ttl import in_words
+from slotkeeper.core.services.reset_texts import plan_shown
 
 _ANY = 10_000
 FULL = 24

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from core.domain.elapsed import elapsed
-from core.domain.job_view import Identity
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job_view import Identity
 
 TO_BEGIN = timedelta(seconds=60)
 """How long a child may take until it has written down that it is there."""

@@ -1,8 +1,8 @@
 """How much must be typed before something is done: nothing, a reason and a name, on top a number or the table. Pure.
 
 The core judges: what a slot command asks for is what its dry run says (`to_type`), and it is judged there again. Next
-door: `console.actions.commands` puts what was typed into a command; `core.slots.change` and `core.slots.reset.apply`
-are the gates.
+door: `slotkeeper.console.actions.commands` puts what was typed into a command; `slotkeeper.core.slots.change` and
+`slotkeeper.core.slots.reset.apply` are the gates.
 """
 
 from __future__ import annotations

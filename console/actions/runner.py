@@ -15,20 +15,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from console.actions.record import Action, Record, Said, Stage, stage_of
-from console.actions.store import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
-from core.clock import Clock
-from core.config import handover
-from core.errors import Refused
-from core.launch import identity as processes
-from core.redaction import masked
-from core.state.audit import actor
-from core.state.folder import StateFolder
+from slotkeeper.console.actions.record import Action, Record, Said, Stage, stage_of
+from slotkeeper.console.actions.store import DRY_KEPT_FOR, KEPT, KEPT_FOR, Records
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.config import handover
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.redaction import masked
+from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.folder import StateFolder
 
 # -P: a module search path without the current folder, so that a folder named `console` lying there starts nothing.
 PYTHON = (sys.executable, "-P", "-m")
-COMMAND = (*PYTHON, "console")
-CHILD = (*PYTHON, "console.actions.child")
+COMMAND = (*PYTHON, "slotkeeper.console")
+CHILD = (*PYTHON, "slotkeeper.console.actions.child")
 
 
 @dataclass(frozen=True, slots=True)

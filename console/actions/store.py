@@ -9,10 +9,10 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-from console.actions.record import ID, Record, Said, record_from, record_text
-from core.state.faults import StateError
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
+from slotkeeper.console.actions.record import ID, Record, Said, record_from, record_text
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
 
 KIND = "actions"
 KEPT, KEPT_FOR, DRY_KEPT_FOR = 100, timedelta(days=7), timedelta(hours=1)

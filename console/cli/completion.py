@@ -16,11 +16,11 @@ from typing import Any
 import typer
 import typer.core
 
-from core.config.load import default_state_dir, load_usable
-from core.config.model import Loaded, NoConfig, tables
-from core.domain.spec import JobSpec
-from core.errors import SlotkeeperError
-from core.state.sqlite import Store
+from slotkeeper.core.config.load import default_state_dir, load_usable
+from slotkeeper.core.config.model import Loaded, NoConfig, tables
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.sqlite import Store
 
 FILES = "a file"
 """Beside an offer: the shell completes names of files here."""
@@ -125,7 +125,7 @@ def tables_read(ctx: typer.Context) -> list[str]:
 
 def slots(ctx: typer.Context) -> list[str]:
     """Slots of the configured jobs and those that were seen here, of the table that was typed where one was."""
-    from core.state import slots_seen
+    from slotkeeper.core.state import slots_seen
 
     loaded, table = _loaded(ctx), ctx.params.get("table")
     found = {job.slot for job in _jobs_of(loaded) if not table or table in [one.source_table for one in job.channels]}
@@ -151,16 +151,16 @@ def dns(ctx: typer.Context) -> list[str]:
 
 def plans(ctx: typer.Context) -> list[str]:
     """Plans of resets that are kept in the state folder."""
-    from core.domain.reset_files import PLANS
-    from core.state import resets
+    from slotkeeper.core.domain.reset_files import PLANS
+    from slotkeeper.core.state import resets
 
     return resets.names(_folder(ctx), PLANS)
 
 
 def backups(ctx: typer.Context) -> list[str]:
     """Backups of resets in the state folder."""
-    from core.domain.reset_files import BACKUPS
-    from core.state import resets
+    from slotkeeper.core.domain.reset_files import BACKUPS
+    from slotkeeper.core.state import resets
 
     return resets.names(_folder(ctx), BACKUPS)
 

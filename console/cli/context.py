@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.config.load import load_usable
-from core.config.model import Loaded
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.config.model import Loaded
 
 if TYPE_CHECKING:
     import typer

@@ -17,11 +17,11 @@ from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
 
-from console.cli import printed
-from core.domain.text import safe
-from core.errors import ConfigError, ErrorKind, SlotkeeperError
-from core.ownership import make_folder
-from core.redaction import masked
+from slotkeeper.console.cli import printed
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
+from slotkeeper.core.ownership import make_folder
+from slotkeeper.core.redaction import masked
 
 _LIMIT = 2_000
 _TYPED = 20_000

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from core.errors import ConfigError
-from core.sources import registry as sources
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.sources import registry as sources
 
 NAMES = {"source": "warehouse", "sink": "mart"}
 """What the two servers are called in the file."""

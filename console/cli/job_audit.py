@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from console.cli import diagnostics
-from core.domain.audit import AuditLine
-from core.domain.job_view import JobView
-from core.domain.table import TableReport
-from core.domain.text import safe
-from core.domain.tries import TryAnswer, in_words
-from core.state.audit import Audit, intent, outcome
-from core.state.faults import StateError
-from core.state.sqlite import Store
+from slotkeeper.console.cli import diagnostics
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.tries import TryAnswer, in_words
+from slotkeeper.core.state.audit import Audit, intent, outcome
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import Store
 
 _Seen = TypeVar("_Seen", JobView, TableReport, tuple[TryAnswer, ...])
 

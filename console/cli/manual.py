@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from console.cli.diagnostics import ExitCode
-from core.config.load import CONFIG_VARIABLE
+from slotkeeper.console.cli.diagnostics import ExitCode
+from slotkeeper.core.config.load import CONFIG_VARIABLE
 
 _CODES = {
     ExitCode.FINE: "fine",

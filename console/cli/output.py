@@ -19,11 +19,11 @@ from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 from pathlib import PurePath
 
-from console.cli import printed
-from console.cli.local_time import both
-from core.domain.position import Position
-from core.domain.text import safe
-from core.redaction import masked
+from slotkeeper.console.cli import printed
+from slotkeeper.console.cli.local_time import both
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.redaction import masked
 
 WIDTH = 80
 _NARROWEST = 6

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from core.domain.pages import anchor, see
-from core.errors import ConfigError
+from slotkeeper.core.domain.pages import anchor, see
+from slotkeeper.core.errors import ConfigError
 
 _HEADING = re.compile(r"^#{1,6} (.+)$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
@@ -64,7 +64,7 @@ def page(typed: str) -> Page:
 
 
 def _files() -> dict[str, Traversable]:
-    folder = resources.files("console").joinpath("docs")
+    folder = resources.files("slotkeeper.console").joinpath("docs")
     found = {file.name.removesuffix(".md"): file for file in folder.iterdir() if file.name.endswith(".md")}
     units = {f"systemd/{file.name}": file for file in folder.joinpath("systemd").iterdir()}
     return dict(sorted(found.items()) + sorted(units.items()))

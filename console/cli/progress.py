@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from console.cli import diagnostics
-from console.views.how_far import HowFar, time_left
-from core.clock import SystemClock
-from core.domain.text import safe
+from slotkeeper.console.cli import diagnostics
+from slotkeeper.console.views.how_far import HowFar, time_left
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.text import safe
 
 FIRST, AGAIN, AT_LEAST = 1.0, 1.0, 20.0
 """Seconds before the first line, and between two: at once where another hundredth is done, else twenty."""

@@ -9,12 +9,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from console.cli import diagnostics
-from core.config.load import default_state_dir, load_usable
-from core.config.model import NoConfig
-from core.domain.reset_files import MARKS
-from core.domain.text import typed
-from core.errors import SlotkeeperError
+from slotkeeper.console.cli import diagnostics
+from slotkeeper.core.config.load import default_state_dir, load_usable
+from slotkeeper.core.config.model import NoConfig
+from slotkeeper.core.domain.reset_files import MARKS
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import SlotkeeperError
 
 
 def tell(args: Sequence[str]) -> None:
@@ -22,7 +22,7 @@ def tell(args: Sequence[str]) -> None:
     folder = _folder(args)
     if folder is None or not any((folder / MARKS).glob("*")):
         return
-    from core.state.resets import marks  # loads what a reset is
+    from slotkeeper.core.state.resets import marks  # loads what a reset is
 
     for mark in marks(folder):
         where = f"{mark.table} {mark.slot}"

@@ -13,15 +13,15 @@ from typing import Annotated
 
 import typer
 
-from console.cli import completion, context, diagnostics
-from core.config import secrets, values
-from core.config.load import default_state_dir
-from core.config.model import Loaded, NoConfig, tables
-from core.config.readable import unreadable
-from core.config.tls import job_warnings
-from core.domain.spec import JobSpec
-from core.errors import ConfigError
-from core.state.sqlite import Store
+from slotkeeper.console.cli import completion, context, diagnostics
+from slotkeeper.core.config import secrets, values
+from slotkeeper.core.config.load import default_state_dir
+from slotkeeper.core.config.model import Loaded, NoConfig, tables
+from slotkeeper.core.config.readable import unreadable
+from slotkeeper.core.config.tls import job_warnings
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.state.sqlite import Store
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name", autocompletion=completion.jobs)]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table", autocompletion=completion.tables_read)]

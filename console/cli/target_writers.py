@@ -1,6 +1,6 @@
 """Which targets at a sink other jobs write, as far as this user's configurations and state folders tell.
 
-`console.commands.init` proposes none of them. Jobs of another user or of another host are not seen here.
+`slotkeeper.console.commands.init` proposes none of them. Jobs of another user or of another host are not seen here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from console.cli.first_config import Place
-from core.config.load import default_state_dir, find, load_usable
-from core.config.model import Loaded
-from core.domain.endpoint import Endpoint
-from core.domain.job import JobState
-from core.domain.tls import loopback
-from core.errors import SlotkeeperError
-from core.state.sqlite import Store
+from slotkeeper.console.cli.first_config import Place
+from slotkeeper.core.config.load import default_state_dir, find, load_usable
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.tls import loopback
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.sqlite import Store
 
 _UNREADABLE = (SlotkeeperError, OSError, ValueError)
 """What is passed over: a broken configuration, and a path that this system refuses or that is closed to this user."""

@@ -13,25 +13,25 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, select
-from console.cli.select import OneJson, StateDir
-from core.alerts.message import fault_values
-from core.alerts.rules import Firing, a_test
-from core.clock import SystemClock
-from core.config import values
-from core.domain.ack import Ack, ack_in, is_quiet
-from core.domain.elapsed import elapsed
-from core.domain.fault import Fault, in_brief
-from core.domain.pages import see
-from core.domain.text import many, safe
-from core.errors import ConfigError, Refused
-from core.judgement.judge import judge
-from core.launch.alert_sender import Sender
-from core.launch.seen import gather
-from core.state.acks import AckFile, Acks
-from core.state.alerts import BESIDE, AlertFile
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.console.cli import context, diagnostics, output, select
+from slotkeeper.console.cli.select import OneJson, StateDir
+from slotkeeper.core.alerts.message import fault_values
+from slotkeeper.core.alerts.rules import Firing, a_test
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config import values
+from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.fault import Fault, in_brief
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.alert_sender import Sender
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.acks import AckFile, Acks
+from slotkeeper.core.state.alerts import BESIDE, AlertFile
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="What is wrong and who was told: list, acknowledge, silence, test.", no_args_is_help=True)
 

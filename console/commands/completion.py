@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from console.cli import output
-from console.cli.context import COMPLETING
+from slotkeeper.console.cli import output
+from slotkeeper.console.cli.context import COMPLETING
 
 app = typer.Typer(help="Let a shell complete commands, options and names.", add_completion=False)
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, select
-from console.cli.select import OneJson
-from core.config import secrets
-from core.config.model import Loaded, SinkEntry, SourceEntry
-from core.domain.text import many
-from core.state.folder import StateFolder
+from slotkeeper.console.cli import context, diagnostics, output, select
+from slotkeeper.console.cli.select import OneJson
+from slotkeeper.core.config import secrets
+from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry
+from slotkeeper.core.domain.text import many
+from slotkeeper.core.state.folder import StateFolder
 
 app = typer.Typer(help="Check and show the configuration.")
 

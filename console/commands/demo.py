@@ -23,25 +23,25 @@ from typing import Annotated
 
 import typer
 
-from console import demo_sources
-from console.cli import completion, diagnostics, output, select
-from console.commands import demo_end, demo_incident, demo_stop, watch
-from console.demo import JOB, ROWS, Demo, DemoOptions
-from console.demos import sinks as demo_sinks
-from console.tui import startup
-from console.views import demo_result
-from core.config import handover, values
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.domain.master import Master, MasterKind
-from core.domain.spec import READ_BY
-from core.domain.stalling import STALLED_SECONDS
-from core.domain.text import typed
-from core.embedded.incidents import registry
-from core.embedded.incidents.record import Incident
-from core.embedded.orders import TABLE
-from core.errors import ConfigError
-from core.verify.comparison import Comparison
+from slotkeeper.console import demo_sources
+from slotkeeper.console.cli import completion, diagnostics, output, select
+from slotkeeper.console.commands import demo_end, demo_incident, demo_stop, watch
+from slotkeeper.console.demo import JOB, ROWS, Demo, DemoOptions
+from slotkeeper.console.demos import sinks as demo_sinks
+from slotkeeper.console.tui import startup
+from slotkeeper.console.views import demo_result
+from slotkeeper.core.config import handover, values
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.spec import READ_BY
+from slotkeeper.core.domain.stalling import STALLED_SECONDS
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.embedded.incidents import registry
+from slotkeeper.core.embedded.incidents.record import Incident
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.verify.comparison import Comparison
 
 app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
 
@@ -348,7 +348,7 @@ def _in_console(run: Demo, clock: _Clock) -> None:
 @contextmanager
 def _console(run: Demo) -> Iterator[subprocess.Popen[bytes]]:
     """The console on the job, as a person would open it; left at the end of the block where it is still open."""
-    command = [sys.executable, "-P", "-m", "console", "--config", str(run.config)]
+    command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(run.config)]
     console = subprocess.Popen(command, env=handover.environment())
     try:
         yield console

@@ -1,6 +1,6 @@
 """How a demo ends: its job and its servers with it, a failure in one sentence, and with --json one object at every end.
 
-`console.commands.demo` runs it; `console.demo` is what ends.
+`slotkeeper.console.commands.demo` runs it; `console.demo` is what ends.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import typer
 
-from console import demos
-from console.cli import diagnostics, output
-from console.demo import Demo
-from core.drivers import pg
-from core.errors import KINDS, ErrorKind, Refused, SlotkeeperError
+from slotkeeper.console import demos
+from slotkeeper.console.cli import diagnostics, output
+from slotkeeper.console.demo import Demo
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import KINDS, ErrorKind, Refused, SlotkeeperError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL_STATES = ("53100", "58030")

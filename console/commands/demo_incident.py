@@ -7,16 +7,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from console.cli import diagnostics, output
-from console.cli.local_time import CLOCK, both
-from console.demo import Demo
-from core.domain.job import JobState
-from core.domain.pages import see
-from core.embedded.incidents import play
-from core.embedded.incidents.play import Made, Shown
-from core.embedded.incidents.record import AtSink, ByHand, Incident, World
-from core.embedded.incidents.registry import INCIDENTS
-from core.errors import SlotkeeperError
+from slotkeeper.console.cli import diagnostics, output
+from slotkeeper.console.cli.local_time import CLOCK, both
+from slotkeeper.console.demo import Demo
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.embedded.incidents import play
+from slotkeeper.core.embedded.incidents.play import Made, Shown
+from slotkeeper.core.embedded.incidents.record import AtSink, ByHand, Incident, World
+from slotkeeper.core.embedded.incidents.registry import INCIDENTS
+from slotkeeper.core.errors import SlotkeeperError
 
 LIST = "list"
 ROWS = 20_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from console import demos
-from console.cli import diagnostics, output
+from slotkeeper.console import demos
+from slotkeeper.console.cli import diagnostics, output
 
 NONE = "no demo of yours is running"
 

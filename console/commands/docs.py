@@ -16,10 +16,10 @@ from typing import Annotated
 
 import typer
 
-from console.cli import context, diagnostics, output, pages, select
-from console.cli.pages import Page
-from core.config import handover
-from core.errors import ConfigError
+from slotkeeper.console.cli import context, diagnostics, output, pages, select
+from slotkeeper.console.cli.pages import Page
+from slotkeeper.core.config import handover
+from slotkeeper.core.errors import ConfigError
 
 app = typer.Typer(help="Read the documentation.", add_completion=False)
 

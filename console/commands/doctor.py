@@ -24,32 +24,32 @@ from typing import Annotated
 import psutil
 import typer
 
-from console.cli import completion, context, diagnostics, output, select
-from console.cli.select import OneJson, Reason
-from core.bounded import TooLong, output_of, text_of
-from core.config import handover
-from core.config.model import Loaded, SinkEntry, SourceEntry
-from core.domain.finding import Finding, Level
-from core.domain.master import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
-from core.domain.probe import Answer, ProbePlan, Report
-from core.domain.spec import JobSpec
-from core.domain.text import safe
-from core.drivers.port_speaks import takes_submissions
-from core.errors import ConfigError, Refused, SlotkeeperError
-from core.services import doctor as doctor_service
-from core.services import looking
-from core.services import probe as probe_service
-from core.slots.change import Consent
-from core.state.disk import full, read_only
-from core.state.faults import FREE_IT, REMOUNT, NoRoom
-from core.state.folder import StateFolder
+from slotkeeper.console.cli import completion, context, diagnostics, output, select
+from slotkeeper.console.cli.select import OneJson, Reason
+from slotkeeper.core.bounded import TooLong, output_of, text_of
+from slotkeeper.core.config import handover
+from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.master import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
+from slotkeeper.core.domain.probe import Answer, ProbePlan, Report
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers.port_speaks import takes_submissions
+from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
+from slotkeeper.core.services import doctor as doctor_service
+from slotkeeper.core.services import looking
+from slotkeeper.core.services import probe as probe_service
+from slotkeeper.core.slots.change import Consent
+from slotkeeper.core.state.disk import full, read_only
+from slotkeeper.core.state.faults import FREE_IT, REMOUNT, NoRoom
+from slotkeeper.core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this host and at the servers.", add_completion=False)
 
 _ASK_JAVA = (
     "import json\n"
-    "from core.errors import SlotkeeperError\n"
-    "from core.spark.java import find_java\n"
+    "from slotkeeper.core.errors import SlotkeeperError\n"
+    "from slotkeeper.core.spark.java import find_java\n"
     "try:\n"
     "    java = find_java()\n"
     "    print(json.dumps({'home': str(java.home), 'version': java.version, 'origin': java.origin}))\n"

@@ -12,16 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import context, diagnostics, output, printed, select
-from console.cli.local_time import SHORT, both
-from console.cli.select import ConfirmJob, Job, Json, OneJob
-from core.config.model import Loaded
-from core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
-from core.domain.spec import JobSpec
-from core.domain.text import many, typed
-from core.errors import ConfigError, Refused, SlotkeeperError
-from core.services import looking, quarantine
-from core.state.folder import StateFolder
+from slotkeeper.console.cli import context, diagnostics, output, printed, select
+from slotkeeper.console.cli.local_time import SHORT, both
+from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneJob
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import many, typed
+from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
+from slotkeeper.core.services import looking, quarantine
+from slotkeeper.core.state.folder import StateFolder
 
 app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
 

@@ -16,21 +16,21 @@ from typing import Annotated
 
 import typer
 
-from console.cli import completion, context, diagnostics, output, target_writers
-from console.cli.first_config import FORM, NAMES, Place, Server, form_of, place_of, text_of
-from console.cli.new_file import write_new
-from console.cli.target_writers import Writer, free
-from console.commands import jobs
-from console.tui import startup
-from core.config.load import default_path, load_usable
-from core.domain.finding import Finding, Level
-from core.domain.text import typed
-from core.domain.tls import loopback
-from core.errors import Busy, ConfigError
-from core.ownership import make_folder
-from core.services import doctor
-from core.sinks import registry as sinks
-from core.sources import registry as sources
+from slotkeeper.console.cli import completion, context, diagnostics, output, target_writers
+from slotkeeper.console.cli.first_config import FORM, NAMES, Place, Server, form_of, place_of, text_of
+from slotkeeper.console.cli.new_file import write_new
+from slotkeeper.console.cli.target_writers import Writer, free
+from slotkeeper.console.commands import jobs
+from slotkeeper.console.tui import startup
+from slotkeeper.core.config.load import default_path, load_usable
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.tls import loopback
+from slotkeeper.core.errors import Busy, ConfigError
+from slotkeeper.core.ownership import make_folder
+from slotkeeper.core.services import doctor
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 
 app = typer.Typer(help="Write a configuration for a first job, after a few questions.", add_completion=False)
 

@@ -9,17 +9,17 @@ from datetime import datetime
 
 import typer
 
-from console.cli import diagnostics, output, select
-from console.cli.progress import Progress
-from core.clock import SystemClock
-from core.config.model import Loaded
-from core.domain.elapsed import elapsed
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.domain.spec import JobSpec
-from core.errors import ErrorKind, Refused, SlotkeeperError
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.console.cli import diagnostics, output, select
+from slotkeeper.console.cli.progress import Progress
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 
 POLL_SECONDS = 0.5
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
@@ -62,8 +62,8 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
 
 def _left(loaded: Loaded, spec: JobSpec) -> _Left:
     # `jobs list` must load no database driver
-    from core.services import slot_commands
-    from core.slots.status.preflight import left_by_shard
+    from slotkeeper.core.services import slot_commands
+    from slotkeeper.core.slots.status.preflight import left_by_shard
 
     by_lane: dict[str, str] = {}
     unread: list[int | None] = []

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from console.cli import output, select
-from core.config.model import Loaded
-from core.domain.job import JobState
-from core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
-from core.domain.text import safe
-from core.errors import Refused, Unreachable
+from slotkeeper.console.cli import output, select
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused, Unreachable
 
 if TYPE_CHECKING:
-    from core.state.sqlite import Store
+    from slotkeeper.core.state.sqlite import Store
 
 OfJob = Mapping[str, QuerySeen]
 """The queries that read a job's slots, by source table."""
@@ -33,7 +33,7 @@ def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, una
 
     `unasked`: nobody asked for queries, so no command is run for a password.
     """
-    from core.services import queries  # its drivers are loaded only where there is a job to ask for
+    from slotkeeper.core.services import queries  # its drivers are loaded only where there is a job to ask for
 
     found: dict[str, dict[str, QuerySeen]] = {}
     for (job, table), seen in sorted(

@@ -7,15 +7,15 @@ from functools import partial
 
 import typer
 
-from console.cli import output, select
-from console.cli.job_audit import noted_try
-from core.domain.tries import TryAnswer, in_words
-from core.launch import tries
-from core.state.sqlite import Store
+from slotkeeper.console.cli import output, select
+from slotkeeper.console.cli.job_audit import noted_try
+from slotkeeper.core.domain.tries import TryAnswer, in_words
+from slotkeeper.core.launch import tries
+from slotkeeper.core.state.sqlite import Store
 
 
 def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
-    """Ask, wait for the answer, tell it; audited. Raises what `core.launch.tries.ask` does."""
+    """Ask, wait for the answer, tell it; audited. Raises what `slotkeeper.core.launch.tries.ask` does."""
     found = noted_try(store, job, table, reason, partial(tries.ask, store, job, table, wait))
     if as_json:
         output.as_json(_values(job, table, found))

@@ -9,22 +9,22 @@ from typing import Any, ClassVar, Protocol
 
 import typer
 
-from console.cli import diagnostics, output, select
-from console.cli.job_audit import noted_table
-from console.monitor.why import living_tables
-from core.config.model import Loaded
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.lock_wait import LockWait
-from core.domain.spec import JobSpec
-from core.domain.table import TableReport, amiss, to_do
-from core.domain.text import typed
-from core.errors import Refused
-from core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
-from core.sources import registry
-from core.state import tables
-from core.state.rows import moment
-from core.state.sqlite import Store
+from slotkeeper.console.cli import diagnostics, output, select
+from slotkeeper.console.cli.job_audit import noted_table
+from slotkeeper.console.monitor.why import living_tables
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import TableReport, amiss, to_do
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state import tables
+from slotkeeper.core.state.rows import moment
+from slotkeeper.core.state.sqlite import Store
 
 _GOES_ON = {Ask.PAUSE: (JobState.PAUSED,), Ask.STOP: (JobState.STOPPED,)}
 _STAYS = ((WantedState.STOP, "stopped", "start"), (WantedState.PAUSE, "paused", "resume"))

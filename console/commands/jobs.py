@@ -11,37 +11,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.cli import diagnostics, later, output, select
-from console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
-from console.monitor.why import living_tables, why_of
-from core.clock import SystemClock
-from core.config.model import Loaded
-from core.domain import stalling
-from core.domain.job import JobEvent, JobState, WantedState, transition
-from core.domain.job_view import Identity, JobView
-from core.domain.remedy import first_act, for_job, until_started
-from core.domain.report import JobReport, LaneReport
-from core.domain.verified import Verified, in_a_phrase
-from core.errors import Busy, ConfigError, Refused
-from core.judgement.limits import LIMITS, Limits
-from core.launch.log import last_lines
-from core.launch.view import observe, observe_all
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
-from core.state.verified import last
+from slotkeeper.console.cli import diagnostics, later, output, select
+from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
+from slotkeeper.console.monitor.why import living_tables, why_of
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain import stalling
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.domain.remedy import first_act, for_job, until_started
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.errors import Busy, ConfigError, Refused
+from slotkeeper.core.judgement.limits import LIMITS, Limits
+from slotkeeper.core.launch.log import last_lines
+from slotkeeper.core.launch.view import observe, observe_all
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import last
 
 if TYPE_CHECKING:
-    from console.cli import job_audit
-    from console.commands import job_drain, job_queries, job_retry, job_tables
-    from core.launch import control, tables
+    from slotkeeper.console.cli import job_audit
+    from slotkeeper.console.commands import job_drain, job_queries, job_retry, job_tables
+    from slotkeeper.core.launch import control, tables
 else:  # `jobs list` is asked every few seconds by somebody's script
-    job_audit = later.module("console.cli.job_audit")
-    job_drain = later.module("console.commands.job_drain")
-    job_queries = later.module("console.commands.job_queries")
-    job_retry = later.module("console.commands.job_retry")
-    job_tables = later.module("console.commands.job_tables")
-    control = later.module("core.launch.control")
-    tables = later.module("core.launch.tables")
+    job_audit = later.module("slotkeeper.console.cli.job_audit")
+    job_drain = later.module("slotkeeper.console.commands.job_drain")
+    job_queries = later.module("slotkeeper.console.commands.job_queries")
+    job_retry = later.module("slotkeeper.console.commands.job_retry")
+    job_tables = later.module("slotkeeper.console.commands.job_tables")
+    control = later.module("slotkeeper.core.launch.control")
+    tables = later.module("slotkeeper.core.launch.tables")
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 
@@ -302,8 +302,8 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
 
     Paused, stopped, failed and cancelled jobs stay as they are. 1: a job that is wanted could not be started.
     """
-    from core.launch.alerting import Alerting
-    from core.launch.ensure import Ensured, ensure, restarted
+    from slotkeeper.core.launch.alerting import Alerting
+    from slotkeeper.core.launch.ensure import Ensured, ensure, restarted
 
     loaded, folder = _place(ctx, state_dir)
     refused = loaded.refused if loaded else {}
@@ -362,10 +362,10 @@ def cancel(
 ) -> None:
     """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
-    from core.launch.launch import START_LOCK
-    from core.services.audit import audited
-    from core.slots.change import Done
-    from core.state.audit import Audit, intent
+    from slotkeeper.core.launch.launch import START_LOCK
+    from slotkeeper.core.services.audit import audited
+    from slotkeeper.core.slots.change import Done
+    from slotkeeper.core.state.audit import Audit, intent
 
     if confirm != job:
         raise Refused(f"the name typed is not {job!r}: cancelling is final", f"--confirm {job}")

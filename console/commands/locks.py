@@ -9,14 +9,14 @@ from contextlib import closing
 
 import typer
 
-from console.cli import context, diagnostics, output, select
-from console.cli.select import OneJob, OneJson
-from console.views.locks import NOBODY, shown, values
-from core.clock import SystemClock
-from core.domain.lock_wait import LockWait, locked
-from core.domain.ttl import in_words
-from core.services import looking
-from core.services.locks import LocksSeen, SinkLocks
+from slotkeeper.console.cli import context, diagnostics, output, select
+from slotkeeper.console.cli.select import OneJob, OneJson
+from slotkeeper.console.views.locks import NOBODY, shown, values
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.lock_wait import LockWait, locked
+from slotkeeper.core.domain.ttl import in_words
+from slotkeeper.core.services import looking
+from slotkeeper.core.services.locks import LocksSeen, SinkLocks
 
 app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at the sinks, and who is in front.")
 

@@ -1,7 +1,7 @@
 """The command line's root: shared options, and groups that are imported only when they are used.
 
 To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and name it in COMMANDS. Commands raise
-SlotkeeperError, write through `console.cli.output`, and end with another code by `raise typer.Exit(code)`.
+SlotkeeperError, write through `slotkeeper.console.cli.output`, and end with another code by `raise typer.Exit(code)`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import typer
 import typer.core
 import typer.main
 
-from console.cli import context, diagnostics, output, typer_patch
-from console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
-from console.tui import startup
-from core.config.load import find
-from core.config.model import NoConfig
-from core.errors import ConfigError
+from slotkeeper.console.cli import context, diagnostics, output, typer_patch
+from slotkeeper.console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
+from slotkeeper.console.tui import startup
+from slotkeeper.core.config.load import find
+from slotkeeper.core.config.model import NoConfig
+from slotkeeper.core.errors import ConfigError
 
 PROGRAM = "slotkeeper"
 
@@ -50,23 +50,41 @@ class Entry:
 
 
 COMMANDS: dict[str, Entry] = {
-    "status": Entry("console.commands.status", "one answer for monitoring", group=False),
-    "watch": Entry("console.commands.watch", "follow one job in six lines below the prompt", group=False),
-    "locks": Entry("console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False),
-    "verify": Entry("console.commands.verify", "compare source and target of a job", group=False),
-    "audit": Entry("console.commands.audit", "who changed what, when and why"),
-    "jobs": Entry("console.commands.jobs", "list, start, pause, stop, drain and cancel jobs", part=Part.ACT),
-    "slots": Entry("console.commands.slots", "show slots and what they retain, and change them", part=Part.ACT),
-    "errors": Entry("console.commands.errors", "rows that a target refused: list, replay, discard", part=Part.ACT),
-    "alerts": Entry("console.commands.alerts", "what is wrong: list, acknowledge, silence, test", part=Part.ACT),
-    "run": Entry("console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
-    "demo": Entry("console.commands.demo", "try everything on this host, without a warehouse", False, Part.SET_UP),
-    "init": Entry("console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP),
-    "doctor": Entry("console.commands.doctor", "check what jobs need here and at the servers", False, Part.SET_UP),
-    "config": Entry("console.commands.config", "check and show the configuration", part=Part.SET_UP),
-    "completion": Entry("console.commands.completion", "let bash, zsh or fish complete commands", False, Part.SET_UP),
-    "docs": Entry("console.commands.docs", "list the pages of the documentation, or open one", False, Part.SET_UP),
-    "man": Entry("console.commands.man", "the manual page", group=False, part=Part.SET_UP),
+    "status": Entry("slotkeeper.console.commands.status", "one answer for monitoring", group=False),
+    "watch": Entry("slotkeeper.console.commands.watch", "follow one job in six lines below the prompt", group=False),
+    "locks": Entry(
+        "slotkeeper.console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False
+    ),
+    "verify": Entry("slotkeeper.console.commands.verify", "compare source and target of a job", group=False),
+    "audit": Entry("slotkeeper.console.commands.audit", "who changed what, when and why"),
+    "jobs": Entry("slotkeeper.console.commands.jobs", "list, start, pause, stop, drain and cancel jobs", part=Part.ACT),
+    "slots": Entry(
+        "slotkeeper.console.commands.slots", "show slots and what they retain, and change them", part=Part.ACT
+    ),
+    "errors": Entry(
+        "slotkeeper.console.commands.errors", "rows that a target refused: list, replay, discard", part=Part.ACT
+    ),
+    "alerts": Entry(
+        "slotkeeper.console.commands.alerts", "what is wrong: list, acknowledge, silence, test", part=Part.ACT
+    ),
+    "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
+    "demo": Entry(
+        "slotkeeper.console.commands.demo", "try everything on this host, without a warehouse", False, Part.SET_UP
+    ),
+    "init": Entry(
+        "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
+    ),
+    "doctor": Entry(
+        "slotkeeper.console.commands.doctor", "check what jobs need here and at the servers", False, Part.SET_UP
+    ),
+    "config": Entry("slotkeeper.console.commands.config", "check and show the configuration", part=Part.SET_UP),
+    "completion": Entry(
+        "slotkeeper.console.commands.completion", "let bash, zsh or fish complete commands", False, Part.SET_UP
+    ),
+    "docs": Entry(
+        "slotkeeper.console.commands.docs", "list the pages of the documentation, or open one", False, Part.SET_UP
+    ),
+    "man": Entry("slotkeeper.console.commands.man", "the manual page", group=False, part=Part.SET_UP),
 }
 
 _OPTIONS = """\
@@ -153,7 +171,7 @@ app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable
 
 
 def _files(incomplete: str) -> list[tuple[str, str]]:
-    from console.cli import completion  # only where a shell asks
+    from slotkeeper.console.cli import completion  # only where a shell asks
 
     return completion.files(incomplete)
 
@@ -188,7 +206,7 @@ def root(
 
 def _print_status(ctx: typer.Context, shared: Invocation) -> None:
     """What `status` prints, and why there is no screen; raises ConfigError where there is no configuration either."""
-    from console.commands import status  # only where it is printed
+    from slotkeeper.console.commands import status  # only where it is printed
 
     why = startup.no_screen()
     try:
@@ -211,7 +229,7 @@ def complete(words: Sequence[str]) -> int:
 
     An offer a line, and nothing else: whatever else were written would land in somebody's prompt.
     """
-    from console.cli import completion
+    from slotkeeper.console.cli import completion
 
     found: list[completion.Offer] = []
     with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):

@@ -8,8 +8,8 @@ import sys
 
 import typer
 
-from console.cli import context, manual, output
-from core.config import handover
+from slotkeeper.console.cli import context, manual, output
+from slotkeeper.core.config import handover
 
 app = typer.Typer(help="Show the manual page.", add_completion=False)
 

@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import completion, context, output, select
-from console.cli.select import Json, Source, Table
-from console.views import binlog
-from console.views.binlog import Shown
-from console.views.rows import Column, Row
-from core.config.model import Loaded, owners
-from core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
-from core.errors import ConfigError
-from core.services import binlog_rows, looking
+from slotkeeper.console.cli import completion, context, output, select
+from slotkeeper.console.cli.select import Json, Source, Table
+from slotkeeper.console.views import binlog
+from slotkeeper.console.views.binlog import Shown
+from slotkeeper.console.views.rows import Column, Row
+from slotkeeper.core.config.model import Loaded, owners
+from slotkeeper.core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.services import binlog_rows, looking
 
 LATEST = "latest"
 TYPES = "IdBU"

@@ -14,33 +14,33 @@ from typing import Annotated, Any
 
 import typer
 
-from console.cli import completion, context, diagnostics, output, select
-from console.cli.select import ConfirmSlot, Json, Slot, Table
-from console.monitor.why import living_tables
-from core.clock import SystemClock
-from core.config.model import Loaded
-from core.domain import reset_text
-from core.domain.job import JobEvent, JobState, WantedState, transition
-from core.domain.job_view import JobView
-from core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
-from core.domain.reset_files import BACKUPS
-from core.domain.spec import JobSpec
-from core.domain.table import AS_THE_JOB, TableReport
-from core.domain.text import typed
-from core.domain.verified import Verified
-from core.errors import ConfigError, Refused
-from core.launch.control import settled
-from core.launch.launch import START_LOCK
-from core.launch.view import observe
-from core.services import reset as reset_service
-from core.services.reset_texts import backup_of
-from core.slots.reset import apply, plan, resume
-from core.slots.reset.apply import ResetOrder, Result
-from core.slots.reset.context import ResetContext
-from core.state import tables
-from core.state.resets import ResetFiles, marks
-from core.state.sqlite import Store
-from core.state.verified import record
+from slotkeeper.console.cli import completion, context, diagnostics, output, select
+from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
+from slotkeeper.console.monitor.why import living_tables
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain import reset_text
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
+from slotkeeper.core.domain.reset_files import BACKUPS
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import AS_THE_JOB, TableReport
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.launch.control import settled
+from slotkeeper.core.launch.launch import START_LOCK
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.services import reset as reset_service
+from slotkeeper.core.services.reset_texts import backup_of
+from slotkeeper.core.slots.reset import apply, plan, resume
+from slotkeeper.core.slots.reset.apply import ResetOrder, Result
+from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.state import tables
+from slotkeeper.core.state.resets import ResetFiles, marks
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import record
 
 
 class Existing(Enum):
@@ -350,7 +350,9 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
 
 
 def to_type(plan: ResetPlan) -> dict[str, str | None]:
-    """What has to be typed beside a reason, as `core.slots.reset.apply` asks for it; null where it is not asked for."""
+    """What has to be typed beside a reason, as `slotkeeper.core.slots.reset.apply` asks for it; null where it is not
+    asked for.
+    """
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}
 
 

@@ -18,18 +18,18 @@ from typing import Annotated
 
 import typer
 
-from console.cli import diagnostics, select
-from console.cli.job_audit import noted
-from console.cli.select import Job, Reason
-from console.commands import job_tables
-from console.monitor.why import why_of
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.launch import control, verdict
-from core.launch.launch import FOREGROUND, Launch
-from core.state.entry import opened_alone
-from core.state.faults import StateError
-from core.state.sqlite import Store
+from slotkeeper.console.cli import diagnostics, select
+from slotkeeper.console.cli.job_audit import noted
+from slotkeeper.console.cli.select import Job, Reason
+from slotkeeper.console.commands import job_tables
+from slotkeeper.console.monitor.why import why_of
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.launch import control, verdict
+from slotkeeper.core.launch.launch import FOREGROUND, Launch
+from slotkeeper.core.state.entry import opened_alone
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="Run one job in the foreground.", add_completion=False)
 

@@ -1,7 +1,6 @@
 """`slotkeeper slots`: which slots keep a table's binlog, how far, whose, for how long yet; preflight, create and drop.
 
-Looking never makes a slot: only calls that read are sent. The verbs are dry runs unless executed with consent (one
-rule: `core.slots.change`).
+Looking never makes a slot: only calls that read are sent. The verbs are dry runs unless executed with consent.
 """
 
 from __future__ import annotations
@@ -14,28 +13,28 @@ from typing import Annotated
 
 import typer
 
-from console.cli import completion, context, diagnostics, output, select
-from console.cli.local_time import SHORT, both
-from console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
-from console.commands import peek, reset, slot_purge
-from core.config.model import Loaded, owners
-from core.domain.query_report import QuerySeen
-from core.domain.text import typed
-from core.domain.ttl import TimeLeft, Ttl, in_words
-from core.errors import SlotkeeperError
-from core.launch.control import settled
-from core.launch.launch import START_LOCK
-from core.launch.view import observe
-from core.services import looking, queries, slot_commands
-from core.services.slot_commands import Polled
-from core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
-from core.slots.create import CREATE
-from core.slots.drop import DROP
-from core.slots.full_sync import REGISTER
-from core.slots.status.inspect import SlotOnShard, SlotView
-from core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
-from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
-from core.state.sqlite import Store
+from slotkeeper.console.cli import completion, context, diagnostics, output, select
+from slotkeeper.console.cli.local_time import SHORT, both
+from slotkeeper.console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
+from slotkeeper.console.commands import peek, reset, slot_purge
+from slotkeeper.core.config.model import Loaded, owners
+from slotkeeper.core.domain.query_report import QuerySeen
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.ttl import TimeLeft, Ttl, in_words
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch.control import settled
+from slotkeeper.core.launch.launch import START_LOCK
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.services import looking, queries, slot_commands
+from slotkeeper.core.services.slot_commands import Polled
+from slotkeeper.core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
+from slotkeeper.core.slots.create import CREATE
+from slotkeeper.core.slots.drop import DROP
+from slotkeeper.core.slots.full_sync import REGISTER
+from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView
+from slotkeeper.core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
+from slotkeeper.core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
+from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.")
 
@@ -528,7 +527,7 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
 
 
 def to_type(plan: ChangePlan) -> dict[str, str | None]:
-    """What has to be typed beside a reason, as `core.slots.change` asks for it; null where it is not asked for."""
+    """What has to be typed beside a reason, as `slots.change` asks for it; null where it is not asked for."""
     rows = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
     table = plan.table if plan.highest else None
     return {"confirm": plan.slot, "confirm_table": table, "rows": None if rows == "0" else rows}

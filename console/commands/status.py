@@ -1,7 +1,8 @@
 """`slotkeeper status`: one line per job from the state store alone, for people in a hurry and for monitoring.
 
 No server is asked. With --exit-code the convention of monitoring plugins holds: 0 ok, 1 warning, 2 critical, 3 for
-whatever prevents a judgement, which `console.__main__` sees to where this command cannot be reached or fails.
+whatever prevents a judgement, which `slotkeeper.console.__main__` sees to where this command cannot be reached or
+fails.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from typing import Annotated
 
 import typer
 
-from console.cli import output, select
-from console.cli.context import BY_CODE, UNJUDGED
-from console.cli.select import OneJson, StateDir
-from console.monitor.health import LEVELS, facts
-from console.monitor.snapshot import UNSEEN, JobFacts, Level
-from console.monitor.store_reader import complete
-from console.views.rows import rank
-from core.alerts.message import fault_values
-from core.clock import SystemClock
-from core.domain.verified import in_a_phrase
-from core.judgement.judge import judge
-from core.launch.seen import gather
-from core.state.sqlite import Store
-from core.state.verified import last
+from slotkeeper.console.cli import output, select
+from slotkeeper.console.cli.context import BY_CODE, UNJUDGED
+from slotkeeper.console.cli.select import OneJson, StateDir
+from slotkeeper.console.monitor.health import LEVELS, facts
+from slotkeeper.console.monitor.snapshot import UNSEEN, JobFacts, Level
+from slotkeeper.console.monitor.store_reader import complete
+from slotkeeper.console.views.rows import rank
+from slotkeeper.core.alerts.message import fault_values
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.verified import in_a_phrase
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import last
 
 app = typer.Typer(help="One answer for monitoring.", add_completion=False)
 

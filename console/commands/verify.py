@@ -11,22 +11,22 @@ from pathlib import Path
 
 import typer
 
-from console.cli import diagnostics, output, select
-from console.cli.progress import Progress
-from console.cli.select import Job, OneJson, OneTable
-from console.commands import job_tables
-from core.clock import SystemClock
-from core.domain.job_view import JobView
-from core.domain.spec import JobSpec
-from core.domain.text import many
-from core.domain.verified import APART, Verified
-from core.errors import SlotkeeperError
-from core.launch.view import view_of
-from core.services import verify as verify_service
-from core.state.audit import actor
-from core.state.sqlite import Store
-from core.state.verified import record
-from core.verify.comparison import Comparison, Found
+from slotkeeper.console.cli import diagnostics, output, select
+from slotkeeper.console.cli.progress import Progress
+from slotkeeper.console.cli.select import Job, OneJson, OneTable
+from slotkeeper.console.commands import job_tables
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import many
+from slotkeeper.core.domain.verified import APART, Verified
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch.view import view_of
+from slotkeeper.core.services import verify as verify_service
+from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import record
+from slotkeeper.core.verify.comparison import Comparison, Found
 
 app = typer.Typer(help="Compare source and target of a job.", add_completion=False)
 
@@ -155,7 +155,7 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
 def _in_flight(found: Comparison) -> str:
     """Why what is equal was counted differently: both ends were read at different moments, and what differed again.
 
-    >>> from core.verify.comparison import Found
+    >>> from slotkeeper.core.verify.comparison import Found
     >>> _in_flight(Comparison(2952, 2950, 1, *[Found()] * 5, (), 0.1))
     ' (2 in flight, compared again)'
     """

@@ -17,21 +17,21 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from console.cli import diagnostics, output, select
-from console.cli.select import Job, StateDir
-from console.monitor.health import LEVELS, facts, said
-from console.monitor.snapshot import Level
-from console.views.rows import plain, rank
-from console.views.watch import list_lines
-from core.clock import SystemClock
-from core.config.model import Loaded
-from core.domain.fault import Party
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.judgement.judge import judge
-from core.launch.seen import gather
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.console.cli import diagnostics, output, select
+from slotkeeper.console.cli.select import Job, StateDir
+from slotkeeper.console.monitor.health import LEVELS, facts, said
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.views.rows import plain, rank
+from slotkeeper.console.views.watch import list_lines
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="Follow one job in six lines below the prompt.", add_completion=False)
 

@@ -16,15 +16,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.config.load import default_state_dir
-from core.domain.job_view import Identity
-from core.embedded import mariadb, postgres
-from core.embedded.incidents import small_disk
-from core.errors import Refused, SlotkeeperError
-from core.launch import control, identity
-from core.launch.control import Patience
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.core.config.load import default_state_dir
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.embedded import mariadb, postgres
+from slotkeeper.core.embedded.incidents import small_disk
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.launch import control, identity
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 
 NOTES = "demos"
 PREFIX = "slotkeeper-demo-"

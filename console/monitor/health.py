@@ -1,4 +1,6 @@
-"""How a job stands, in the words of the console: what was seen of it, and what `core.judgement` says is wrong. Pure."""
+"""How a job stands, in the words of the console: what was seen of it, and what `slotkeeper.core.judgement` says is
+wrong. Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level
-from console.monitor.why import living_tables, why_whole
-from core.domain.fault import Fault, Severity, worst
-from core.domain.job import JobState
-from core.domain.progress import LaneState
-from core.domain.report import JobReport
-from core.domain.table import amiss
-from core.domain.text import many
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.monitor.why import living_tables, why_whole
+from slotkeeper.core.domain.fault import Fault, Severity, worst
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.table import amiss
+from slotkeeper.core.domain.text import many
 
 if TYPE_CHECKING:
-    from core.domain.job_view import JobView
+    from slotkeeper.core.domain.job_view import JobView
 
 LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.UNKNOWN: Level.UNKNOWN}
 

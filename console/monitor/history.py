@@ -1,7 +1,8 @@
 """What the console would have shown at a past moment, and how one steps from moment to moment.
 
-Frames are recorded by supervisors (`core.launch.recorder`), slots by whoever sees them (`core.state.slots_seen`). Next
-door: `console.monitor.store_reader` does the same for now; `console.monitor.throughput` follows frames.
+Frames are recorded by supervisors (`slotkeeper.core.launch.recorder`), slots by whoever sees them
+(`slotkeeper.core.state.slots_seen`). Next door: `slotkeeper.console.monitor.store_reader` does the same for now;
+`slotkeeper.console.monitor.throughput` follows frames.
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from console.monitor.health import facts
-from console.monitor.past_slots import tables_of
-from console.monitor.snapshot import JobDetail, JobFacts, Level, Local, TableSeen
-from console.monitor.store_reader import complete, message_of
-from console.monitor.throughput import Throughput
-from core.clock import Clock
-from core.config.model import Loaded
-from core.domain.fault import ranked
-from core.judgement.facts import Facts, JobSeen
-from core.judgement.judge import judge
-from core.launch.seen import lags_of
-from core.state.audit import Audit
-from core.state.frames import Frame
-from core.state.metrics import Metrics
-from core.state.rows import ErrorRow
-from core.state.slots_seen import seen_until
-from core.state.sqlite import Store
-from core.state.verified import last
+from slotkeeper.console.monitor.health import facts
+from slotkeeper.console.monitor.past_slots import tables_of
+from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level, Local, TableSeen
+from slotkeeper.console.monitor.store_reader import complete, message_of
+from slotkeeper.console.monitor.throughput import Throughput
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.fault import ranked
+from slotkeeper.core.judgement.facts import Facts, JobSeen
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import lags_of
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.frames import Frame
+from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.rows import ErrorRow
+from slotkeeper.core.state.slots_seen import seen_until
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import last
 
 LOG_NOT_RECORDED = "the log is not part of history; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0
@@ -108,7 +109,7 @@ class Playback:
 
 
 class Past:
-    """The recorded past of one state store; used by one thread, as `console.monitor.store_reader.Reader` is."""
+    """The recorded past of one state store; used by one thread, as `store_reader.Reader` is."""
 
     def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
         self._loaded = loaded
@@ -124,7 +125,7 @@ class Past:
             self._store = self._metrics = None
 
     def begin(self) -> Playback | None:
-        """At the newest frame; None where nothing is recorded. Raises errors of `core.errors`."""
+        """At the newest frame; None where nothing is recorded. Raises errors of `slotkeeper.core.errors`."""
         before, _ = self._opened()[1].beside(self._clock.utc())
         return None if before is None else Playback(datetime.fromtimestamp(before, timezone.utc))
 
@@ -133,7 +134,7 @@ class Past:
         return replace(playback, at=parse_moment(text, self._clock.utc()), playing=False, direction=0, step=STEP)
 
     def stepped(self, playback: Playback) -> Playback:
-        """Where a step lands that `toward` or `play` has prepared. Raises errors of `core.errors`."""
+        """Where a step lands that `toward` or `play` has prepared. Raises errors of `slotkeeper.core.errors`."""
         return playback.landed(*self._opened()[1].beside(playback.wanted))
 
     def local(self, at: datetime, job: str = "") -> Local:
@@ -145,7 +146,7 @@ class Past:
             return Local(at, fault=message_of(error))
 
     def tables(self, local: Local) -> dict[tuple[str, str], TableSeen]:
-        """The slots of that moment. Raises errors of `core.errors`."""
+        """The slots of that moment. Raises errors of `slotkeeper.core.errors`."""
         if local.at is None or local.fault:
             return {}
         positionless = {job.name for job in local.jobs if job.report is not None and not job.report.keeps_positions}

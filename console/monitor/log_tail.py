@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.domain.text import piece, safe
-from core.state.entry import opened_alone
-from core.state.faults import StateError
+from slotkeeper.core.domain.text import piece, safe
+from slotkeeper.core.state.entry import opened_alone
+from slotkeeper.core.state.faults import StateError
 
 KEPT_LINES = 5_000
 _MOST_BYTES = 512 * 1024

@@ -1,7 +1,7 @@
 """Slots of a past moment, as the screens get those of now: from what the state store remembers of them. Pure.
 
 A row a minute is remembered, of a slot as a whole: its DNs one by one, and what it holds back of whom, are not. Next
-door: `core.state.slots_seen` keeps, `console.monitor.history` asks.
+door: `slotkeeper.core.state.slots_seen` keeps, `slotkeeper.console.monitor.history` asks.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from console.monitor.snapshot import TableSeen
-from core.domain.ttl import TimeLeft, Ttl, severity_of
-from core.judgement.facts import SlotSeen
-from core.ports.source import NEUTRAL, SlotWords
-from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from core.slots.status.retained import ShardRetained, SlotRetained, TableRetained
+from slotkeeper.console.monitor.snapshot import TableSeen
+from slotkeeper.core.domain.ttl import TimeLeft, Ttl, severity_of
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.ports.source import NEUTRAL, SlotWords
+from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
+from slotkeeper.core.slots.status.retained import ShardRetained, SlotRetained, TableRetained
 
 SILENT = timedelta(minutes=10)
 """Rows are a minute apart: after so long nobody was there to see it."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from console.monitor.slot_poller import SlotPoller
-    from console.monitor.snapshot import Local, TableSeen
-    from core.judgement.facts import SlotSeen
+    from slotkeeper.console.monitor.slot_poller import SlotPoller
+    from slotkeeper.console.monitor.snapshot import Local, TableSeen
+    from slotkeeper.core.judgement.facts import SlotSeen
 
 EVERY = 2.0
 RESTING = 10.0
@@ -119,7 +119,7 @@ class Collector:
         self._reader.close()
 
     def _remember(self, seen: list[TableSeen]) -> None:
-        from console.monitor.sights import sights  # its modules are loaded by then: a source has been asked
+        from slotkeeper.console.monitor.sights import sights  # its modules are loaded by then: a source has been asked
 
         self._reader.remember(sights(seen))
 

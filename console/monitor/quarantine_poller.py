@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
 
-from console.monitor.snapshot import SinkSeen, sink_of
+from slotkeeper.console.monitor.snapshot import SinkSeen, sink_of
 
 if TYPE_CHECKING:
-    from core.clock import Clock
-    from core.config.model import Loaded
-    from core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
-    from core.domain.spec import JobSpec
-    from core.ports.quarantine import Quarantine
+    from slotkeeper.core.clock import Clock
+    from slotkeeper.core.config.model import Loaded
+    from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
+    from slotkeeper.core.domain.spec import JobSpec
+    from slotkeeper.core.ports.quarantine import Quarantine
 
 EVERY = 10.0
 """So many seconds lie between two questions to one sink; asked for by a person, LEAST."""
@@ -61,7 +61,7 @@ class SinkQuarantines:
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
         """One entry whole; showing the values of a PROD source is audited, and refused where that cannot be written."""
-        from core.slots.change import PROD
+        from slotkeeper.core.slots.change import PROD
 
         if job.environment.upper() != PROD:
             return self._entry(job, id, False)
@@ -72,16 +72,16 @@ class SinkQuarantines:
         return Whole(found, masked) if found else None
 
     def _ask(self, job: JobSpec, question: Callable[[Quarantine], T]) -> T:
-        from core.services.quarantine import polling
+        from slotkeeper.core.services.quarantine import polling
 
         with polling(job) as rows:
             return question(rows)
 
     def _audited(self, loaded: Loaded, job: JobSpec, id: int) -> Whole | None:
-        from core.services.audit import audited
-        from core.slots.change import Done
-        from core.state.audit import Audit, intent
-        from core.state.folder import StateFolder
+        from slotkeeper.core.services.audit import audited
+        from slotkeeper.core.slots.change import Done
+        from slotkeeper.core.state.audit import Audit, intent
+        from slotkeeper.core.state.folder import StateFolder
 
         found: list[Whole | None] = []
 
@@ -139,7 +139,7 @@ class Sinks:
             counts = tuple(self._quarantines.counts(one.job))
             one.seen, one.failed = SinkSeen(one.key, self._clock.utc(), counts), 0
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
-            from console.monitor.store_reader import message_of
+            from slotkeeper.console.monitor.store_reader import message_of
 
             one.seen, one.failed = replace(one.seen, fault=message_of(error)), min(one.failed + 1, 10)
         finally:

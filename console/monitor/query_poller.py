@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from console.monitor.snapshot import JobFacts, Level
-from core.clock import Clock
-from core.config.model import Loaded
-from core.domain.elapsed import elapsed
-from core.domain.job import JobState
-from core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
-from core.domain.spec import JobSpec
-from core.domain.ttl import in_words
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.ttl import in_words
 
 EVERY, RESTING = 10.0, 30.0
 """So many seconds lie between two questions, where a query was seen and where none was."""
@@ -31,7 +31,7 @@ Ask = Callable[[Sequence[JobSpec], set[str]], Found]
 
 def asked(jobs: Sequence[JobSpec], silent: set[str]) -> Found:
     """The real question; drivers are loaded when it is first put."""
-    from core.services.queries import queries_of
+    from slotkeeper.core.services.queries import queries_of
 
     return queries_of(jobs, silent, unasked=True)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.judgement.limits import BEHIND_SECONDS
+from slotkeeper.core.judgement.limits import BEHIND_SECONDS
 
 if TYPE_CHECKING:
-    from core.domain.report import JobReport
+    from slotkeeper.core.domain.report import JobReport
 
 CELLS, CELL_SECONDS = 8, 75.0
 """A sparkline: ten minutes."""

@@ -1,7 +1,7 @@
 """Lag and rate of a job and of its lanes over a stretch of time, as a value per point, from its frames. Pure.
 
 Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded. Next
-door: `console.monitor.series_reader` reads the frames, `console.views.graphs` draws.
+door: `slotkeeper.console.monitor.series_reader` reads the frames, `slotkeeper.console.views.graphs` draws.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState
 
 if TYPE_CHECKING:
-    from core.state.frames import Frame
-    from core.state.rows import EventRow
+    from slotkeeper.core.state.frames import Frame
+    from slotkeeper.core.state.rows import EventRow
 
 FRAME_SECONDS = 5.0
 """A supervisor records so often: a point is never shorter."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from console.monitor.series import GAP_SECONDS, JobSeries, Sample, Wanted, sample_of, series_of
-from core.clock import Clock
-from core.state.metrics import Metrics
-from core.state.sqlite import Store
+from slotkeeper.console.monitor.series import GAP_SECONDS, JobSeries, Sample, Wanted, sample_of, series_of
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.sqlite import Store
 
 _KEPT = 4
 """So many stretches are remembered: a job's at two lengths, and its neighbours'."""
 
 
 class SeriesReader:
-    """The graphs of one state store. Raises errors of `core.errors`."""
+    """The graphs of one state store. Raises errors of `slotkeeper.core.errors`."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder

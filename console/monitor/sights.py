@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from core.slots.status.sights import sights as of_table
+from slotkeeper.core.slots.status.sights import sights as of_table
 
 if TYPE_CHECKING:
-    from console.monitor.snapshot import TableSeen
-    from core.judgement.facts import SlotSeen
+    from slotkeeper.console.monitor.snapshot import TableSeen
+    from slotkeeper.core.judgement.facts import SlotSeen
 
 
 def sights(tables: Iterable[TableSeen]) -> list[SlotSeen]:

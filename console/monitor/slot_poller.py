@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from console.monitor.snapshot import TableSeen
-from core.config.model import tables
+from slotkeeper.console.monitor.snapshot import TableSeen
+from slotkeeper.core.config.model import tables
 
 if TYPE_CHECKING:
-    from core.clock import Clock
-    from core.config.model import Loaded
-    from core.domain.manual_sql import ManualSql
-    from core.slots.status.poll import PollTurn
+    from slotkeeper.core.clock import Clock
+    from slotkeeper.core.config.model import Loaded
+    from slotkeeper.core.domain.manual_sql import ManualSql
+    from slotkeeper.core.slots.status.poll import PollTurn
 
 
 class Watched(Protocol):
@@ -34,7 +34,7 @@ OpenPoller = Callable[["Loaded", str, "Clock"], Watched]
 
 def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
     """The real one; its drivers are loaded when a source is first asked, not when the console starts."""
-    from core.services.binlog_rows import slot_poller
+    from slotkeeper.core.services.binlog_rows import slot_poller
 
     return slot_poller(loaded, source, clock)
 
@@ -75,7 +75,7 @@ class SlotPoller:
             self._watches[source].close()
 
     def _keep(self, source: str, table: str, turn: PollTurn | None, error: Exception | None) -> TableSeen:
-        from console.monitor.store_reader import message_of  # loaded by then: the store is read first
+        from slotkeeper.console.monitor.store_reader import message_of  # loaded by then: the store is read first
 
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:
@@ -86,6 +86,6 @@ class SlotPoller:
         return self._seen[source, table]
 
     def _manual(self, source: str) -> ManualSql | None:
-        from core.sources import registry  # its drivers are loaded by then: the source has answered
+        from slotkeeper.core.sources import registry  # its drivers are loaded by then: the source has answered
 
         return registry.open(self._loaded.sources[source].dialect).manual if self._loaded else None

@@ -11,24 +11,24 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState
 
 if TYPE_CHECKING:
-    from console.monitor.rates import Busy
-    from core.domain.ack import Ack
-    from core.domain.armed import Armed
-    from core.domain.audit import AuditLine
-    from core.domain.fault import Fault
-    from core.domain.manual_sql import ManualSql
-    from core.domain.quarantine import QuarantineCount
-    from core.domain.query_report import QuerySeen
-    from core.domain.report import JobReport
-    from core.domain.reset import OpenReset
-    from core.domain.spec import JobSpec
-    from core.domain.verified import Verified
-    from core.slots.status.inspect import TableSlots
-    from core.slots.status.retained import TableRetained
-    from core.state.rows import ErrorRow, EventRow
+    from slotkeeper.console.monitor.rates import Busy
+    from slotkeeper.core.domain.ack import Ack
+    from slotkeeper.core.domain.armed import Armed
+    from slotkeeper.core.domain.audit import AuditLine
+    from slotkeeper.core.domain.fault import Fault
+    from slotkeeper.core.domain.manual_sql import ManualSql
+    from slotkeeper.core.domain.quarantine import QuarantineCount
+    from slotkeeper.core.domain.query_report import QuerySeen
+    from slotkeeper.core.domain.report import JobReport
+    from slotkeeper.core.domain.reset import OpenReset
+    from slotkeeper.core.domain.spec import JobSpec
+    from slotkeeper.core.domain.verified import Verified
+    from slotkeeper.core.slots.status.inspect import TableSlots
+    from slotkeeper.core.slots.status.retained import TableRetained
+    from slotkeeper.core.state.rows import ErrorRow, EventRow
 
 REFUSED = "refused: "
 """How what is wrong with a refused job begins."""
@@ -113,7 +113,7 @@ class JobFacts:
     @property
     def unread(self) -> str:
         """What becomes of what it has not read while it does not read."""
-        from core.judgement.of_conditions import unread_meanwhile  # the first frame is seen without it
+        from slotkeeper.core.judgement.of_conditions import unread_meanwhile  # the first frame is seen without it
 
         return unread_meanwhile(self.report)
 

@@ -13,32 +13,32 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 
-from console.monitor.health import LEVELS, facts
-from console.monitor.query_poller import QueryPoller
-from console.monitor.snapshot import REFUSED, UNSEEN, JobDetail, JobFacts, Level, Local
-from console.monitor.throughput import Throughput
-from core.clock import Clock
-from core.config.model import Loaded
-from core.domain.fault import Fault
-from core.domain.job_view import JobView
-from core.domain.spec import JobSpec
-from core.domain.verified import Verified
-from core.errors import SlotkeeperError
-from core.judgement.facts import Facts, Machine, SlotSeen
-from core.judgement.judge import judge
-from core.launch import armed
-from core.launch.launch import START_LOCK
-from core.launch.log import last_lines
-from core.launch.seen import gather
-from core.redaction import masked
-from core.state import slots_seen
-from core.state.acks import AckFile, Acks, ended, without
-from core.state.audit import Audit
-from core.state.faults import StateError
-from core.state.metrics import Metrics
-from core.state.resets import marks
-from core.state.sqlite import Store
-from core.state.verified import last
+from slotkeeper.console.monitor.health import LEVELS, facts
+from slotkeeper.console.monitor.query_poller import QueryPoller
+from slotkeeper.console.monitor.snapshot import REFUSED, UNSEEN, JobDetail, JobFacts, Level, Local
+from slotkeeper.console.monitor.throughput import Throughput
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.judgement.facts import Facts, Machine, SlotSeen
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch import armed
+from slotkeeper.core.launch.launch import START_LOCK
+from slotkeeper.core.launch.log import last_lines
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.redaction import masked
+from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state.acks import AckFile, Acks, ended, without
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import last
 
 LOG_LINES = 40
 _EVENTS = 40

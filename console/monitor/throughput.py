@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
-from console.monitor.snapshot import JobFacts, LanePace
-from core.domain.elapsed import elapsed
-from core.domain.job import JobState
-from core.launch.seen import lags_of
-from core.state.frames import Frame
-from core.state.metrics import Metrics
+from slotkeeper.console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
+from slotkeeper.console.monitor.snapshot import JobFacts, LanePace
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.launch.seen import lags_of
+from slotkeeper.core.state.frames import Frame
+from slotkeeper.core.state.metrics import Metrics
 
 _SPAN = timedelta(seconds=CELLS * CELL_SECONDS)
 _NEAR = timedelta(seconds=20)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from console.monitor.poller import EVERY, LocalSeen, SlotsSeen
-from console.monitor.quarantine_poller import SinkPolled
-from console.monitor.snapshot import Local, MonitorState, Tables
-from console.tui import terminal
-from console.tui.navigation import Navigation, lazily
-from console.tui.screens.base import Frame
-from console.tui.services import Services
-from console.views.rows import STALE_SECONDS
-from core.domain.elapsed import is_older
+from slotkeeper.console.monitor.poller import EVERY, LocalSeen, SlotsSeen
+from slotkeeper.console.monitor.quarantine_poller import SinkPolled
+from slotkeeper.console.monitor.snapshot import Local, MonitorState, Tables
+from slotkeeper.console.tui import terminal
+from slotkeeper.console.tui.navigation import Navigation, lazily
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.services import Services
+from slotkeeper.console.views.rows import STALE_SECONDS
+from slotkeeper.core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
-    from console.tui.history_mode import HistoryMode
+    from slotkeeper.console.tui.history_mode import HistoryMode
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
@@ -107,7 +107,7 @@ class ConsoleApp(Navigation):
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
         if self.services.loaded is None:
-            self.push_screen(lazily("console.tui.screens.welcome", "WelcomeScreen")())
+            self.push_screen(lazily("slotkeeper.console.tui.screens.welcome", "WelcomeScreen")())
 
     def on_unmount(self) -> None:
         """Collect no more."""
@@ -145,7 +145,7 @@ class ConsoleApp(Navigation):
 
     def _count(self) -> None:
         """What the first rows say of errors and alerts; the bell rings where a critical one is new."""
-        from console.views.alerts import counts_of  # the first frame is seen before it is loaded
+        from slotkeeper.console.views.alerts import counts_of  # the first frame is seen before it is loaded
 
         loaded = self.services.loaded
         self.counts, critical = counts_of(self._latest, loaded.jobs if loaded else {}, self.now_real())
@@ -222,7 +222,7 @@ class ConsoleApp(Navigation):
         if self.history is not None:
             self.history.go(moment)
             return
-        from console.tui.history_mode import HistoryMode
+        from slotkeeper.console.tui.history_mode import HistoryMode
 
         self.history = HistoryMode(self)
         self.history.begin(moment)

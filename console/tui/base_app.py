@@ -1,6 +1,6 @@
 """What is there on every screen: messages, questions, arming, how often to look, theme, mouse, copying, leaving.
 
-Knows no picture of jobs and slots; `console.tui.app` adds those.
+Knows no picture of jobs and slots; `slotkeeper.console.tui.app` adds those.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.timer import Timer
 
-from console.monitor.snapshot import Level
-from console.tui import write_mode
-from console.tui.host import INTERVALS, Said
-from console.tui.keymap import bindings_of
-from console.tui.screens.base import Frame
-from console.tui.services import Services
-from console.tui.textual_patches import PatchedApp
-from console.tui.theme import DARK, MONO, THEMES, NoColour
-from console.tui.widgets.line import Panel
-from console.tui.widgets.live_table import LiveTable
-from console.tui.write_mode import Arming, Instant
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui import write_mode
+from slotkeeper.console.tui.host import INTERVALS, Said
+from slotkeeper.console.tui.keymap import bindings_of
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.services import Services
+from slotkeeper.console.tui.textual_patches import PatchedApp
+from slotkeeper.console.tui.theme import DARK, MONO, THEMES, NoColour
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.console.tui.write_mode import Arming, Instant
+from slotkeeper.core.domain.text import safe
 
 MESSAGE_SECONDS = 8.0
 
@@ -197,7 +197,7 @@ class Shell(PatchedApp):
 
     def _note_armed(self, arming: Arming | None) -> None:
         """For the other consoles of this state folder."""
-        from core.launch import armed  # what reads files is not loaded before it is needed
+        from slotkeeper.core.launch import armed  # what reads files is not loaded before it is needed
 
         if arming is None:
             armed.forget(self.services.folder)
@@ -272,7 +272,7 @@ class Shell(PatchedApp):
         self.run_worker(partial(self._copied, text), thread=True, exclusive=True, group="copy", exit_on_error=False)
 
     def _copied(self, text: str) -> None:
-        from console.tui.clipboard import copied
+        from slotkeeper.console.tui.clipboard import copied
 
         def to_terminal() -> None:
             self.call_from_thread(super(Shell, self).copy_to_clipboard, text)

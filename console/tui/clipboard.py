@@ -10,10 +10,10 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from console.tui.export import Result, put
-from core.config import handover
-from core.domain.text import safe
-from core.errors import SlotkeeperError
+from slotkeeper.console.tui.export import Result, put
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
 
 FILE = "clip.txt"
 MOST = 74_994

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from console.tui import verbs
-from console.tui.host import INTERVALS
-from console.tui.theme import THEMES
+from slotkeeper.console.tui import verbs
+from slotkeeper.console.tui.host import INTERVALS
+from slotkeeper.console.tui.theme import THEMES
 
 if TYPE_CHECKING:
-    from console.tui.host import Host
+    from slotkeeper.console.tui.host import Host
 
 _SECONDS = {f"{one:g}": one for one in INTERVALS}
 _THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}

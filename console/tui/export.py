@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from console.cli import output
-from console.views.rows import Column, Row
-from core.domain.text import many, safe
-from core.errors import SlotkeeperError
-from core.state.folder import StateFolder
+from slotkeeper.console.cli import output
+from slotkeeper.console.views.rows import Column, Row
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.folder import StateFolder
 
 _RIGHTS = 0o600
 

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
-from console.monitor.series import JobSeries, Wanted
-from console.monitor.series_reader import SeriesReader
-from console.monitor.store_reader import message_of
-from core.clock import Clock
+from slotkeeper.console.monitor.series import JobSeries, Wanted
+from slotkeeper.console.monitor.series_reader import SeriesReader
+from slotkeeper.console.monitor.store_reader import message_of
+from slotkeeper.core.clock import Clock
 
 _Key = tuple[str, timedelta, int]
 

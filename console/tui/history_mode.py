@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from textual.timer import Timer
 
-from console.monitor.history import PLAY_SECONDS, Past, Playback
-from console.monitor.snapshot import Level, Local
-from core.errors import SlotkeeperError
+from slotkeeper.console.monitor.history import PLAY_SECONDS, Past, Playback
+from slotkeeper.console.monitor.snapshot import Level, Local
+from slotkeeper.core.errors import SlotkeeperError
 
 if TYPE_CHECKING:
-    from console.tui.host import Host
+    from slotkeeper.console.tui.host import Host
 
 NOTHING = "nothing is recorded yet: supervisors record while jobs run"
 T = TypeVar("T")

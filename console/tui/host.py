@@ -6,17 +6,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from console.monitor.snapshot import Level, Local, MonitorState, Tables
+from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from console.actions.commands import Doing
-    from console.actions.rules import Part
-    from console.tui.services import Services
-    from console.tui.write_mode import Arming, Instant
-    from console.views.quarantine import Choice
-    from console.views.slots import SlotFacts
+    from slotkeeper.console.actions.commands import Doing
+    from slotkeeper.console.actions.rules import Part
+    from slotkeeper.console.tui.services import Services
+    from slotkeeper.console.tui.write_mode import Arming, Instant
+    from slotkeeper.console.views.quarantine import Choice
+    from slotkeeper.console.views.slots import SlotFacts
 
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """How often to look, in seconds."""

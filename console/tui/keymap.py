@@ -81,7 +81,7 @@ def _places(screen: DOMNode) -> Iterator[tuple[str, DOMNode, type]]:
 
 
 def _ours(node: DOMNode) -> list[type]:
-    return [kind for kind in type(node).__mro__ if kind.__module__.startswith("console.")]
+    return [kind for kind in type(node).__mro__ if kind.__module__.startswith("slotkeeper.console.")]
 
 
 def _acts(node: DOMNode, binding: Binding) -> bool:

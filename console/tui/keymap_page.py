@@ -10,19 +10,19 @@ import pkgutil
 
 from textual.binding import Binding
 
-import console.tui.screens as package
-from console.tui.app import ConsoleApp
-from console.tui.commands import COMMANDS
-from console.tui.keymap import keys_of, own
-from console.tui.screens.base import Frame
-from console.tui.screens.table import TableScreen
-from console.tui.widgets.live_table import LiveTable
+import slotkeeper.console.tui.screens as package
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.commands import COMMANDS
+from slotkeeper.console.tui.keymap import keys_of, own
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.widgets.live_table import LiveTable
 
 EXCEPTIONS = {
     "u": "takes back what was marked: rows, and on Errors and Alerts the acknowledgement",
     "y": "copies, and is the only answer to a question that means yes",
 }
-MENUS = "console.tui.screens.actions."
+MENUS = "slotkeeper.console.tui.screens.actions."
 """In a menu of actions, and while an action is confirmed, letters choose and mean nothing else."""
 BASES = (Frame, TableScreen)
 
@@ -34,7 +34,7 @@ def screens() -> list[type]:
     found, waiting = [], [Frame]
     while waiting:
         kind = waiting.pop()
-        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("console.")]
+        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
         found.append(kind)
     return sorted(found, key=lambda kind: (kind not in BASES, kind.__module__, kind.__qualname__))
 
@@ -94,7 +94,7 @@ def _more(binding: Binding) -> str:
 
 
 def _lineage(kind: type) -> list[type]:
-    return [one for one in reversed(kind.__mro__) if one.__module__.startswith("console.")]
+    return [one for one in reversed(kind.__mro__) if one.__module__.startswith("slotkeeper.console.")]
 
 
 def _names_of(kind: type) -> list[str]:

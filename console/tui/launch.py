@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from console.cli.context import Invocation
-from console.tui import terminal
-from console.tui.app import ConsoleApp, Place
-from console.tui.services import services_for
-from core.config.model import Loaded
+from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.tui import terminal
+from slotkeeper.console.tui.app import ConsoleApp, Place
+from slotkeeper.console.tui.services import services_for
+from slotkeeper.core.config.model import Loaded
 
 
 def place_of(loaded: Loaded | None) -> Place:

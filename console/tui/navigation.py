@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from console.monitor.snapshot import Level
-from console.tui.base_app import Shell
-from console.tui.screens.base import Frame
-from console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.base_app import Shell
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
 
 if TYPE_CHECKING:
-    from console.actions.commands import Doing
-    from console.actions.rules import Part
-    from console.tui.host import Host
-    from console.views.quarantine import Choice
-    from console.views.slots import SlotFacts
+    from slotkeeper.console.actions.commands import Doing
+    from slotkeeper.console.actions.rules import Part
+    from slotkeeper.console.tui.host import Host
+    from slotkeeper.console.views.quarantine import Choice
+    from slotkeeper.console.views.slots import SlotFacts
 
 ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
 
@@ -50,21 +50,21 @@ class Navigation(Shell):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
         "overview": OverviewScreen,
         "jobs": JobsScreen,
-        "slots": lazily("console.tui.screens.slots", "SlotsScreen"),
-        "errors": lazily("console.tui.screens.errors", "ErrorsScreen"),
-        "binlog": lazily("console.tui.screens.binlog", "BinlogScreen"),
-        "alerts": lazily("console.tui.screens.alerts", "AlertsScreen"),
-        "audit": lazily("console.tui.screens.audit", "AuditScreen"),
+        "slots": lazily("slotkeeper.console.tui.screens.slots", "SlotsScreen"),
+        "errors": lazily("slotkeeper.console.tui.screens.errors", "ErrorsScreen"),
+        "binlog": lazily("slotkeeper.console.tui.screens.binlog", "BinlogScreen"),
+        "alerts": lazily("slotkeeper.console.tui.screens.alerts", "AlertsScreen"),
+        "audit": lazily("slotkeeper.console.tui.screens.audit", "AuditScreen"),
     }
     DEFAULT_MODE = "overview"
     LATER: ClassVar[list[str]] = [
-        "console.tui.screens.slots",
-        "console.tui.screens.errors",
-        "console.tui.screens.alerts",
-        "console.tui.screens.audit",
-        "console.tui.screens.binlog",
-        "console.tui.screens.help",
-        "console.tui.screens.command_line",
+        "slotkeeper.console.tui.screens.slots",
+        "slotkeeper.console.tui.screens.errors",
+        "slotkeeper.console.tui.screens.alerts",
+        "slotkeeper.console.tui.screens.audit",
+        "slotkeeper.console.tui.screens.binlog",
+        "slotkeeper.console.tui.screens.help",
+        "slotkeeper.console.tui.screens.command_line",
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
@@ -76,41 +76,41 @@ class Navigation(Shell):
 
     def open_graphs(self, job: str, number: str = "2", lane: str = "") -> None:
         """Lag and rate of a job over time; those of a DN first where one is named."""
-        self.push_screen(lazily("console.tui.screens.graphs", "GraphsScreen", job, number, lane)())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.graphs", "GraphsScreen", job, number, lane)())
 
     def open_slot(self, key: str) -> None:
         """One slot DN by DN."""
-        self.push_screen(lazily("console.tui.screens.slots", "SlotScreen", key)())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.slots", "SlotScreen", key)())
 
     def open_quarantine(self, job: str, key: str = "") -> None:
         """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
-        self.push_screen(lazily("console.tui.screens.quarantine", "QuarantineScreen", job, key)())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen", job, key)())
 
     def open_locks(self) -> None:
         """Who waits for a lock at a sink, and who is in front."""
-        self.push_screen(lazily("console.tui.screens.locks", "LocksScreen")())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.locks", "LocksScreen")())
 
     def open_actions(self) -> None:
         """What was set going from here, and how it ended."""
-        self.push_screen(lazily("console.tui.screens.actions.progress", "ActionsScreen")())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen")())
 
     def open_errors(self, job: str) -> None:
         """The errors of one job."""
-        self.push_screen(lazily("console.tui.screens.errors", "ErrorsScreen", job)())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.errors", "ErrorsScreen", job)())
 
     # Actions: what is acted upon is given here, at the key press; rows may move afterwards
 
     def open_job_menu(self, names: Sequence[str], verb: str = "") -> None:
         """What can be done to these jobs; a verb is chosen at once."""
         if names:
-            self._open_menu(lazily("console.tui.screens.actions.menu", "JobMenu", names)(), verb)
+            self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "JobMenu", names)(), verb)
         else:
             self.say("no job is chosen", Level.WARNING)
 
     def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None:
         """What can be done to this slot, a verb at once; several are refused."""
         if len(slots) == 1:
-            self._open_menu(lazily("console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
+            self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
         else:
             self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
 
@@ -130,11 +130,11 @@ class Navigation(Shell):
 
     def open_quarantine_menu(self, choice: Choice) -> None:
         """What can be done to these rows in quarantine."""
-        self.push_screen(lazily("console.tui.screens.actions.menu", "EntryMenu", choice)())
+        self.push_screen(lazily("slotkeeper.console.tui.screens.actions.menu", "EntryMenu", choice)())
 
     def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
         """Another plan, of what is there now, in place of the screen that is seen; `typed` stands in its fields."""
-        self.switch_screen(lazily("console.tui.screens.actions.preview", "SlotPreview", doing, typed)())
+        self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPreview", doing, typed)())
 
     # Keys
 
@@ -149,12 +149,12 @@ class Navigation(Shell):
     def action_keys(self) -> None:
         """The keys of this screen."""
         if isinstance(self.screen, Frame) and self.screen.subject:
-            self.push_screen(lazily("console.tui.screens.help", "HelpScreen", self.screen)())
+            self.push_screen(lazily("slotkeeper.console.tui.screens.help", "HelpScreen", self.screen)())
 
     def action_palette(self, typed: str = "") -> None:
         """Type a command, and run it."""
-        from console.tui import commands
-        from console.tui.screens.command_line import PaletteScreen
+        from slotkeeper.console.tui import commands
+        from slotkeeper.console.tui.screens.command_line import PaletteScreen
 
         def run(said: str | None) -> None:
             if said:

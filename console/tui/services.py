@@ -13,23 +13,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from console.cli.context import Invocation
-from console.monitor.lock_poller import LockPoller
-from console.monitor.poller import Collector
-from console.monitor.quarantine_poller import SinkQuarantines, Sinks
-from console.monitor.slot_poller import SlotPoller
-from console.views.fitting import Chosen
-from core.clock import Clock, SystemClock
-from core.config.load import default_state_dir
-from core.config.model import Loaded, NoConfig
+from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.monitor.lock_poller import LockPoller
+from slotkeeper.console.monitor.poller import Collector
+from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Sinks
+from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.views.fitting import Chosen
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.config.load import default_state_dir
+from slotkeeper.core.config.model import Loaded, NoConfig
 
 if TYPE_CHECKING:
-    from console.actions.runner import Runner
-    from console.monitor.snapshot import Local
-    from console.monitor.store_reader import Reader
-    from console.tui.graph_feed import GraphFeed
-    from core.domain.peek import Ask, Page
-    from core.judgement.facts import SlotSeen
+    from slotkeeper.console.actions.runner import Runner
+    from slotkeeper.console.monitor.snapshot import Local
+    from slotkeeper.console.monitor.store_reader import Reader
+    from slotkeeper.console.tui.graph_feed import GraphFeed
+    from slotkeeper.core.domain.peek import Ask, Page
+    from slotkeeper.core.judgement.facts import SlotSeen
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
 """Reads binlog rows of (source, table); the last argument asks for masked values."""
@@ -37,7 +37,7 @@ Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
 
 def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Page:
     """The real peeker."""
-    from core.services import binlog_rows
+    from slotkeeper.core.services import binlog_rows
 
     return binlog_rows.rows(loaded, source, table, ask, unmask)
 
@@ -59,7 +59,7 @@ Actions = Callable[[Path, Clock], "Runner"]
 
 def detached(folder: Path, clock: Clock) -> Runner:
     """The real one."""
-    from console.actions.runner import Runner
+    from slotkeeper.console.actions.runner import Runner
 
     return Runner(folder, clock)
 
@@ -93,7 +93,7 @@ class Services:
     @cached_property
     def graphs(self) -> GraphFeed:
         """What reads the recorded frames for graphs; made when it is first asked for."""
-        from console.tui.graph_feed import GraphFeed
+        from slotkeeper.console.tui.graph_feed import GraphFeed
 
         return GraphFeed(self.folder, self.clock)
 
@@ -119,8 +119,8 @@ class LateReader:
     def local(self, job: str = "") -> Local:
         """What the state store says."""
         if self._reader is None:
-            from console.monitor.query_poller import QueryPoller
-            from console.monitor.store_reader import Reader
+            from slotkeeper.console.monitor.query_poller import QueryPoller
+            from slotkeeper.console.monitor.store_reader import Reader
 
             loaded, _, clock = self._over
             self._reader = Reader(*self._over, QueryPoller(loaded, clock))

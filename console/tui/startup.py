@@ -1,7 +1,7 @@
 """Opens the console where there is a terminal; while it is loaded, the terminal is asked what it can draw.
 
-Nothing of Textual is imported before it is certain that a screen can be drawn. `console.__main__` comes here without a
-command, past Typer, which costs a third of what the console takes to be seen.
+Nothing of Textual is imported before it is certain that a screen can be drawn. `slotkeeper.console.__main__` comes here
+without a command, past Typer, which costs a third of what the console takes to be seen.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 import sys
 from dataclasses import replace
 
-from console.cli.context import Invocation
-from console.tui import terminal_probe
+from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.tui import terminal_probe
 
-SCREEN = "console.tui.launch"
-BEFORE_SCREEN = "console.tui.terminal"
+SCREEN = "slotkeeper.console.tui.launch"
+BEFORE_SCREEN = "slotkeeper.console.tui.terminal"
 """Sets what Textual reads from the environment when it is imported."""
 
 

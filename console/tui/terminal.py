@@ -12,7 +12,7 @@ import sys
 import termios
 from collections.abc import Callable, Mapping
 
-from core.config import handover
+from slotkeeper.core.config import handover
 
 POLL_SECONDS = 5.0
 START_DEMO = 64
@@ -44,6 +44,6 @@ def end_without_terminal() -> None:
 def followed(code: int, env: Mapping[str, str]) -> int:
     """The exit code; where something else was asked for, this process becomes that."""
     if code in _BECOMES:
-        words = [sys.executable, "-P", "-m", "console", *_BECOMES[code]]
+        words = [sys.executable, "-P", "-m", "slotkeeper.console", *_BECOMES[code]]
         os.execve(sys.executable, words, handover.environment(env))  # noqa: S606  no shell, our own interpreter
     return code

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import Level
-from console.views.slots import SlotFacts, all_slots
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.views.slots import SlotFacts, all_slots
 
 if TYPE_CHECKING:
-    from console.tui.host import Host
+    from slotkeeper.console.tui.host import Host
 
 JOB_VERBS = {
     "start": "start the job of this row, or those that are named",

@@ -1,6 +1,6 @@
 """Pure functions from faults to alerts: what is wrong, what it means, until when, and the ways out by what they lose.
 
-What is wrong `core.judgement` says; nothing is judged here.
+What is wrong `slotkeeper.core.judgement` says; nothing is judged here.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.monitor.health import LEVELS
-from console.monitor.sights import sights
-from console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
-from console.views.errors import open_count
-from console.views.quarantine import number_of, quarantine_of
-from console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for
-from console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
-from console.views.slots import all_slots
-from core.domain.ack import Ack, ack_in, is_quiet
-from core.domain.fault import Fault
-from core.domain.spec import JobSpec
-from core.domain.table import started_alone
-from core.domain.text import safe
-from core.domain.ttl import in_words
-from core.judgement.facts import Facts
-from core.judgement.judge import counts
-from core.judgement.of_slot import of_slot
-from core.sqltext import dotted
+from slotkeeper.console.monitor.health import LEVELS
+from slotkeeper.console.monitor.sights import sights
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
+from slotkeeper.console.views.errors import open_count
+from slotkeeper.console.views.quarantine import number_of, quarantine_of
+from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for
+from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
+from slotkeeper.console.views.slots import all_slots
+from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import started_alone
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import in_words
+from slotkeeper.core.judgement.facts import Facts
+from slotkeeper.core.judgement.judge import counts
+from slotkeeper.core.judgement.of_slot import of_slot
+from slotkeeper.core.sqltext import dotted
 
 ALERT_COLUMNS = (
     Column("mark", "", 1),

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from console.monitor.snapshot import Level, TableSeen
-from console.views.rows import UNKNOWN, Column, Row, both_ends, short
-from core.domain.peek import Ask, ChangeRow, Page
-from core.domain.spec import JobSpec
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import Level, TableSeen
+from slotkeeper.console.views.rows import UNKNOWN, Column, Row, both_ends, short
+from slotkeeper.core.domain.peek import Ask, ChangeRow, Page
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
 
 SIGNS = {"I": "+", "B": "<", "U": ">", "d": "-"}
 WORDS = {"I": "insert", "B": "before update", "U": "after update", "d": "delete"}

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from core.domain.job import JobEvent
+from slotkeeper.core.domain.job import JobEvent
 
 if TYPE_CHECKING:
-    from core.state.rows import EventRow
+    from slotkeeper.core.state.rows import EventRow
 
 _WORDS = {
     "rows_source": ("rows at the source", ""),

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import Enum
 
-from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.remedies import named, numbered, remedy_for
-from console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
-from core.domain.ack import Ack, is_quiet
-from core.domain.job import JobState
-from core.domain.text import many, safe
-from core.state.rows import ErrorRow
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.views.remedies import named, numbered, remedy_for
+from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from slotkeeper.core.domain.ack import Ack, is_quiet
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.state.rows import ErrorRow
 
 ERROR_COLUMNS = (
     Column("mark", "", 1),

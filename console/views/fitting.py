@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from console.views.rows import Column, Row, plain
+from slotkeeper.console.views.rows import Column, Row, plain
 
 MEASURED = 60
 """So many rows are measured, as many as the tallest of terminals shows: two thousand rows cost what sixty do."""

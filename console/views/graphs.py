@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from console.monitor.series import WHOLE, JobSeries
-from console.monitor.snapshot import JobFacts
-from console.views.lanes import speed
-from console.views.marks import marks_row
-from console.views.rows import UNKNOWN
-from core.domain.elapsed import elapsed
-from core.domain.ttl import in_words
+from slotkeeper.console.monitor.series import WHOLE, JobSeries
+from slotkeeper.console.monitor.snapshot import JobFacts
+from slotkeeper.console.views.lanes import speed
+from slotkeeper.console.views.marks import marks_row
+from slotkeeper.console.views.rows import UNKNOWN
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.ttl import in_words
 
 GUTTER = 7
 """Cells in front of a graph: a figure of its scale, and the axis."""
@@ -29,7 +29,7 @@ SPANS = (600, 3_600, 21_600, 86_400)
 """Seconds that graphs can show: frames are kept for a day."""
 SAID = ("10 min", "1 h", "6 h", "24 h")
 Parts = list[tuple[str, str]]
-"""A line as (text, role of `console.tui.theme`) from left to right."""
+"""A line as (text, role of `slotkeeper.console.tui.theme`) from left to right."""
 _LAGS = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 _TICKS = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600)
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))

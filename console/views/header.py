@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.views.rows import WIDE
-from core.domain.text import safe
+from slotkeeper.console.views.rows import WIDE
+from slotkeeper.core.domain.text import safe
 
 CALM = ("DEMO", "DEV", "TEST")
 STAGE = ("STAGE", "STAGING", "UAT", "PREPROD")
 _BADGE = 24
 _LEAST_BADGE = 8
 Part = tuple[str, str]
-"""A role of `console.tui.theme` ("" for none) and the text in it."""
+"""A role of `slotkeeper.console.tui.theme` ("" for none) and the text in it."""
 
 
 @dataclass(frozen=True, slots=True)

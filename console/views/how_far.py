@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.domain.ttl import in_words
+from slotkeeper.core.domain.ttl import in_words
 
 WIDTH = 16
 """Cells of a bar: with its figures it leaves room on a line of 80."""

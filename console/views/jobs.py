@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level
-from console.views.bars import bar, bars
-from console.views.lanes import is_stopped, speed, worst_lane
-from console.views.queries import cells as query_cells
-from console.views.rows import (
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.bars import bar, bars
+from slotkeeper.console.views.lanes import is_stopped, speed, worst_lane
+from slotkeeper.console.views.queries import cells as query_cells
+from slotkeeper.console.views.rows import (
     FAULTS,
     NARROW,
     TYPED,
@@ -29,12 +29,12 @@ from console.views.rows import (
     seconds,
     yes,
 )
-from core.domain.job import JobState
-from core.domain.text import safe
-from core.judgement.limits import BEHIND_SECONDS
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.judgement.limits import BEHIND_SECONDS
 
 if TYPE_CHECKING:
-    from core.domain.audit import AuditLine
+    from slotkeeper.core.domain.audit import AuditLine
 
 JOB_COLUMNS = (
     Column("mark", "", 1),

@@ -9,9 +9,9 @@ from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
-from console.views.bars import bars
-from console.views.rows import (
+from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
+from slotkeeper.console.views.bars import bars
+from slotkeeper.console.views.rows import (
     TYPED,
     UNKNOWN,
     WIDE,
@@ -26,14 +26,14 @@ from console.views.rows import (
     rank,
     seconds,
 )
-from core.domain.job import JobState
-from core.domain.text import safe
-from core.domain.ttl import in_words
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import in_words
 
 if TYPE_CHECKING:
-    from console.monitor.rates import Busy
-    from console.views.how_far import HowFar
-    from core.domain.report import LaneReport
+    from slotkeeper.console.monitor.rates import Busy
+    from slotkeeper.console.views.how_far import HowFar
+    from slotkeeper.core.domain.report import LaneReport
 
 LANE_COLUMNS = (
     Column("mark", "", 1),
@@ -117,7 +117,7 @@ def is_stopped(lane: LaneReport) -> bool:
 
 @cache
 def _stopped() -> str:
-    from core.domain.lane import Activity  # the first frame is seen without it
+    from slotkeeper.core.domain.lane import Activity  # the first frame is seen without it
 
     return Activity.STOPPED.value
 
@@ -192,7 +192,7 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
     parts = []
     copied = copy_of(job)
     if copied is not None:
-        from console.views.how_far import bar
+        from slotkeeper.console.views.how_far import bar
 
         parts.append(f"{bar(copied.share, ascii_only, 12)} {int(copied.share * 100)} %")
         parts.append(f"chunks {copied.done:,}/{copied.total:,}")
@@ -217,7 +217,7 @@ def copy_of(job: JobFacts) -> HowFar | None:
     left = ""
     if job.rate and done and done < total:
         left = in_words(max(1.0, report.snapshot_rows / done * (total - done) / job.rate))
-    from console.views.how_far import HowFar  # the first frame is seen without it
+    from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
 
     return HowFar("copy", done, total, "chunks copied", left)
 
@@ -226,7 +226,7 @@ def work(job: JobFacts) -> str:
     """What its time goes into, and which side is the bottleneck."""
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
-    from console.monitor.rates import bottleneck
+    from slotkeeper.console.monitor.rates import bottleneck
 
     side = bottleneck(job.report, job.busy, job.lag_seconds)
     return f"busy with: {shares(job.busy)}" + (f"   bottleneck: {side}" if side else "")
@@ -235,7 +235,7 @@ def work(job: JobFacts) -> str:
 def shares(busy: Busy) -> str:
     """Shares of busy time.
 
-    >>> from console.monitor.rates import Busy
+    >>> from slotkeeper.console.monitor.rates import Busy
     >>> shares(Busy(0.714, 0.238, 0.048))
     'source 71 % / sink 24 % / registration 5 %'
     """
@@ -285,7 +285,7 @@ def _meanwhile(job: JobFacts) -> str:
 
 def proof(job: JobFacts, now: datetime) -> str:
     """Whether its target is to be trusted: what the last comparison said, apart from the rows that are held now."""
-    from core.domain.verified import in_a_phrase, rows_quarantined
+    from slotkeeper.core.domain.verified import in_a_phrase, rows_quarantined
 
     if not job.quarantined:
         return in_a_phrase(job.verified, now)
@@ -309,7 +309,7 @@ def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
     if lane is None or not (lane.error or lane.retry or is_stopped(lane)):
         return ""
     if job and job.report and is_stopped(lane):
-        from core.domain.table import amiss, to_do
+        from slotkeeper.core.domain.table import amiss, to_do
 
         table = next((one for one in amiss(job.report.tables) if one.source_table == lane.source_table), None)
         if table is not None:

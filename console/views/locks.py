@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from console.monitor.snapshot import JobFacts, Level
-from console.views.rows import UNKNOWN, Column, Row
-from core.domain.lock_owner import HIDDEN, PREFIX, without_literals
-from core.domain.lock_wait import Blocker, LockWait, cause, to_do
-from core.domain.text import many, safe
-from core.domain.ttl import in_words
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.rows import UNKNOWN, Column, Row
+from slotkeeper.core.domain.lock_owner import HIDDEN, PREFIX, without_literals
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait, cause, to_do
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.domain.ttl import in_words
 
 LOCK_COLUMNS = (
     Column("mark", "", 1),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from console.monitor.series import BEGAN, ENDED, Happened, JobSeries
-from console.monitor.snapshot import Level
-from core.domain.job import JobEvent
-from core.domain.text import safe
+from slotkeeper.console.monitor.series import BEGAN, ENDED, Happened, JobSeries
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.text import safe
 
 _E = JobEvent
 LETTERS: dict[str, tuple[str, Level]] = {

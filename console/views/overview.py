@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.rows import FAULTS, age, beside, both_ends, rank
-from core.domain.job import JobState
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.views.rows import FAULTS, age, beside, both_ends, rank
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import safe
 
 LATELY = timedelta(minutes=10)
 
@@ -31,8 +31,8 @@ def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
     """The worst fault that is no job's, as of this machine's disk, and how many more there are."""
-    from console.monitor.health import LEVELS  # the first frame is seen without it
-    from core.domain.fault import Party
+    from slotkeeper.console.monitor.health import LEVELS  # the first frame is seen without it
+    from slotkeeper.core.domain.fault import Party
 
     found = [one for one in local.faults if not one.job and one.party is Party.MACHINE]
     if not found:
@@ -42,7 +42,7 @@ def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 
 def _states(local: Local) -> tuple[Level, str]:
-    from console.monitor.health import LEVELS
+    from slotkeeper.console.monitor.health import LEVELS
 
     jobs = local.jobs
     states: dict[str, int] = {}
@@ -61,7 +61,7 @@ def _states(local: Local) -> tuple[Level, str]:
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     """Which targets may be called equal to their sources now, and how old the proof of it is."""
-    from core.domain.verified import in_a_phrase
+    from slotkeeper.core.domain.verified import in_a_phrase
 
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
     unseen = [job for job in jobs if job.unseen]
@@ -91,7 +91,7 @@ def follows(job: JobFacts) -> bool:
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
     """The rows that targets lack, with the jobs that hold them."""
-    from core.domain.verified import rows_quarantined
+    from slotkeeper.core.domain.verified import rows_quarantined
 
     some = [job for job in jobs if job.quarantined]
     if not some:
@@ -113,7 +113,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
     jobs = tuple(jobs)
     if not jobs:
         return []
-    from console.monitor.rates import bottleneck  # the first frame is seen without it
+    from slotkeeper.console.monitor.rates import bottleneck  # the first frame is seen without it
 
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:

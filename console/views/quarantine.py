@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import Level, MonitorState, SinkSeen, sink_of
-from console.views.binlog import WORDS, worded
-from console.views.remedies import QUARANTINED_ROWS, numbered
-from console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
-from core.domain.ack import Ack, is_quiet
-from core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted, nearly_full
-from core.domain.spec import JobSpec
-from core.domain.text import safe
-from core.domain.verified import rows_quarantined
+from slotkeeper.console.monitor.snapshot import Level, MonitorState, SinkSeen, sink_of
+from slotkeeper.console.views.binlog import WORDS, worded
+from slotkeeper.console.views.remedies import QUARANTINED_ROWS, numbered
+from slotkeeper.console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
+from slotkeeper.core.domain.ack import Ack, is_quiet
+from slotkeeper.core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted, nearly_full
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
-    from core.config.model import Loaded
+    from slotkeeper.core.config.model import Loaded
 
 NO_SINK = "no job of this configuration writes to that sink"
 HAS_NONE = "this kind of sink has no quarantine: a job stops at the first row that is refused"

@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level
-from console.views.rows import UNKNOWN, Row, count
-from core.domain.elapsed import elapsed
-from core.domain.query_report import WHERE_TO_START
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.rows import UNKNOWN, Row, count
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.query_report import WHERE_TO_START
+from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
-    from core.domain.query_report import QuerySeen
+    from slotkeeper.core.domain.query_report import QuerySeen
 
 Lines = list[tuple[Level, str]]
 

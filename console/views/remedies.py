@@ -1,6 +1,7 @@
 """What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
 
-The names of trouble and their safe ways are `core.domain.start`'s, what a server's code means `core.domain.sqlstate`'s.
+The names of trouble and their safe ways are `slotkeeper.core.domain.start`'s, what a server's code means
+`slotkeeper.core.domain.sqlstate`'s.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from core.domain import refused_login
-from core.domain.pages import see
-from core.domain.sqlstate import Meaning, meaning_of
-from core.domain.start import SAFE
-from core.domain.text import typed
-from core.errors import TroubleName
+from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.sqlstate import Meaning, meaning_of
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import TroubleName
 
 
 class Loss(IntEnum):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-from console.monitor.snapshot import Level
-from core.domain.elapsed import elapsed
-from core.domain.ttl import in_words
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.ttl import in_words
 
 TYPED = 4_000
 """Characters of what is shown to be typed: cut it is of no use."""

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.rows import UNKNOWN, Column, Row, age, clock
-from core.domain.job import JobState
-from core.domain.text import safe, typed
-from core.errors import TroubleName
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.views.rows import UNKNOWN, Column, Row, age, clock
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.errors import TroubleName
 
 if TYPE_CHECKING:
-    from core.domain.audit import AuditLine
-    from core.domain.manual_sql import ManualSql
-    from core.domain.reset import OpenReset
-    from core.domain.reset_text import Backup
-    from core.slots.status.inspect import SlotView
+    from slotkeeper.core.domain.audit import AuditLine
+    from slotkeeper.core.domain.manual_sql import ManualSql
+    from slotkeeper.core.domain.reset import OpenReset
+    from slotkeeper.core.domain.reset_text import Backup
+    from slotkeeper.core.slots.status.inspect import SlotView
 
 _SHORT = {
     JobState.PENDING: "NEW",
@@ -99,7 +99,7 @@ def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine
 
 def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) -> str:
     """What was done to it last, as far as it was done from here."""
-    from core.domain.audit import Phase  # the first frame is seen without it
+    from slotkeeper.core.domain.audit import Phase  # the first frame is seen without it
 
     found = done_to(lines, table, slot)
     if not found:

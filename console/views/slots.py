@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
-from console.views import slot_history
-from console.views.bars import bar
-from console.views.rows import (
+from slotkeeper.console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
+from slotkeeper.console.views import slot_history
+from slotkeeper.console.views.bars import bar
+from slotkeeper.console.views.rows import (
     NARROW,
     UNKNOWN,
     WIDE,
@@ -30,14 +30,14 @@ from console.views.rows import (
     rank,
     yes,
 )
-from core.domain.elapsed import elapsed
-from core.domain.text import safe
-from core.domain.ttl import Severity, TimeLeft, in_words, severity_of
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
 if TYPE_CHECKING:
-    from core.domain.purge import Purge
-    from core.slots.status.inspect import SlotOnShard, SlotView
-    from core.slots.status.retained import ShardRetained, SlotRetained
+    from slotkeeper.core.domain.purge import Purge
+    from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView
+    from slotkeeper.core.slots.status.retained import ShardRetained, SlotRetained
 
 SLOT_COLUMNS = (
     Column("mark", "", 1),
@@ -192,7 +192,7 @@ def deadline(left: TimeLeft | None, now: datetime) -> str:
     """When it expires, by the server's clock: the time of day where that is clear, else the date too.
 
     >>> from datetime import timezone
-    >>> from core.domain.ttl import Severity
+    >>> from slotkeeper.core.domain.ttl import Severity
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
     >>> deadline(TimeLeft(datetime(2026, 11, 21, 13, 5, 9, tzinfo=timezone.utc), 9, Severity.FINE), noon)
     '13:05:09Z'

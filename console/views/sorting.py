@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from console.views.rows import UNKNOWN, Column, Row
+from slotkeeper.console.views.rows import UNKNOWN, Column, Row
 
 _UNTOLD = ("", "-", UNKNOWN)
 CALM_SECONDS = 3.0

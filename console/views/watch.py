@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from console.monitor.snapshot import JobFacts, Level
-from console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
-from console.views.rows import age, beside, count
-from core.domain.text import safe
-from core.state.rows import EventRow
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
+from slotkeeper.console.views.rows import age, beside, count
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.state.rows import EventRow
 
 LINES = 6
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from core.alerts.rules import Notification
-from core.domain.fault import Fault
-from core.redaction import masked_values
+from slotkeeper.core.alerts.rules import Notification
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.redaction import masked_values
 
 SCHEMA = 1
 """Raised where a key is renamed or taken away; a further key is no other schema."""

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.elapsed import elapsed
-from core.domain.fault import Fault
-from core.domain.job import JobState
-from core.domain.text import safe
-from core.judgement.facts import Facts, JobSeen, SlotSeen
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.judgement.facts import Facts, JobSeen, SlotSeen
 
 MOST = 5_000
 """Samples of one metric at most: a job of a thousand DNs has a thousand lanes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.judgement.limits import Limits
+from slotkeeper.core.judgement.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

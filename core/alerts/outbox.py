@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from core.alerts.rules import Kind, Notification, Remembered
-from core.domain.elapsed import elapsed
+from slotkeeper.core.alerts.rules import Kind, Notification, Remembered
+from slotkeeper.core.domain.elapsed import elapsed
 
 MOST = 500
 """So many wait at most; the oldest go first, which newer ones about the same things may have overtaken."""

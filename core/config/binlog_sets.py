@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from core.config.check import Reading, Table, as_table
-from core.config.keys import Section
-from core.config.keys_binlog import BINLOG
-from core.config.keys_hologres import HOLOGRES
-from core.config.lines import Path
-from core.config.start_keys import start_of_hologres
-from core.domain.spec import BinlogOptions
+from slotkeeper.core.config.check import Reading, Table, as_table
+from slotkeeper.core.config.keys import Section
+from slotkeeper.core.config.keys_binlog import BINLOG
+from slotkeeper.core.config.keys_hologres import HOLOGRES
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.config.start_keys import start_of_hologres
+from slotkeeper.core.domain.spec import BinlogOptions
 
 
 def _no_start(reading: Reading, path: Path, raw: Table, below: Table) -> None:

@@ -1,7 +1,7 @@
 """From a raw tree to endpoints and jobs: reads each table, then checks what only two tables together can tell.
 
-Names are taken as they are written, and a server reads them back as just those names (`core.sqltext.dotted`), so two
-spellings are two tables.
+Names are taken as they are written, and a server reads them back as just those names
+(`slotkeeper.core.sqltext.dotted`), so two spellings are two tables.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
-from core.config import keys, pace, tls
-from core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
-from core.config.check import SECRET_KINDS, Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
-from core.config.keys import KindKeys
-from core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
-from core.config.keys_sync import SYNC
-from core.config.lines import Path
-from core.config.model import SinkEntry, SourceEntry
-from core.config.overlay import JOB_TABLES, NAMED, PLAIN
-from core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
-from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.master import Master, MasterKind
-from core.domain.pages import see
-from core.domain.shape_ways import RESNAPSHOT, STOP
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
-from core.domain.starting import StartKind
-from core.domain.text import safe
-from core.errors import ConfigError
-from core.sinks.registry import KINDS as SINKS
-from core.sinks.registry import traits as sink_traits
-from core.sources.registry import KINDS as SOURCES
-from core.sources.registry import traits as source_traits
+from slotkeeper.core.config import check, keys, pace, tls
+from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
+from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
+from slotkeeper.core.config.keys import KindKeys
+from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
+from slotkeeper.core.config.keys_sync import SYNC
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.config.model import SinkEntry, SourceEntry
+from slotkeeper.core.config.overlay import JOB_TABLES, NAMED, PLAIN
+from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
+from slotkeeper.core.domain.starting import StartKind
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.sinks.registry import KINDS as SINKS
+from slotkeeper.core.sinks.registry import traits as sink_traits
+from slotkeeper.core.sources.registry import KINDS as SOURCES
+from slotkeeper.core.sources.registry import traits as source_traits
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
 _MEMORY = re.compile(r"(\d+)([mg])b?")
@@ -554,7 +554,7 @@ def _only_on_a_cluster(
                 (*path, "master"), what, "set secret_file to a file with the cluster's spark.authenticate.secret"
             )
         return
-    for name in (*(f"secret_{how}" for how in SECRET_KINDS), "python"):
+    for name in (*(f"secret_{how}" for how in check.SECRET_KINDS), "python"):
         if given[name]:
             what = f"{dotted(path)}.{name} has a meaning for a master spark://host:port only"
             raise reading.error((*path, name), what, "remove the key")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
-from core.config.keys import REQUIRED, Key, Section, snake
-from core.config.lines import Path, nearest_line
-from core.config.model import Layer, Origin, Setting
-from core.config.values import BadValue, show_duration
-from core.domain.endpoint import SecretRef
-from core.domain.text import safe
-from core.errors import ConfigError
+from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
+from slotkeeper.core.config.lines import Path, nearest_line
+from slotkeeper.core.config.model import Layer, Origin, Setting
+from slotkeeper.core.config.values import BadValue, show_duration
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError
 
 _LITERAL_SECRETS = frozenset(
     {"password", "passwd", "passphrase", "pass", "pwd", "pw", "secret", "token", "sslpassword"}

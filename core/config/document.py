@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from core.config import canal, keys
-from core.config.keys import REQUIRED, Key, Section
-from core.config.keys_alerts import ALERTS
-from core.config.keys_binlog import BINLOG
-from core.config.keys_hologres import HOLOGRES, OWN
-from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
-from core.config.keys_sync import SYNC
-from core.config.values import show_duration
+from slotkeeper.core.config import canal, keys
+from slotkeeper.core.config.keys import REQUIRED, Key, Section
+from slotkeeper.core.config.keys_alerts import ALERTS
+from slotkeeper.core.config.keys_binlog import BINLOG
+from slotkeeper.core.config.keys_hologres import HOLOGRES, OWN
+from slotkeeper.core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from slotkeeper.core.config.keys_sync import SYNC
+from slotkeeper.core.config.values import show_duration
 
 TABLES: tuple[tuple[str, Section], ...] = (
     ("[sources.X]", keys.SOURCE),

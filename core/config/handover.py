@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.config import masking
+from slotkeeper.core.config import masking
 
 VARIABLE = "SLOTKEEPER_SECRETS"
 """Names the file, never a secret."""

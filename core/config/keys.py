@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.config import canal, values
-from core.config.values import Reader
-from core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
-from core.domain.spec import CASCADES
-from core.domain.tls import MODES, SAFEST
-from core.sinks import registry as sinks
-from core.sources import registry as sources
+from slotkeeper.core.config import canal, values
+from slotkeeper.core.config.values import Reader
+from slotkeeper.core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
+from slotkeeper.core.domain.spec import CASCADES
+from slotkeeper.core.domain.tls import MODES, SAFEST
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 
 
 class _Required:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from core.alerts.options import AlertOptions
-from core.config.check import Reading, beside, dotted, read_section
-from core.config.keys import Key, section
-from core.config.lines import Path
-from core.config.values import DAY, WEEK, BadValue, Reader, duration, memory, text
-from core.judgement.limits import MIB, Limits
+from slotkeeper.core.alerts.options import AlertOptions
+from slotkeeper.core.config.check import Reading, beside, dotted, read_section
+from slotkeeper.core.config.keys import Key, section
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.config.values import DAY, WEEK, BadValue, Reader, duration, memory, text
+from slotkeeper.core.judgement.limits import MIB, Limits
 
 _EFFECT = "tests/unit/alerts/test_limits.py"
 _RULES = "tests/unit/alerts/test_rules.py"

@@ -6,8 +6,8 @@ the connector's further pool options.
 
 from __future__ import annotations
 
-from core.config import values
-from core.config.keys import Section, no_meaning, section, vendor
+from slotkeeper.core.config import values
+from slotkeeper.core.config.keys import Section, no_meaning, section, vendor
 
 _EFFECTS = "tests/integration/test_binlog_parameters.py"
 _RETRY = "tests/unit/test_retry.py"

@@ -7,10 +7,10 @@ DWS.
 
 from __future__ import annotations
 
-from core.config import values
-from core.config.keys import Key, Section, section, vendor
-from core.config.keys_binlog import BINLOG
-from core.domain.spec import READ_BY
+from slotkeeper.core.config import values
+from slotkeeper.core.config.keys import Key, Section, section, vendor
+from slotkeeper.core.config.keys_binlog import BINLOG
+from slotkeeper.core.domain.spec import READ_BY
 
 _TESTS = "tests/integration/test_hologres_parameters.py"
 _STREAM = "tests/integration/test_hologres_by_stream.py"

@@ -6,9 +6,9 @@ meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours.
 
 from __future__ import annotations
 
-from core.config import values
-from core.config.keys import Key, Section, no_meaning, section, vendor
-from core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES
+from slotkeeper.core.config import values
+from slotkeeper.core.config.keys import Key, Section, no_meaning, section, vendor
+from slotkeeper.core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES
 
 _EFFECT = "tests/integration/test_sink_options.py::"
 _QUARANTINE = "tests/integration/test_quarantine.py::"

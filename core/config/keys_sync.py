@@ -6,8 +6,8 @@ sources with a binlog of their own that is followed in ranges of transactions (m
 
 from __future__ import annotations
 
-from core.config import values
-from core.config.keys import Key, Section, section
+from slotkeeper.core.config import values
+from slotkeeper.core.config.keys import Key, Section, section
 
 _TESTED = "tests/unit/config/test_mysql_keys.py"
 _OF_BYTES = "tests/unit/sources/mysql/test_thresholds.py"

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote, quote_plus
 
-from core import redaction
-from core.domain.text import safe
+from slotkeeper.core import redaction
+from slotkeeper.core.domain.text import safe
 
 SHORTEST = 8
 """Characters of the shortest secret that is masked."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from core.alerts.options import AlertOptions
-from core.domain.endpoint import Endpoint
-from core.domain.spec import JobSpec
-from core.errors import ConfigError
+from slotkeeper.core.alerts.options import AlertOptions
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import ConfigError
 
 
 class NoConfig(ConfigError):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.config.check import Reading, Table, dotted
-from core.config.lines import Path
-from core.config.model import Layer, Origin
-from core.domain.text import safe
-from core.errors import ConfigError
+from slotkeeper.core.config.check import Reading, Table, dotted
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.config.model import Layer, Origin
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError
 
 PREFIX = "SLOTKEEPER_"
 NAMED = ("sources", "sinks", "jobs")

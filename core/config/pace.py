@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from core.config.check import Reading, Table, as_table, dotted, read_section
-from core.config.keys_sync import SYNC
-from core.config.lines import Path
-from core.domain.spec import ALLOW, ChannelSpec, SinkOptions, SyncOptions
-from core.sources import registry
+from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section
+from slotkeeper.core.config.keys_sync import SYNC
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.domain.spec import ALLOW, ChannelSpec, SinkOptions, SyncOptions
+from slotkeeper.core.sources import registry
 
 _SAME = {"min_sync_commit_size": "auto_flush_batch_size", "sync_commit_interval_second": "auto_flush_max_interval"}
 """Keys of `sync` and of `sink_options` that say one thing."""

@@ -5,9 +5,9 @@ A variable may be set for jobs alone, and a command may ask somebody: neither is
 
 from __future__ import annotations
 
-from core.config import secrets
-from core.config.model import Loaded
-from core.errors import ConfigError
+from slotkeeper.core.config import secrets
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.errors import ConfigError
 
 
 def unreadable(loaded: Loaded) -> dict[str, ConfigError]:

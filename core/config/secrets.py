@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from core import ownership
-from core.bounded import TooLong, output_of
-from core.clock import SystemClock
-from core.config import handover, masking
-from core.domain.endpoint import Endpoint, Login, SecretRef
-from core.domain.ownership import Complaint
-from core.domain.text import safe
-from core.errors import ConfigError, SecretUnread
+from slotkeeper.core import ownership
+from slotkeeper.core.bounded import TooLong, output_of
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config import handover, masking
+from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
+from slotkeeper.core.domain.ownership import Complaint
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError, SecretUnread
 
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
@@ -83,7 +83,7 @@ _clock = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A secret by its reference; implements `core.domain.secret.Secret`.
+    """A secret by its reference; implements `slotkeeper.core.domain.secret.Secret`.
 
     A file and a variable are read each time. A command runs at most once in `TTL` seconds, however many sessions log in
     at once, and again at the first refusal of what it printed. Servers may share a reference: `server` tells them

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from core.config import keys
-from core.config.check import Reading, Table, dotted
-from core.config.keys_hologres import HOLOGRES
-from core.config.lines import Path
-from core.config.values import BadValue
-from core.domain.starting import EVERY_DN
-from core.domain.text import safe
+from slotkeeper.core.config import keys
+from slotkeeper.core.config.check import Reading, Table, dotted
+from slotkeeper.core.config.keys_hologres import HOLOGRES
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.config.values import BadValue
+from slotkeeper.core.domain.starting import EVERY_DN
+from slotkeeper.core.domain.text import safe
 
 
 def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) -> None:

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from core import ownership
-from core.config import secrets
-from core.config.check import Reading, beside, dotted, secret_ref
-from core.config.lines import Path
-from core.config.model import Layer, Origin, Setting, SinkEntry, SourceEntry
-from core.domain.endpoint import Endpoint
-from core.domain.spec import JobSpec
-from core.domain.text import safe
-from core.domain.tls import INSISTING, SAFEST, VERIFYING, default_mode, weakness
+from slotkeeper.core import ownership
+from slotkeeper.core.config import secrets
+from slotkeeper.core.config.check import Reading, beside, dotted, secret_ref
+from slotkeeper.core.config.lines import Path
+from slotkeeper.core.config.model import Layer, Origin, Setting, SinkEntry, SourceEntry
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.tls import INSISTING, SAFEST, VERIFYING, default_mode, weakness
 
 PROD = "PROD"
 _FILES = ("sslrootcert", "sslcert", "sslkey")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
 
-from core.domain.endpoint import place_of
-from core.domain.master import Master
-from core.domain.slot_name import slot_name
-from core.domain.starting import EVERY_DN, StartKind, start_at
+from slotkeeper.core.domain.endpoint import place_of
+from slotkeeper.core.domain.master import Master
+from slotkeeper.core.domain.slot_name import slot_name
+from slotkeeper.core.domain.starting import EVERY_DN, StartKind, start_at
 
 Reader = Callable[[object], object]
 
@@ -155,7 +155,7 @@ def one_of(allowed: Collection[str]) -> Reader:
 
 
 def start(value: object) -> str:
-    """Where a job starts, by the one rule of `core.domain.starting`."""
+    """Where a job starts, by the one rule of `slotkeeper.core.domain.starting`."""
     written = str(text()(value)).strip()
     try:
         start_at(written)
@@ -217,7 +217,7 @@ def authority(value: object) -> str:
 
 
 def slot(value: object) -> str:
-    """A slot name, by the one rule of `core.domain.slot`."""
+    """A slot name, by the one rule of `slotkeeper.core.domain.slot`."""
     try:
         return slot_name(str(text()(value)))
     except BadValue:
@@ -309,7 +309,7 @@ def hosts(value: object) -> tuple[str, ...]:
 
 def row_filter(value: object) -> str:
     """One SQL condition over the row's own columns, as it is sent: anything else would not stay true of a row."""
-    from core import row_filter as filters  # the parser's import takes half a second
+    from slotkeeper.core import row_filter as filters  # the parser's import takes half a second
 
     condition = str(text(4096)(value))
     try:

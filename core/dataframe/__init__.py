@@ -17,14 +17,14 @@ def register(spark: Any) -> None:
 
     Raises ReadFailed for a version of Spark that was not tested, ConfigError without the extra `dataframe`.
     """
-    from core.domain.pages import install
-    from core.errors import ConfigError
+    from slotkeeper.core.domain.pages import install
+    from slotkeeper.core.errors import ConfigError
 
     lacking = [name for name in ("pyarrow", "pandas") if find_spec(name) is None]
     if lacking:
         raise ConfigError(f"DataFrames need {' and '.join(lacking)}, which is not installed", install("dataframe"))
-    from core.dataframe.reader import source as reading
-    from core.dataframe.writer import source as writing
+    from slotkeeper.core.dataframe.reader import source as reading
+    from slotkeeper.core.dataframe.writer import source as writing
 
     reading.register(spark)
     writing.register(spark)
@@ -32,6 +32,6 @@ def register(spark: Any) -> None:
 
 def start(writer: Any, path: str | None = None) -> Any:
     """`writer.start()` of a DataStreamWriter; returns the query. ReadFailed where its progress is asynchronous."""
-    from core.dataframe.reader import start as starting
+    from slotkeeper.core.dataframe.reader import start as starting
 
     return starting.start(writer, path)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from core.dataframe.writer import task
-from core.dataframe.writer.source import QUERY_ID, fields_of
-from core.dataframe.writer.spec import WriterSpec, spec_of
-from core.errors import ConfigError
-from core.ports.stream import QueryBatch, Staged
+from slotkeeper.core.dataframe.writer import task
+from slotkeeper.core.dataframe.writer.source import QUERY_ID, fields_of
+from slotkeeper.core.dataframe.writer.spec import WriterSpec, spec_of
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.ports.stream import QueryBatch, Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ def apply_changes(
     For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
     names the key's columns where the reader's are not to be used. `query` is the id that the fence keeps; inside
     `foreachBatch` it is the query's own. `options` are those of `format("slotkeeper_postgres")`. Raises
-    `core.dataframe.writer.task.QueryError`.
+    `slotkeeper.core.dataframe.writer.task.QueryError`.
     """
     with task.spoken():
         spelled = key if isinstance(key, str) else ",".join(key)

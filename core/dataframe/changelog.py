@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from core.domain.slot import EventType
+from slotkeeper.core.domain.slot import EventType
 
 PREFIX = "slotkeeper_"
 """No column of a user's may begin so."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.dataframe import changelog
-from core.domain.text import safe
-from core.errors import ConfigError, Refused
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.elapsed import elapsed
+from slotkeeper.core.domain.elapsed import elapsed
 
 
 @dataclass(frozen=True, slots=True)

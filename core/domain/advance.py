@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from core.domain.position import Position
-from core.domain.progress import STREAMING, ProgressRow
-from core.domain.watch import trouble
-from core.errors import Busy, Defect, SlotkeeperError, Superseded, TroubleName
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import STREAMING, ProgressRow
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, TroubleName
 
 
 def stands_free(row: ProgressRow | None, epoch: int, after: Position | None) -> bool:

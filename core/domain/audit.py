@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import Any
 
-from core.redaction import masked_values
+from slotkeeper.core.redaction import masked_values
 
 
 class Phase(Enum):

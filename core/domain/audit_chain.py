@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.audit import AuditLine
+from slotkeeper.core.domain.audit import AuditLine
 
 FIRST = "0" * 64
 """What the very first line names."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from core.domain.text import many
+from slotkeeper.core.domain.text import many
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+)) \([^()]*\):? ", re.DOTALL)
 GIVEN_UP = "a step did not end in time and was cancelled"
@@ -21,7 +21,7 @@ _ADVICE = re.compile(r"\s*Is the server running .*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`party` is a `core.domain.fault.Party` value, `name` the party in words, `cause` what it said itself.
+    """`party` is a `slotkeeper.core.domain.fault.Party` value, `name` the party in words, `cause` what it said itself.
 
     `since` is in seconds since 1970. `lanes` wait by it, out of `of`; `tries` is how often it was tried again.
     """

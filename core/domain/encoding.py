@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from core.errors import Refused
+from slotkeeper.core.errors import Refused
 
 
 class Encoding(Enum):

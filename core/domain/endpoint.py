@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.domain.secret import Secret
+from slotkeeper.core.domain.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)

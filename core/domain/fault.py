@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from core.domain.elapsed import elapsed
+from slotkeeper.core.domain.elapsed import elapsed
 
 
 class Severity(Enum):

@@ -1,7 +1,7 @@
 """What a column is to a reader of values, in words that no dialect owns. Pure.
 
-A dialect says which of these its types are (`core.ports.changelog`); whoever hands values on says what they become
-there.
+A dialect says which of these its types are (`slotkeeper.core.ports.changelog`); whoever hands values on says what they
+become there.
 """
 
 from __future__ import annotations

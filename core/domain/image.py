@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.domain.slot import TableIdentity
-from core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from core.errors import Refused
+from slotkeeper.core.errors import Refused
 
 
 class JobState(Enum):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.job import JobState, WantedState
-from core.domain.report import JobReport
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.report import JobReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from core.domain.position import Position
-from core.errors import Defect
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.errors import Defect
 
 
 class Kept:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.domain.elapsed import elapsed
+from slotkeeper.core.domain.elapsed import elapsed
 
 FRESH_SECONDS = 15.0
 """A lane at its latest lags by 0 while the source has told that latest within this time: idle lanes look no oftener."""

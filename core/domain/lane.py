@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from core.domain.attempts import NO_HISTORY, History
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState
-from core.domain.slot import Shard
-from core.domain.watch import Expected
+from slotkeeper.core.domain.attempts import NO_HISTORY, History
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.watch import Expected
 
 
 class Activity(Enum):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.text import safe
+from slotkeeper.core.domain.text import safe
 
 HIDDEN = "hidden"
 PREFIX = "slotkeeper/"

@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from core.domain.fault import in_brief
-from core.domain.lock_owner import HIDDEN, PREFIX, UNSEEN, without_literals
-from core.domain.remedy import BY_HAND, OR
-from core.domain.text import many, safe, typed
+from slotkeeper.core.domain.fault import in_brief
+from slotkeeper.core.domain.lock_owner import HIDDEN, PREFIX, UNSEEN, without_literals
+from slotkeeper.core.domain.remedy import BY_HAND, OR
+from slotkeeper.core.domain.text import many, safe, typed
 
 _SHORT = 80
 AGES_DIFFER = 1.0
 """Seconds by which a moment may be measured later than it was before."""
 _SHORTENED = re.compile(r".{15}-[0-9a-f]{8}")
-"""What `core.wiring.worker.session_name` makes of a job's name of more than 24 characters."""
+"""What `slotkeeper.core.wiring.worker.session_name` makes of a job's name of more than 24 characters."""
 NEVER = "slotkeeper ends no session of others"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from core.domain.position import Position
+from slotkeeper.core.domain.position import Position
 
 
 class ManualSql(Protocol):

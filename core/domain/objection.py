@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.errors import Refused
+from slotkeeper.core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)

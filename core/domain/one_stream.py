@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from core.domain.position import Position, further
+from slotkeeper.core.domain.position import Position, further
 
 
 def confirmable(wanted: Position, others: Iterable[Position | None], stands: Position | None) -> Position:

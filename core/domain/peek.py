@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from core.domain.position import Position
-from core.domain.slot import TableIdentity
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import TableIdentity
 
 ROWS = 200
 """How many rows a peek shows where nothing else is asked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from enum import Enum
 
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.errors import Trouble, TroubleName
 
 
 class Order(Enum):

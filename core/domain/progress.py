@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from core.domain.kept import Kept
-from core.domain.position import Position
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
 
 
 class LaneState(Enum):

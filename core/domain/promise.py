@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from core.domain.spec import JobSpec
-from core.domain.starting import start_at
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.starting import start_at
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTraits:
-    """What a kind of sink can do: a constant of it, which `core.sinks.registry` gives by its name.
+    """What a kind of sink can do: a constant of it, which `slotkeeper.core.sinks.registry` gives by its name.
 
     `one_transaction`: rows and their progress are committed together. `repeats_change_nothing`: rows are written whole
     and by key, so that a range that is applied again leaves the same rows. `keeps_prepared`: what is prepared unseen
     gets a token, and a commit of it that is repeated changes nothing. `is_store`: it keeps progress rows, in one
     transaction with what it writes; `stores_for_others`: those of sinks that keep none, too. `tries_rows`: it can tell
     which rows it refuses before anything is planned, so that one that is no store may quarantine. `server_keys` names
-    its keys of `[sinks.X]` (`core.config.keys.SERVERS`).
+    its keys of `[sinks.X]` (`slotkeeper.core.config.keys.SERVERS`).
     """
 
     one_transaction: bool

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from core.domain.ttl import Severity, in_words, severity_of
+from slotkeeper.core.domain.ttl import Severity, in_words, severity_of
 
 
 @dataclass(frozen=True, slots=True)

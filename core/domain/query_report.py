@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.domain.ttl import in_words
+from slotkeeper.core.domain.ttl import in_words
 
 WHERE_TO_ACT = "stop and start it in its Spark program"
 """What whoever wants to act on a query does: it is no process of ours."""

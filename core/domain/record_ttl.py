@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.domain.lag import Curve
-from core.domain.lane import Lane
-from core.domain.position import Position
-from core.domain.watch import trouble
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.domain.lag import Curve
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import Trouble, TroubleName
 
 MARGIN = 60.0
 """Seconds kept clear of the TTL, at most a tenth of it: what is judged now is read a little later."""

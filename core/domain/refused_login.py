@@ -5,7 +5,7 @@ DWS, "Setting Account Security Policies"; libpq, "SSL Support".
 
 from __future__ import annotations
 
-from core.errors import AccessRefused, LoginRefused
+from slotkeeper.core.errors import AccessRefused, LoginRefused
 
 PASSWORDS = (
     "password authentication failed",

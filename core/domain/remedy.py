@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from core.domain.spec import JobSpec
-from core.domain.text import typed
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import typed
 
 BY_HAND = "by hand: "
 THEN, OR = "; then ", "; or "

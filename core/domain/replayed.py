@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.domain.position import Position, further
-from core.domain.progress import STREAMING, LaneState, ProgressRow
-from core.domain.reset import Check, Move
+from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import Check, Move
 
 OLDER_STAY = "older values stay in the target in place of the changes that are not replayed"
 STARTED = "the replay has started: start the job to finish it, or reset to a snapshot"

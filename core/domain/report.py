@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.domain.condition import Condition
-from core.domain.lag import FRESH_SECONDS
-from core.domain.lock_wait import LockWait
-from core.domain.table import TableReport
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.lag import FRESH_SECONDS
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.table import TableReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +82,16 @@ class LaneReport:
 class JobReport:
     """A job's own account of itself, written every second or so while its driver lives.
 
-    `state` is a `core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
+    `state` is a `slotkeeper.core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
     `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
     configuration; with more than `quarantine_limit` of a table it stops. `repeats` are the rows that a sink beside its
     progress store may have got once more, ever. `unit` is what `behind` counts, `place` what a position is called and
     `part` what a lane reads, by the source's dialect; `keeps_positions`: it keeps some that have a time to live
-    (`core.domain.source_traits`), else no slot expires. `tables` are how the tables of a job of several stand, each by
-    itself; `conditions` what the
-    driver knows to be wrong, the oldest first. `lock_waits` are those of its sessions at the sink, as last measured,
-    and `locks_untold` why the sink could not tell of them when it was last asked, "" where it could.
-    `clock_apart`: by how many seconds the source's clock was ahead of this machine's when last measured, at least
-    (below 0: behind); None where nobody has measured it.
+    (`slotkeeper.core.domain.source_traits`), else no slot expires. `tables` are how the tables of a job of several
+    stand, each by itself; `conditions` what the driver knows to be wrong, the oldest first. `lock_waits` are those of
+    its sessions at the sink, as last measured, and `locks_untold` why the sink could not tell of them when it was last
+    asked, "" where it could. `clock_apart`: by how many seconds the source's clock was ahead of this machine's when
+    last measured, at least (below 0: behind); None where nobody has measured it.
     """
 
     job: str

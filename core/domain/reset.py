@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
-from core.domain.kept import Kept
-from core.domain.position import Position, further
-from core.domain.progress import STREAMING, LaneState, ProgressRow
-from core.domain.row_counts import CopyRows, Fate
-from core.domain.slot import Shard
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
+from slotkeeper.core.domain.row_counts import CopyRows, Fate
+from slotkeeper.core.domain.slot import Shard
 
 EVERY = "*"
 """Instead of a DN's name: all of them."""
@@ -270,7 +270,9 @@ class OpenReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetEntry:
-    """A reset as the sink keeps it; times as RFC 3339, `plan` and `backup` are texts of `core.domain.reset_text`."""
+    """A reset as the sink keeps it; times as RFC 3339, `plan` and `backup` are texts of
+    `slotkeeper.core.domain.reset_text`.
+    """
 
     id: str
     job: str

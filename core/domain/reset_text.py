@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from core.domain.kept import Kept, Positions
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
-from core.domain.row_counts import CopyRows, RowCount
-from core.errors import Refused
+from slotkeeper.core.domain.kept import Kept, Positions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
+from slotkeeper.core.domain.row_counts import CopyRows, RowCount
+from slotkeeper.core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,9 @@ class Fate(Enum):
 class CopyRows:
     """The rows that a copy finds at both ends; `way` is what it does with those of the target.
 
-    `source` counts what the channel's row filter accepts. `way` as `core.domain.spec.JobSpec.on_existing`. `cleared`:
-    the slot has no point left on any DN while its table is the same, which DDL and an expired TTL leave behind.
+    `source` counts what the channel's row filter accepts. `way` as `slotkeeper.core.domain.spec.JobSpec.on_existing`.
+    `cleared`: the slot has no point left on any DN while its table is the same, which DDL and an expired TTL leave
+    behind.
     """
 
     source: RowCount

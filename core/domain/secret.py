@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.redaction import MASK
+from slotkeeper.core.redaction import MASK
 
 
 class Secret(Protocol):

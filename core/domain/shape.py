@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from core.domain.objection import Objection
-from core.domain.slot import Column
-from core.errors import Refused
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
-from core.domain import type_name
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.ttl import Ttl
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.ttl import Ttl
 
 
 @dataclass(frozen=True, slots=True, order=True)

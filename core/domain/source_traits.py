@@ -14,15 +14,16 @@ class SourceTraits:
 
     `slot_unasked`: nothing has to be made before a job can read, so nothing is made or dropped. `one_stream`: one
     stream carries the tables of all channels; where positions are kept, it is acknowledged as one, by the least
-    position of them all (`core.domain.one_stream`). `apart`: places of one shard say nothing of another's, so that none
-    is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot expires.
+    position of them all (`slotkeeper.core.domain.one_stream`). `apart`: places of one shard say nothing of another's,
+    so that none is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot
+    expires.
 
     What follows says how a job of such a source is configured. `earliest`: its binlog is recorded whether anybody reads
     it or not, so that a job may start at its oldest record. `several_by`: a slot is of one table; the kind by which one
     job reads several of such a server, empty where this one does. `adopts_shards`: a job may go on with another set of
-    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `silent_cascades`: a foreign
-    key may change rows of which its binlog has nothing. `server_keys` and `binlog_keys` name
-    its keys of `[sources.X]` and `[jobs.X.binlog]` (`core.config.keys.SERVERS`, `core.config.binlog_sets.SETS`).
+    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `silent_cascades`: a foreign key may
+    change rows of which its binlog has nothing. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
+    `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.binlog_sets.SETS`).
     """
 
     keeps_positions: bool

@@ -1,4 +1,5 @@
-"""A job as the engine and the workers get it: small frozen values made by `core.config`, picklable, no secrets.
+"""A job as the engine and the workers get it: small frozen values made by `slotkeeper.core.config`, picklable, no
+secrets.
 
 Option names are the vendor's in snake_case (DWS: "Real-Time Binlog Consumption by Flink", table 1); times are in
 milliseconds and sizes in rows or sync points, as documented there.
@@ -8,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.progress import LaneKey
-from core.errors import Defect
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.errors import Defect
 
 READ_BY = ("sql", "stream")
 """Ways to a Hologres's changes."""
@@ -141,7 +142,7 @@ class ChannelSpec:
     """One source table to one target table; names are `schema.table` as written in the configuration.
 
     `columns` are (source column, target column), none for all by name; `where` is a condition over source columns;
-    `on_schema_change` is one of `core.domain.shape_ways.ON_SCHEMA_CHANGE`, `cascades` one of `CASCADES`.
+    `on_schema_change` is one of `slotkeeper.core.domain.shape_ways.ON_SCHEMA_CHANGE`, `cascades` one of `CASCADES`.
     """
 
     source_table: str
@@ -156,7 +157,7 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One configured pipeline; `start` is read by `core.domain.starting`.
+    """One configured pipeline; `start` is read by `slotkeeper.core.domain.starting`.
 
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where

@@ -1,6 +1,6 @@
 """Decides how long a wait continues: while it sees progress, and ten minutes without any. Pure.
 
-A clock alone ends starts on a busy host that need nothing but time. `core.launch.waiting` samples.
+A clock alone ends starts on a busy host that need nothing but time. `slotkeeper.core.launch.waiting` samples.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import SlotStatus
-from core.errors import TroubleName
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.errors import TroubleName
 
 READINGS = "the sink fell back to an older copy, or another program confirms this slot"
 """Both readings of a slot that is ahead of its row, where no record of our own tells which it is."""
@@ -50,7 +50,9 @@ SAFE = {
         " `slotkeeper errors replay JOB --all --reason TEXT`"
     ),
 }
-"""What a person may do without losing more, per name of trouble; `core.domain.remedy` says how it is written."""
+"""What a person may do without losing more, per name of trouble; `slotkeeper.core.domain.remedy` says how it is
+written.
+"""
 
 
 class StartAction(Enum):

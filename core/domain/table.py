@@ -1,7 +1,7 @@
 """One table of a job of several: what is wanted of it, and how it stands. Pure.
 
-A table that stops alone has a state of its own, by the words of a job's (`core.domain.job`); the job is RUNNING as long
-as one of its tables is.
+A table that stops alone has a state of its own, by the words of a job's (`slotkeeper.core.domain.job`); the job is
+RUNNING as long as one of its tables is.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.domain.job import JobState, WantedState
-from core.domain.remedy import until_started
-from core.domain.text import typed
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.remedy import until_started
+from slotkeeper.core.domain.text import typed
 
 
 @dataclass(frozen=True, slots=True)

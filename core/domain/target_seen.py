@@ -1,8 +1,8 @@
 """What one check read of a target table, and what a later check proves or disproves about it. Pure.
 
 A check passes where the table is the one of the check before, and holds rows of that time. A position is confirmed at
-the source only behind such a check (ADR 63). `core.sinks.postgres.check.seen` reads, `core.engine.driver.target_watch`
-asks once a second.
+the source only behind such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads,
+`slotkeeper.core.engine.driver.target_watch` asks once a second.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
-from core.domain.start import SAFE
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.errors import Trouble, TroubleName
 
 PARTS = {
     "columns": "columns, their types or defaults",

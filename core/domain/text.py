@@ -10,7 +10,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator
 
-from core.redaction import masked, masked_piece
+from slotkeeper.core.redaction import masked, masked_piece
 
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MOST_DIGITS = 18

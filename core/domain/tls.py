@@ -8,8 +8,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, replace
 
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Finding, Level
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Finding, Level
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 """libpq's `sslmode`, the weakest first."""

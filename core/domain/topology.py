@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import StartAction, StartDecision
-from core.errors import TroubleName
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import StartAction, StartDecision
+from slotkeeper.core.errors import TroubleName
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.domain.text import many
+from slotkeeper.core.domain.text import many
 
 
 @dataclass(frozen=True, slots=True)

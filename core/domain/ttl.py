@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from core.domain.position import Position
-from core.domain.text import whole
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.text import whole
 
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""

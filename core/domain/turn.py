@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.watch import trouble
-from core.errors import SlotkeeperError, Superseded, TroubleName
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import SlotkeeperError, Superseded, TroubleName
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from core.domain.text import safe
-from core.errors import Refused
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
 
 _PLAIN = r"[a-z_][a-z0-9_$]*"
 IDENTIFIER = rf'(?:{_PLAIN}|"(?:[^"\0]|"")+")'

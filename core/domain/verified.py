@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.elapsed import elapsed
-from core.domain.ttl import in_words
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.ttl import in_words
 
 APART = "equal apart from quarantine"
 """The verdict where every key but those that are held in quarantine is equal."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import SAFE, cause
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import SAFE, cause
+from slotkeeper.core.errors import Trouble, TroubleName
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from contextlib import closing, suppress
 from itertools import cycle, islice
 from typing import Any
 
-from core.domain.affinity import NOT_KEPT, REFUSALS, Seen, breach
-from core.drivers import pg
+from slotkeeper.core.domain.affinity import NOT_KEPT, REFUSALS, Seen, breach
+from slotkeeper.core.drivers import pg
 
 LIMIT_MS = 1_000
 """For each answer, beside the grace of a call: a pooler that has no server session left must not hold a start up."""

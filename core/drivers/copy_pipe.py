@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from core.domain.encoding import Encoding
-from core.drivers.row_pipe import row_ends
-from core.errors import Unreachable
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.drivers.row_pipe import row_ends
+from slotkeeper.core.errors import Unreachable
 
 BUFFER = 262_144
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from core.drivers.deadline import lent, received, shut
+from slotkeeper.core.drivers.deadline import lent, received, shut
 
 LOGIN_BYTES = 16 * 1024 * 1024
 """The most that a server may answer a login with; a right one has a few KB."""

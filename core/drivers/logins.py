@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from core.clock import SystemClock
-from core.domain.endpoint import Endpoint
-from core.domain.refused_login import PASSWORDS, said
-from core.domain.secret import Secret, secret_of
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.refused_login import PASSWORDS, said
+from slotkeeper.core.domain.secret import Secret, secret_of
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0

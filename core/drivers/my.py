@@ -18,11 +18,11 @@ import pymysql
 import pymysql.cursors
 from pymysql.constants import COMMAND
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.drivers import my_login
-from core.drivers.deadline import Call, shut
-from core.drivers.my_login import DriverError, NoAnswer, TooMuch, answered, ended
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.drivers import my_login
+from slotkeeper.core.drivers.deadline import Call, shut
+from slotkeeper.core.drivers.my_login import DriverError, NoAnswer, TooMuch, answered, ended
 
 __all__ = ["DriverError", "Dump", "NoAnswer", "Replica", "Session", "TooMuch", "connect"]
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.constants import CR, ER
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.domain.tls import INSISTING
-from core.drivers import tls_context
-from core.drivers.deadline import Call, Cut, Late, in_time, limited
-from core.drivers.login import LOGIN_BYTES
-from core.drivers.logins import Refusals, by_newest
-from core.redaction import MASK
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.tls import INSISTING
+from slotkeeper.core.drivers import tls_context
+from slotkeeper.core.drivers.deadline import Call, Cut, Late, in_time, limited
+from slotkeeper.core.drivers.login import LOGIN_BYTES
+from slotkeeper.core.drivers.logins import Refusals, by_newest
+from slotkeeper.core.redaction import MASK
 
 DriverError = pymysql.err.MySQLError
 """What this driver raises for anything that a server or a line did wrong."""

@@ -9,13 +9,13 @@ import pymysql
 from pymysql.constants import CR, ER
 from pymysql.cursors import SSCursor
 
-from core.domain import refused_login
-from core.domain.endpoint import Login
-from core.domain.text import safe
-from core.drivers import deadline, my_login, tls_context
-from core.drivers.my import ANSWER_BYTES, ROW_BYTES, code_of
-from core.drivers.my_login import answered, ended
-from core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import deadline, my_login, tls_context
+from slotkeeper.core.drivers.my import ANSWER_BYTES, ROW_BYTES, code_of
+from slotkeeper.core.drivers.my_login import answered, ended
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from core.drivers.pg import sql
-from core.errors import Refused
-from core.sqltext import quoted
+from slotkeeper.core.drivers.pg import sql
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sqltext import quoted
 
 SIGNS = ("<", "<=", "=", ">=", ">")
 """A B-tree's strategies in order, from 1. PostgreSQL, "B-Tree Strategies"."""

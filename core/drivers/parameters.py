@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import secret_of
-from core.domain.tls import INSISTING, socket_folder
-from core.errors import ConfigError
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import secret_of
+from slotkeeper.core.domain.tls import INSISTING, socket_folder
+from slotkeeper.core.errors import ConfigError
 
 OLDEST_LIBPQ = 160_000
 """The first one that knows `require_auth` and `sslcertmode`."""

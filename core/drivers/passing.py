@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from core.errors import AccessRefused, Busy, SlotkeeperError, TooLarge, Unreachable
+from slotkeeper.core.errors import AccessRefused, Busy, SlotkeeperError, TooLarge, Unreachable
 
 UNREACHABLE = frozenset(
     {

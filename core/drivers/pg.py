@@ -21,13 +21,13 @@ import psycopg2.extras
 from psycopg2 import sql
 from psycopg2.extensions import libpq_version
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret, secret_of
-from core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
-from core.drivers.login import LoginLine, silenced
-from core.drivers.logins import Refusals, by_newest
-from core.drivers.parameters import parameters
-from core.redaction import masked
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret, secret_of
+from slotkeeper.core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
+from slotkeeper.core.drivers.login import LoginLine, silenced
+from slotkeeper.core.drivers.logins import Refusals, by_newest
+from slotkeeper.core.drivers.parameters import parameters
+from slotkeeper.core.redaction import masked
 
 DriverError = psycopg2.Error
 """What this driver raises for anything that a server or a line did wrong."""

@@ -16,7 +16,7 @@ from functools import cache
 
 import psycopg2
 
-from core.drivers.pg_stream import STATUS_SECONDS, Replication
+from slotkeeper.core.drivers.pg_stream import STATUS_SECONDS, Replication
 
 _LOGGED, _KEEPALIVE = b"w", b"k"
 _LOGGED_HEAD = struct.Struct("!cqqq")

@@ -15,10 +15,10 @@ from typing import Any
 import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
-from core.clock import Clock, SystemClock
-from core.domain.endpoint import Login
-from core.drivers import pg
-from core.drivers.deadline import Cut, limited
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.deadline import Cut, limited
 
 STATUS_SECONDS = 10
 """How often the server is told that we are there (holo-client: withStatusInterval)."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from core.drivers.copy_text import copy_line, rows_of
+from slotkeeper.core.drivers.copy_text import copy_line, rows_of
 
 BLOCK, CHARACTERS = 256, 1 << 18
 """Rows that are handed over at once, fewer where they have as many characters."""

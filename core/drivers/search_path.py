@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from core.domain.finding import Finding, Level
-from core.sqltext import quoted
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.sqltext import quoted
 
 
 def names_of_path(path: str, user: str) -> list[str]:

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from core.clock import Clock, SystemClock
-from core.domain.affinity import CURE
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.domain.tls import Line
-from core.drivers import affinity, pg
-from core.errors import Refused, SlotkeeperError, TooLarge, Unreachable
-from core.sqltext import dotted, statements
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.affinity import CURE
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.tls import Line
+from slotkeeper.core.drivers import affinity, pg
+from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachable
+from slotkeeper.core.sqltext import dotted, statements
 
 Book = tuple[str, str]
 """A package and its file of named statements."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ssl
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import secret_of
-from core.domain.text import safe
-from core.domain.tls import SAFEST, VERIFYING
-from core.errors import AccessRefused, SlotkeeperError
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import secret_of
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.tls import SAFEST, VERIFYING
+from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 
 NO_KEY_PASSWORD = "none was given"  # noqa: S105
 """For a key that turns out to be encrypted; one that is not needs none."""

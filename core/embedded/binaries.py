@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.config import handover
-from core.domain.pages import install
-from core.errors import ConfigError
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.pages import install
+from slotkeeper.core.errors import ConfigError
 
 BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
 OLDEST = 15

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.drivers import pg
+from slotkeeper.core.drivers import pg
 
 _CREATE = """
 CREATE SCHEMA IF NOT EXISTS ledger;

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from core.drivers import my
-from core.embedded.ledger import Events
-from core.embedded.markers import Sightings, marker_key
-from core.embedded.orders import CUSTS, TABLE
-from core.embedded.plans import NEW_NUMBERS, NOTES, STATUSES
-from core.embedded.writers import RECONNECT_S, TokenBucket
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded.ledger import Events
+from slotkeeper.core.embedded.markers import Sightings, marker_key
+from slotkeeper.core.embedded.orders import CUSTS, TABLE
+from slotkeeper.core.embedded.plans import NEW_NUMBERS, NOTES, STATUSES
+from slotkeeper.core.embedded.writers import RECONNECT_S, TokenBucket
 
 SHARD = "binlog"
 """The one lane."""

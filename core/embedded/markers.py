@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.drivers import pg
-from core.embedded import ledger
-from core.embedded.orders import Order, Statements
-from core.embedded.writers import Connect, Loop, gone
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import ledger
+from slotkeeper.core.embedded.orders import Order, Statements
+from slotkeeper.core.embedded.writers import Connect, Loop, gone
 
 MARKER_CUSTS = 64
 """Markers go round the customers -1 to -64, which spreads them over the DNs."""

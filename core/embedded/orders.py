@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.drivers import pg
-from core.embedded.ledger import Events, Tally
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.ledger import Events, Tally
 
 TABLE = "ods.orders"
 KEY = ("cust", "order_no")

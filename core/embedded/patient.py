@@ -1,6 +1,6 @@
 """Runs a program to its end for as long as it makes progress: a busy host may need minutes for what takes a second.
 
-`core.domain.stalling` has the limit.
+`slotkeeper.core.domain.stalling` has the limit.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import psutil
 
-from core.config import handover
-from core.domain.stalling import Progress, Signs
-from core.errors import Unreachable
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.stalling import Progress, Signs
+from slotkeeper.core.errors import Unreachable
 
 _SAMPLE_SECONDS = 2.0
 _STEP = 0.02

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from core.embedded.binaries import Binaries
-from core.embedded.unprivileged import must_drop, unused_id
-from core.errors import ConfigError
+from slotkeeper.core.embedded.binaries import Binaries
+from slotkeeper.core.embedded.unprivileged import must_drop, unused_id
+from slotkeeper.core.errors import ConfigError
 
 DATA_PREFIX = "slotkeeper-server-"
 

@@ -1,10 +1,10 @@
 """Real PostgreSQL servers for the demo and the tests: start, stop, restart, attach; loopback TCP and scram only.
 
 A server lives in one folder: `server.json` (how it was made), `superuser.password` (0600), `data`, `server.log`.
-Nothing listens on a Unix socket, so long folder names work. Servers outlive the process that started them;
-`attach` finds them again by the server's own pid file, and `stop` waits until the server is gone.
-As root, a server has a user of its own (`core.embedded.unprivileged`) and files where that user can reach them
-(`core.embedded.placement`).
+Nothing listens on a Unix socket, so long folder names work. Servers outlive the process that started them; `attach`
+finds them again by the server's own pid file, and `stop` waits until the server is gone. As root, a server has a user
+of its own (`slotkeeper.core.embedded.unprivileged`) and files where that user can reach them
+(`slotkeeper.core.embedded.placement`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from core.config import handover
-from core.domain.endpoint import Endpoint, SecretRef
-from core.drivers import pg
-from core.embedded import patient, placement
-from core.embedded.binaries import Binaries, find_binaries
-from core.embedded.unprivileged import Rights, must_drop, rights
-from core.errors import ConfigError, Unreachable
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import patient, placement
+from slotkeeper.core.embedded.binaries import Binaries, find_binaries
+from slotkeeper.core.embedded.unprivileged import Rights, must_drop, rights
+from slotkeeper.core.errors import ConfigError, Unreachable
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
@@ -109,7 +109,7 @@ class Server:
         return Endpoint(self.name, self.host, self.port, database, user or self.superuser, secret, sslmode="disable")
 
     def connect(self, database: str, autocommit: bool = True) -> pg.Connection:
-        """A superuser session. Raises core.drivers.pg.DriverError."""
+        """A superuser session. Raises slotkeeper.core.drivers.pg.DriverError."""
         password = self.password_file.read_text(encoding="utf-8").strip()
         return pg.connect(self.endpoint(database), password, "slotkeeper/embedded", autocommit=autocommit)
 

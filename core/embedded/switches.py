@@ -1,7 +1,7 @@
 """What the vendor does not document, as switches of the stand-in; each is written into the calls' bodies.
 
 Not here: a DN that is down or hangs, and registrations that do nothing. Those are controls of a moment, see
-`core.embedded.warehouse`, next door.
+`slotkeeper.core.embedded.warehouse`, next door.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 
-from core.errors import ConfigError
+from slotkeeper.core.errors import ConfigError
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import psutil
 
-from core.errors import ConfigError
+from slotkeeper.core.errors import ConfigError
 
 UNUSED_IDS = range(60_706, 61_184)
 """Ids of no account, container or service: systemd.io, "Users, Groups, UIDs and GIDs on systemd Systems"."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.domain.endpoint import Endpoint
-from core.drivers import pg
-from core.embedded.postgres import Server, write_password
-from core.embedded.switches import Switches, fragments
-from core.errors import ConfigError
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server, write_password
+from slotkeeper.core.embedded.switches import Switches, fragments
+from slotkeeper.core.errors import ConfigError
 
 LABEL = "stand-in for the DWS binlog surface, not a DWS"
 READERS = "dws_readers"
@@ -46,7 +46,8 @@ class Warehouse:
     ) -> Warehouse:
         """Make `database` if it is not there and install the stand-in with `dns` data nodes (1 to 64) into it.
 
-        Raises ConfigError when a stand-in is installed there already, core.drivers.pg.DriverError for the rest.
+        Raises ConfigError when a stand-in is installed there already, slotkeeper.core.drivers.pg.DriverError for the
+        rest.
         """
         if not 1 <= dns <= 64:
             raise ConfigError(f"a warehouse has 1 to 64 DNs, not {dns}")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Protocol
 
-from core.drivers import pg
-from core.embedded import ledger
-from core.embedded.ledger import Tally
-from core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements
-from core.embedded.plans import Mix
-from core.embedded.writers import Connect, TokenBucket, Writer, WriterStats
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import ledger
+from slotkeeper.core.embedded.ledger import Tally
+from slotkeeper.core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements
+from slotkeeper.core.embedded.plans import Mix
+from slotkeeper.core.embedded.writers import Connect, TokenBucket, Writer, WriterStats
 
 BULK_FIRST = 500_000_000_000
 """Bulk inserts number their orders from here on by default, above loaded orders and below the writers' own."""
@@ -24,7 +24,7 @@ HUGE_FIRST = 700_000_000_000
 
 
 class Tables(Protocol):
-    """What makes tables: `core.embedded.warehouse.Warehouse`."""
+    """What makes tables: `slotkeeper.core.embedded.warehouse.Warehouse`."""
 
     def create_table(
         self,

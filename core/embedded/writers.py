@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from core.drivers import pg
-from core.embedded import ledger
-from core.embedded.orders import Statements
-from core.embedded.plans import Mix, Plan, Planner, Step, Verb
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import ledger
+from slotkeeper.core.embedded.orders import Statements
+from slotkeeper.core.embedded.plans import Mix, Plan, Planner, Step, Verb
 
 Connect = Callable[[], pg.Connection]
 

@@ -1,6 +1,6 @@
 """Runs tasks in threads of this process, without Spark, for unit, property and fault tests with the same engine.
 
-The product path is `core.spark.runner`.
+The product path is `slotkeeper.core.spark.runner`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from core.ports.driver import TaskRunner
+from slotkeeper.core.ports.driver import TaskRunner
 
 
 class LocalRunner:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.domain.position import Position
-from core.domain.slot import Shard
-from core.domain.spec import JobSpec
-from core.domain.watch import Expected
-from core.error_values import ErrorValues
-from core.ports.source import Chunk
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.watch import Expected
+from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.ports.source import Chunk
 
 
 @dataclass(frozen=True, slots=True)

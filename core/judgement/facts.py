@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from core.domain.job_view import JobView
-from core.domain.reset import OpenReset
-from core.domain.verified import Verified
-from core.judgement.limits import LIMITS, Limits
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.judgement.limits import LIMITS, Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.domain.fault import Fault, ranked
-from core.domain.job import JobState
-from core.judgement.facts import Facts, SlotSeen
-from core.judgement.of_job import of_job
-from core.judgement.of_machine import of_machine
-from core.judgement.of_slot import of_slot
+from slotkeeper.core.domain.fault import Fault, ranked
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.judgement.facts import Facts, SlotSeen
+from slotkeeper.core.judgement.of_job import of_job
+from slotkeeper.core.judgement.of_machine import of_machine
+from slotkeeper.core.judgement.of_slot import of_slot
 
 
 def judge(facts: Facts) -> tuple[Fault, ...]:

@@ -1,7 +1,7 @@
 """From where on something is a fault, and how often it is told: the values of `[alerts]`. Values only.
 
-Starting values: a slot by the part of its TTL (`core.domain.ttl`), five minutes without a commit while the source
-moves, fifteen minutes between two tellings (PeerDB's defaults); the others are proposals of ours.
+Starting values: a slot by the part of its TTL (`slotkeeper.core.domain.ttl`), five minutes without a commit while the
+source moves, fifteen minutes between two tellings (PeerDB's defaults); the others are proposals of ours.
 """
 
 from __future__ import annotations

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from core.domain.condition import GIVEN_UP, Condition, server_of
-from core.domain.elapsed import elapsed
-from core.domain.fault import Fault, Party, Severity
-from core.domain.job_view import JobView
-from core.domain.lane import Activity
-from core.domain.lock_wait import Locked, locked
-from core.domain.refused_login import PASSWORDS, said
-from core.domain.remedy import PASSES, by_hand
-from core.domain.report import JobReport, LaneReport
-from core.domain.text import many, safe, typed
-from core.judgement.facts import Facts
+from slotkeeper.core.domain.condition import GIVEN_UP, Condition, server_of
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.lane import Activity
+from slotkeeper.core.domain.lock_wait import Locked, locked
+from slotkeeper.core.domain.refused_login import PASSWORDS, said
+from slotkeeper.core.domain.remedy import PASSES, by_hand
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.text import many, safe, typed
+from slotkeeper.core.judgement.facts import Facts
 
 _RULES = {
     Party.SOURCE: "source_fails", Party.DN: "dn_fails", Party.SINK: "sink_fails", Party.LOCK: "lock_waits",

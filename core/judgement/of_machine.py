@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.domain.elapsed import elapsed
-from core.domain.fault import Fault, Party, Severity
-from core.domain.remedy import OR, by_hand, start
-from core.domain.text import many, safe, typed
-from core.judgement.facts import Facts
-from core.judgement.limits import MIB
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.remedy import OR, by_hand, start
+from slotkeeper.core.domain.text import many, safe, typed
+from slotkeeper.core.judgement.facts import Facts
+from slotkeeper.core.judgement.limits import MIB
 
 HERE = "this machine"
 ALERTS_STUCK = "alerts_stuck"

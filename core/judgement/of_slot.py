@@ -1,20 +1,20 @@
 """What is wrong with a slot: its TTL, and whether it is there. Pure.
 
-A slot's TTL has one severity wherever it is shown: by the part of it that is left (`core.domain.ttl`).
+A slot's TTL has one severity wherever it is shown: by the part of it that is left (`slotkeeper.core.domain.ttl`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.domain.elapsed import is_older
-from core.domain.fault import Fault, Party, Severity, in_brief
-from core.domain.job import JobState
-from core.domain.remedy import BY_HAND, OR
-from core.domain.text import many, safe, typed
-from core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
-from core.domain.ttl import Severity as Part
-from core.judgement.facts import Facts, SlotSeen
+from slotkeeper.core.domain.elapsed import is_older
+from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.remedy import BY_HAND, OR
+from slotkeeper.core.domain.text import many, safe, typed
+from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
+from slotkeeper.core.domain.ttl import Severity as Part
+from slotkeeper.core.judgement.facts import Facts, SlotSeen
 
 EXTERNAL_SECONDS = 600.0
 """So long what was seen of a slot of no configured job is taken for how it stands."""

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.config import handover
-from core.domain.text import safe
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.text import safe
 
 MOST_BYTES = 1 << 20
 """A command that writes more than this is killed: nobody reads it."""

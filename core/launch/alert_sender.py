@@ -1,8 +1,8 @@
 """Gives what waits in the outbox to the command of `[alerts]`, one after another, in a process of its own.
 
-`python -m core.launch.alert_sender --state-dir DIR`, with the command on its standard input: no supervisor waits for
-it, and the limit of a command holds also where the supervisor that started it is gone. At most one lives for a state
-folder. A notification is taken out when the command has ended with 0: killed in between, it is told once more.
+`python -m slotkeeper.core.launch.alert_sender --state-dir DIR`, with the command on its standard input: no supervisor
+waits for it, and the limit of a command holds also where the supervisor that started it is gone. At most one lives for
+a state folder. A notification is taken out when the command has ended with 0: killed in between, it is told once more.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from core.alerts.message import Place, text_of
-from core.alerts.options import AlertOptions
-from core.alerts.outbox import AlertState, Waiting, begun, failed, may_try
-from core.alerts.rules import Notification
-from core.config import handover, masking
-from core.domain.text import safe
-from core.errors import SlotkeeperError
-from core.launch import alert_command, identity
-from core.launch.alert_command import Answer
-from core.launch.identity import MARK
-from core.state.alerts import AlertFile, notification_of, notification_values
-from core.state.folder import StateFolder
+from slotkeeper.core.alerts.message import Place, text_of
+from slotkeeper.core.alerts.options import AlertOptions
+from slotkeeper.core.alerts.outbox import AlertState, Waiting, begun, failed, may_try
+from slotkeeper.core.alerts.rules import Notification
+from slotkeeper.core.config import handover, masking
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import alert_command, identity
+from slotkeeper.core.launch.alert_command import Answer
+from slotkeeper.core.launch.identity import MARK
+from slotkeeper.core.state.alerts import AlertFile, notification_of, notification_values
+from slotkeeper.core.state.folder import StateFolder
 
 _PYTHON = (sys.executable, "-P", "-m")
 _spawned: list[subprocess.Popen[bytes]] = []
@@ -86,7 +86,7 @@ def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] =
     env = {name: value for name, value in handover.environment().items() if name != MARK}
     try:
         child = subprocess.Popen(
-            [*_PYTHON, "core.launch.alert_sender", "--state-dir", str(folder.path)],
+            [*_PYTHON, "slotkeeper.core.launch.alert_sender", "--state-dir", str(folder.path)],
             stdin=reading, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env,
             cwd=Path("/"),
         )  # fmt: skip
@@ -126,7 +126,7 @@ def _now() -> datetime:
 def main() -> int:
     """Take the command from our input, then empty the outbox; what goes wrong is told by the next evaluation."""
     masking.mask_tracebacks()
-    parser = argparse.ArgumentParser(prog="core.launch.alert_sender")
+    parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.alert_sender")
     parser.add_argument("--state-dir", required=True)
     folder = StateFolder.open(Path(parser.parse_args().state_dir))
     found: Mapping[str, Any] = json.loads(sys.stdin.read())

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from core.alerts.options import AlertOptions
-from core.alerts.outbox import AlertState, Waiting
-from core.alerts.rules import evaluate
-from core.domain.ack import Ack
-from core.domain.fault import Fault
-from core.domain.job_view import Identity
-from core.judgement.of_machine import ALERTS_STUCK
-from core.launch import alert_sender
-from core.state.alerts import BESIDE, AlertFile
-from core.state.folder import StateFolder
+from slotkeeper.core.alerts.options import AlertOptions
+from slotkeeper.core.alerts.outbox import AlertState, Waiting
+from slotkeeper.core.alerts.rules import evaluate
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.judgement.of_machine import ALERTS_STUCK
+from slotkeeper.core.launch import alert_sender
+from slotkeeper.core.state.alerts import BESIDE, AlertFile
+from slotkeeper.core.state.folder import StateFolder
 
 
 def is_stuck(fault: Fault) -> bool:
@@ -34,7 +34,9 @@ class StuckAlerts:
         self._file = AlertFile(folder, BESIDE, by)
 
     def tell(self, faults: Iterable[Fault], acks: Mapping[str, Ack], options: AlertOptions, now: datetime) -> None:
-        """Tell that it is so, again after the gap, and once that it is over. Raises errors of `core.state`, OSError."""
+        """Tell that it is so, again after the gap, and once that it is over. Raises errors of `slotkeeper.core.state`,
+        OSError.
+        """
         found = tuple(one for one in faults if is_stuck(one))
         if not found and not self._file.read().firing:
             return

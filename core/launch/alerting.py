@@ -14,25 +14,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from core.alerts.options import AlertOptions
-from core.alerts.outbox import AlertState, may_try, queued
-from core.alerts.rules import Evaluation, Firing, Kind, evaluate
-from core.config.load import load_alerts
-from core.config.model import Loaded
-from core.domain.ack import Ack
-from core.domain.fault import Fault
-from core.domain.text import safe
-from core.errors import Busy, SlotkeeperError
-from core.judgement.facts import Facts, Machine
-from core.judgement.judge import judge
-from core.launch import alert_sender, identity, metrics_file
-from core.launch.alert_stuck import StuckAlerts, is_stuck
-from core.launch.seen import gather
-from core.state import started
-from core.state.acks import AckFile, Acks, left_behind, without
-from core.state.alerts import AlertFile
-from core.state.faults import StateError
-from core.state.sqlite import Store
+from slotkeeper.core.alerts.options import AlertOptions
+from slotkeeper.core.alerts.outbox import AlertState, may_try, queued
+from slotkeeper.core.alerts.rules import Evaluation, Firing, Kind, evaluate
+from slotkeeper.core.config.load import load_alerts
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Busy, SlotkeeperError
+from slotkeeper.core.judgement.facts import Facts, Machine
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch import alert_sender, identity, metrics_file
+from slotkeeper.core.launch.alert_stuck import StuckAlerts, is_stuck
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state import started
+from slotkeeper.core.state.acks import AckFile, Acks, left_behind, without
+from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str, str], None]
 """Told the key of an event and its words: what the log of a job is to say."""

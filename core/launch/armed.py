@@ -12,13 +12,13 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from core.domain.armed import Armed
-from core.domain.job_view import Identity
-from core.errors import SlotkeeperError
-from core.launch import identity as processes
-from core.state.audit import actor
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles, names
+from slotkeeper.core.domain.armed import Armed
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles, names
 
 KIND = "console"
 _PREFIX = "armed-"

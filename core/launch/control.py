@@ -14,19 +14,19 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from core.domain.job import JobEvent, JobState, WantedState, transition
-from core.domain.job_view import JobView
-from core.domain.text import typed
-from core.errors import Busy, Refused
-from core.launch import identity as processes
-from core.launch import unrecorded
-from core.launch.launch import START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
-from core.launch.log import last_lines
-from core.launch.view import observe
-from core.launch.waiting import Waiting, waits
-from core.state.faults import StateError
-from core.state.resets import marks
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch import unrecorded
+from slotkeeper.core.launch.launch import START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
+from slotkeeper.core.launch.log import last_lines
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.launch.waiting import Waiting, waits
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.sqlite import Store
 
 _LOCK_SECONDS = 30.0
 """How long a start waits for another one of the same job."""
@@ -106,7 +106,7 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
     """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over)
-    from core.launch.supervisor import supervise  # who only asks something of a job is no supervisor
+    from slotkeeper.core.launch.supervisor import supervise  # who only asks something of a job is no supervisor
 
     supervise(job, config, store.folder.path, run, adopt=False)
     return observe(store, job)

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.errors import SlotkeeperError
-from core.launch import control
-from core.launch.control import Patience, Unwanted
-from core.launch.launch import FOREGROUND, TAKE_OVER, Launch
-from core.launch.view import observe, observe_all
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience, Unwanted
+from slotkeeper.core.launch.launch import FOREGROUND, TAKE_OVER, Launch
+from slotkeeper.core.launch.view import observe, observe_all
+from slotkeeper.core.state.sqlite import Store
 
 
 class Ensured(Enum):

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from core.domain.job_view import Identity
-from core.errors import Refused
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.errors import Refused
 
 MARK = "SLOTKEEPER_RUN"
 """The environment variable that a driver and all it starts carry: the id of their run."""

@@ -12,17 +12,17 @@ import sys
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from core.config import handover
-from core.domain.stalling import STALLED_SECONDS
-from core.errors import Refused
-from core.launch.identity import MARK
-from core.launch.log import last_lines
-from core.state.folder import StateFolder
-from core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.stalling import STALLED_SECONDS
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.launch.identity import MARK
+from slotkeeper.core.launch.log import last_lines
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
 
 # -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
 _PYTHON = (sys.executable, "-P", "-m")
-_DRIVER = "core.spark.job"
+_DRIVER, _DRIVER_BEFORE = "slotkeeper.core.spark.job", "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
 """What a driver is started with besides: end an earlier start's sessions; its supervisor is a person's command."""
 START_LOCK = "start"
@@ -79,7 +79,7 @@ class Launch:
             return cls()
         found = json.loads(text)
         # earlier versions stored the usual driver's command with their own interpreter's path
-        command = () if found["command"][-1:] == [_DRIVER] else tuple(found["command"])
+        command = () if found["command"][-1:] in ([_DRIVER], [_DRIVER_BEFORE]) else tuple(found["command"])
         known = {one.name for one in fields(Limits)}
         limits = {name: value for name, value in found["limits"].items() if name in known}
         return cls(command, tuple(found["extra"]), Limits(**limits))
@@ -97,7 +97,7 @@ def spawn_supervisor(
     The command that we start forks, and its first half ends at once: the caller is left with no child to wait for
     and no zombie, however long the supervisor runs. It holds the descriptors `keeps_open` until it exits.
     """
-    command = [*_PYTHON, "core.launch.supervisor", *_arguments(job, config, folder.path, run)]
+    command = [*_PYTHON, "slotkeeper.core.launch.supervisor", *_arguments(job, config, folder.path, run)]
     log = folder.append(folder.log(job))
     try:
         with handover.passed() as given:

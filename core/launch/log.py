@@ -16,11 +16,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from core.bounded import end_in
-from core.domain.text import piece, safe
-from core.state.entry import opened_alone
-from core.state.faults import NoRoom, StateError, cannot_read
-from core.state.folder import StateFolder
+from slotkeeper.core.bounded import end_in
+from slotkeeper.core.domain.text import piece, safe
+from slotkeeper.core.state.entry import opened_alone
+from slotkeeper.core.state.faults import NoRoom, StateError, cannot_read
+from slotkeeper.core.state.folder import StateFolder
 
 _LONGEST = 2_000
 SHOWN_BYTES = 8 * 1024 * 1024

@@ -8,10 +8,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from core.alerts.metrics import exposition
-from core.domain.fault import Fault
-from core.domain.text import safe
-from core.judgement.facts import Facts
+from slotkeeper.core.alerts.metrics import exposition
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.judgement.facts import Facts
 
 FRESH_SECONDS = 3.0
 """What another supervisor has written so lately is not written again."""

@@ -11,18 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.domain.lag import Curve, Lags
-from core.domain.report import JobReport, LaneReport
-from core.errors import SlotkeeperError
-from core.launch import log
-from core.launch.alerting import Alerting
-from core.launch.launch import Limits
-from core.launch.view import observe
-from core.state.frames import Frame
-from core.state.metrics import GROUP, Base, Metrics
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.lag import Curve, Lags
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import log
+from slotkeeper.core.launch.alerting import Alerting
+from slotkeeper.core.launch.launch import Limits
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.frames import Frame
+from slotkeeper.core.state.metrics import GROUP, Base, Metrics
+from slotkeeper.core.state.sqlite import Store
 
 _CURVE_STEP = 300.0
 _UNSEEN = Curve()

@@ -1,6 +1,6 @@
 """Gathers what is judged, from the state store and this machine alone: no server is asked.
 
-Whoever shows or tells how jobs stand calls this and `core.judgement.judge`: screens, `status`, supervisors.
+Whoever shows or tells how jobs stand calls this and `slotkeeper.core.judgement.judge`: screens, `status`, supervisors.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from core.config.model import Loaded
-from core.config.readable import unreadable
-from core.domain import remedy
-from core.domain.audit import AuditLine, Phase
-from core.domain.elapsed import elapsed
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.domain.lag import Lags
-from core.domain.report import JobReport
-from core.domain.spec import JobSpec
-from core.domain.verified import Verified
-from core.judgement.facts import Evaluator, Facts, JobSeen, Machine
-from core.judgement.limits import LIMITS, Limits
-from core.launch import identity as processes
-from core.launch.view import observe_all
-from core.sinks import registry as sinks
-from core.state import slots_seen
-from core.state.alerts import AlertFile
-from core.state.audit import Audit
-from core.state.audit import Read as AuditRead
-from core.state.disk import free_bytes, full
-from core.state.folder import StateFolder
-from core.state.frames import Frame
-from core.state.metrics import Metrics
-from core.state.resets import marks
-from core.state.sqlite import Store
-from core.state.verified import last
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.config.readable import unreadable
+from slotkeeper.core.domain import remedy
+from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.lag import Lags
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.judgement.facts import Evaluator, Facts, JobSeen, Machine
+from slotkeeper.core.judgement.limits import LIMITS, Limits
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.view import observe_all
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.audit import Read as AuditRead
+from slotkeeper.core.state.disk import free_bytes, full
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.frames import Frame
+from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import last
 
 OLD_SECONDS = 15.0
 """A lag that was recorded longer ago grows with the clock: what was applied then is all that is applied now."""
@@ -55,7 +55,7 @@ def gather(
 
     It is judged by `limits`, else by those of the configuration.
 
-    Raises errors of `core.state`.
+    Raises errors of `slotkeeper.core.state`.
     """
     views = observe_all(store)
     limits = limits or (loaded.alerts.limits if loaded is not None else LIMITS)

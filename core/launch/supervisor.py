@@ -1,8 +1,8 @@
 """The detached process that starts a job's driver, watches it, restarts it when it crashes and ends it when wished.
 
-`python -m core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running job, in
-its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the driver
-calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
+`python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running
+job, in its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the
+driver calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from core.config import handover, masking
-from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from core.domain.job_view import Identity
-from core.domain.text import safe
-from core.domain.tries import TryAnswer
-from core.errors import Busy, SlotkeeperError
-from core.launch import identity as processes
-from core.launch import log
-from core.launch.alerting import Alerting
-from core.launch.last_words import LINES, last_words
-from core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
-from core.launch.recorder import Recorder
-from core.launch.verdict import Crashed, CrashHistory, Ended, judge
-from core.state import started
-from core.state.faults import StateError
-from core.state.sqlite import Store
-from core.state.tries import StoredTries
+from slotkeeper.core.config import handover, masking
+from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.tries import TryAnswer
+from slotkeeper.core.errors import Busy, SlotkeeperError
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch import log
+from slotkeeper.core.launch.alerting import Alerting
+from slotkeeper.core.launch.last_words import LINES, last_words
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
+from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from slotkeeper.core.state import started
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.tries import StoredTries
 
 
 class Signals:
@@ -100,7 +100,7 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
 
 
 class Supervisor:
-    """One run's watcher: all it decides is in `core.launch.verdict`, all it knows is in the store."""
+    """One run's watcher: all it decides is in `slotkeeper.core.launch.verdict`, all it knows is in the store."""
 
     def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
         self._store = store
@@ -353,7 +353,7 @@ def _detach() -> None:
 def main() -> int:
     """Parse, detach, supervise; what goes wrong is told in the job's log, which is our stderr."""
     masking.mask_tracebacks()
-    parser = argparse.ArgumentParser(prog="core.launch.supervisor")
+    parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.supervisor")
     for name in ("--job", "--config", "--state-dir", "--run"):
         parser.add_argument(name, required=True)
     parser.add_argument("--adopt", action="store_true")

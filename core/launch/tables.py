@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.table import TableReport
-from core.domain.text import typed
-from core.errors import Busy, Refused
-from core.launch.control import refuse_elsewhere
-from core.launch.launch import START_LOCK
-from core.launch.view import observe
-from core.state import tables
-from core.state.resets import marks
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.launch.control import refuse_elsewhere
+from slotkeeper.core.launch.launch import START_LOCK
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state import tables
+from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.sqlite import Store
 
 LOCK_SECONDS = 5.0
 _POLL = 0.1

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Set
 
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.domain.text import typed
-from core.domain.tries import TryAnswer, in_words
-from core.errors import Busy, Refused
-from core.launch.control import refuse_elsewhere
-from core.launch.tables import known, table_of
-from core.launch.view import observe
-from core.state import tries
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.tries import TryAnswer, in_words
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.launch.control import refuse_elsewhere
+from slotkeeper.core.launch.tables import known, table_of
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state import tries
+from slotkeeper.core.state.sqlite import Store
 
 _POLL = 0.1
 _BEGINNING = (JobState.PENDING, JobState.SNAPSHOT)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from core.domain.job import JobEvent, JobState
-from core.domain.job_view import Identity, JobView
-from core.errors import Busy, Refused, SlotkeeperError
-from core.launch import identity as processes
-from core.launch.launch import SUPERVISOR_LOCK, Launch
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 
 _POLL = 0.1
 _LAST_MOMENTS = 1.0

@@ -11,7 +11,7 @@ import signal
 from collections import deque
 from dataclasses import dataclass, field
 
-from core.domain.job import WITH_PROCESS, JobEvent, JobState
+from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState
 
 ENDED = 0
 CONFIGURATION = 2

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from core.clock import SystemClock
-from core.domain.elapsed import elapsed
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.domain.remedy import goes_on
-from core.errors import Refused
-from core.launch import identity as processes
-from core.state.rows import JobRow, RunRow
-from core.state.sqlite import Store
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.remedy import goes_on
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.rows import JobRow, RunRow
+from slotkeeper.core.state.sqlite import Store
 
 STARTING_SECONDS = 60.0
 """How long a supervisor that has not recorded itself counts as starting."""

@@ -1,6 +1,7 @@
 """Follows a job that is on its way: what it waits for, whether it makes progress, and how busy this host is.
 
-`core.domain.stalling` decides; `core.launch.control` waits for starts by it, `console.demo` for its job.
+`slotkeeper.core.domain.stalling` decides; `slotkeeper.core.launch.control` waits for starts by it, `console.demo` for
+its job.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import replace
 
 import psutil
 
-from core.domain import stalling
-from core.domain.job import JobState
-from core.domain.job_view import Identity, JobView
-from core.domain.stalling import Progress, Signs
-from core.launch import identity as processes
+from slotkeeper.core.domain import stalling
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.domain.stalling import Progress, Signs
+from slotkeeper.core.launch import identity as processes
 
 SHOWN_EVERY = 10.0
 """Seconds between two lines about a wait."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from core.domain.field_type import Condition, FieldType
-from core.domain.position import Position
-from core.domain.slot import Column, Shard, SlotStatus
-from core.domain.spec import JobSpec
-from core.ports.kinds import SourceSession
-from core.ports.source import Chunk, Source
+from slotkeeper.core.domain.field_type import Condition, FieldType
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.ports.kinds import SourceSession
+from slotkeeper.core.ports.source import Chunk, Source
 
 
 class Changelog(Source, Protocol):

@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from core.domain.position import Position
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.turn import Turn
-from core.errors import Refused
-from core.ports.progress import Rows, Store
-from core.ports.source import Chunk, Retention, SlotAdmin, Source
-from core.ports.target import TargetReader
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.progress import Rows, Store
+from slotkeeper.core.ports.source import Chunk, Retention, SlotAdmin, Source
+from slotkeeper.core.ports.target import TargetReader
 
 
 class TaskRunner(Protocol):
@@ -105,7 +105,9 @@ class Sessions(Protocol):
 
 
 class TaskEnds(Protocol):
-    """Ends what tasks that were given up still do at the store; `core.engine.driver.task_ends` has threads for it."""
+    """Ends what tasks that were given up still do at the store; `slotkeeper.core.engine.driver.task_ends` has threads
+    for it.
+    """
 
     def task_prefix(self) -> str:
         """What the names of tasks' sessions at the store begin with from here on; nobody else's ever do."""

@@ -1,7 +1,8 @@
 """What a kind of server is to the rest of the program: one session with its faces, and what it says about itself.
 
 A face is what one part of the program asks; all faces of a session share it, one call at a time. Nothing above these
-ports names a kind: `core.sources.registry` and `core.sinks.registry` open one by the name that the configuration has.
+ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open one by the name that
+the configuration has.
 """
 
 from __future__ import annotations
@@ -11,29 +12,29 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from core.domain.audit import AuditLine
-from core.domain.audit_chain import CopiedHead
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.kept import Positions
-from core.domain.manual_sql import ManualSql
-from core.domain.objection import Objection
-from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.progress import LaneKey
-from core.domain.promise import SinkTraits
-from core.domain.slot import TableIdentity
-from core.domain.source_traits import SourceTraits
-from core.domain.spec import BinlogOptions, JobSpec
-from core.ports.driver import Target
-from core.ports.locks import LockReader
-from core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
-from core.ports.quarantine import Quarantine, ReplaysBeside
-from core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
-from core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
-from core.ports.stream import QueryAccounts, QuerySink, QueryTarget
-from core.ports.table import TableSession
-from core.ports.target import TargetReader, TargetRecords, TargetSight
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.audit_chain import CopiedHead
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.manual_sql import ManualSql
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.ports.driver import Target
+from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
+from slotkeeper.core.ports.quarantine import Quarantine, ReplaysBeside
+from slotkeeper.core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
+from slotkeeper.core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
+from slotkeeper.core.ports.stream import QueryAccounts, QuerySink, QueryTarget
+from slotkeeper.core.ports.table import TableSession
+from slotkeeper.core.ports.target import TargetReader, TargetRecords, TargetSight
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.lock_wait import LockWait
 
 
 class LockReader(Protocol):

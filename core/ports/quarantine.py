@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.domain.progress import LaneKey
-from core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
 
 
 class ReplaysBeside(Protocol):

@@ -1,9 +1,9 @@
 """What a worker asks of a sink: stage the changes of a step, and commit them with the progress row under its fence.
 
 A sink that keeps its progress rows does so in one transaction (`StepSink`). One that cannot is asked for two parts
-(`BatchSink`), between which a store beside it decides (`core.ports.progress.Decisions`); of both
-`core.engine.worker.two_part` makes a `StepSink` (ADR 23).
-All calls block; each raises an error of `core.errors` and nothing else.
+(`BatchSink`), between which a store beside it decides (`slotkeeper.core.ports.progress.Decisions`); of both
+`slotkeeper.core.engine.worker.two_part` makes a `StepSink` (ADR 23).
+All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from core.domain.encoding import Encoding
-from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow
-from core.domain.quarantine import Refusal
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.quarantine import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class StepSink(Protocol):
     """One sink transaction after another for a worker: stage, then commit under the fence."""
 
     encoding: Encoding
-    """How it reads a batch: what a source writes otherwise is converted on the way, once (`core.drivers.row_pipe`)."""
+    """How it reads a batch: what a source writes otherwise is converted on the way, once
+    (`slotkeeper.core.drivers.row_pipe`).
+    """
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""

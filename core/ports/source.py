@@ -1,6 +1,6 @@
 """What is asked of a source: reading one binlog table, writing its slot's points, and looking at slots and rows.
 
-All calls block; each raises an error of `core.errors` and nothing else.
+All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
 
 from __future__ import annotations
@@ -11,15 +11,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from core.domain.kept import Kept
-from core.domain.peek import Filter, Range, Searched
-from core.domain.position import Position
-from core.domain.purge import Purge
-from core.domain.reset import Count
-from core.domain.row_counts import RowCount
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer, TableIdentity, UnreadRows
-from core.domain.ttl import Ttl
-from core.ports.sink import Top
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.peek import Filter, Range, Searched
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.reset import Count
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.slot import (
+    FirstRecord,
+    RegisteredPoint,
+    Shard,
+    SlotStatus,
+    TableAnswer,
+    TableIdentity,
+    UnreadRows,
+)
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0
 """So many seconds a call of a killed driver can still land: longer than a registration may take at the server."""
@@ -100,8 +108,8 @@ class Source(Protocol):
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write the rows of (after, up_to] and return how many: the two numbers of `Position.pair`, type, user columns.
 
-        A source of COPY text writes that, one of rows puts each by `core.drivers.row_pipe.put`; `out` converts where
-        the sink reads the other.
+        A source of COPY text writes that, one of rows puts each by `slotkeeper.core.drivers.row_pipe.put`; `out`
+        converts where the sink reads the other.
         """
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:

@@ -3,7 +3,7 @@
 A query is known by its id, which its checkpoint keeps; its batches have numbers that grow. The sink remembers, in the
 transaction that writes the rows, which query writes a target and which batch was its last: that is the fence.
 Of a query that reads a slot a store keeps an account, which only informs.
-All calls block; each raises an error of `core.errors` and nothing else.
+All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
-from core.domain.query_report import QueryReport
-from core.domain.slot import Column
-from core.domain.spec import SinkOptions
+from slotkeeper.core.domain.query_report import QueryReport
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.spec import SinkOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.target_seen import TargetSeen
-from core.errors import Refused, SlotkeeperError
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import TargetSeen
+from slotkeeper.core.errors import Refused, SlotkeeperError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from core.domain.audit import AuditLine, Phase
-from core.domain.text import safe
-from core.errors import SlotkeeperError
-from core.ports.kinds import AuditCopy, StoreSession
-from core.slots.change import Done
-from core.state.audit import Audit, intent, outcome
-from core.state.faults import StateError
-from core.state.folder import StateFolder
+from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.kinds import AuditCopy, StoreSession
+from slotkeeper.core.slots.change import Done
+from slotkeeper.core.state.audit import Audit, intent, outcome
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
 
 Tell = Callable[[str], None]
 
@@ -65,7 +65,7 @@ class CopiedAudit(Audit):
 
 
 class DriverAudit:
-    """What a job does by itself; implements `core.engine.driver.context.JobAudit`.
+    """What a job does by itself; implements `slotkeeper.core.engine.driver.context.JobAudit`.
 
     `connect` opens a session at the job's store for each line: years may lie between two of them.
     """

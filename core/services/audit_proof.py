@@ -7,15 +7,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from core.config.model import Loaded, SinkEntry
-from core.config.secrets import login
-from core.domain.audit_chain import Chain, Compared, compare
-from core.domain.text import many
-from core.errors import SlotkeeperError
-from core.services.looking import asked, passwords
-from core.services.sessions import poll_name
-from core.sinks import registry as sinks
-from core.state.audit import Audit
+from slotkeeper.core.config.model import Loaded, SinkEntry
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.audit_chain import Chain, Compared, compare
+from slotkeeper.core.domain.text import many
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.services.looking import asked, passwords
+from slotkeeper.core.services.sessions import poll_name
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.state.audit import Audit
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,24 +12,24 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 
-from core.clock import Clock
-from core.config.model import Loaded, owners, tables
-from core.config.secrets import login
-from core.domain.peek import Ask, Page
-from core.domain.position import Position
-from core.domain.spec import BinlogOptions
-from core.domain.text import many
-from core.errors import ConfigError
-from core.services.audit import audited
-from core.services.sessions import open_source
-from core.services.slot_commands import own_lanes, own_places
-from core.slots.change import PROD, Done
-from core.slots.status.binlog_rows import peek
-from core.slots.status.poll import StatusPoller
-from core.slots.status.retained import OwnLane
-from core.sources import registry
-from core.state.audit import Audit, intent
-from core.state.folder import StateFolder
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.config.model import Loaded, owners, tables
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.peek import Ask, Page
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.text import many
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.services.audit import audited
+from slotkeeper.core.services.sessions import open_source
+from slotkeeper.core.services.slot_commands import own_lanes, own_places
+from slotkeeper.core.slots.change import PROD, Done
+from slotkeeper.core.slots.status.binlog_rows import peek
+from slotkeeper.core.slots.status.poll import StatusPoller
+from slotkeeper.core.slots.status.retained import OwnLane
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.folder import StateFolder
 
 ACTION = "slots peek --unmask"
 

@@ -1,6 +1,6 @@
 """What jobs need at the servers, checked with sessions that only look; and the least rights, as GRANT statements.
 
-No slot, table or row is made. Each kind of server finds for itself (`core.ports.kinds`).
+No slot, table or row is made. Each kind of server finds for itself (`slotkeeper.core.ports.kinds`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from core.clock import Clock, SystemClock
-from core.config.model import Loaded, SinkEntry, SourceEntry, tables
-from core.config.secrets import login
-from core.domain.finding import Finding, Level
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.drivers.port_speaks import speaks
-from core.errors import ConfigError, ErrorKind, SlotkeeperError
-from core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
-from core.services.promise import promise_of
-from core.services.sessions import open_source, poll_name
-from core.sinks import registry as sinks
-from core.sources import registry as sources
-from core.state import probes
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry, tables
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.drivers.port_speaks import speaks
+from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
+from slotkeeper.core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
+from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.sessions import open_source, poll_name
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.state import probes
 
 V = TypeVar("V", SourceSession, SinkSession)
 

@@ -12,18 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from core.config.model import Loaded
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint
-from core.domain.lock_owner import PREFIX
-from core.domain.lock_wait import LockWait
-from core.domain.spec import JobSpec
-from core.errors import SlotkeeperError
-from core.ports.kinds import SinkSession
-from core.ports.locks import LockReader
-from core.services.looking import late
-from core.sinks import registry as sinks
-from core.wiring.worker import session_name
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.lock_owner import PREFIX
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.kinds import SinkSession
+from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.services.looking import late
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.wiring.worker import session_name
 
 NO_ANSWER = "a sink of this kind tells of no locks"
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint
-from core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -12,22 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 
-from core.clock import Clock, SystemClock
-from core.config.model import Loaded, SourceEntry
-from core.config.secrets import login
-from core.domain.endpoint import Login
-from core.domain.probe import Left, ProbePlan, Report
-from core.errors import ConfigError
-from core.ports.kinds import Probe
-from core.services.audit import audited
-from core.services.sessions import poll_name
-from core.slots.change import PROD, Done
-from core.sources import registry
-from core.state import probes
-from core.state.audit import Audit, intent
-from core.state.faults import StateError
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.config.model import Loaded, SourceEntry
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.probe import Left, ProbePlan, Report
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.ports.kinds import Probe
+from slotkeeper.core.services.audit import audited
+from slotkeeper.core.services.sessions import poll_name
+from slotkeeper.core.slots.change import PROD, Done
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state import probes
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.domain import promise
-from core.domain.spec import JobSpec
-from core.sinks import registry
+from slotkeeper.core.domain import promise
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.sinks import registry
 
 
 def promise_of(job: JobSpec) -> str:

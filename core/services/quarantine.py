@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from core.domain.quarantine import EntryState, QuarantineEntry, Replayed
-from core.domain.slot import TableIdentity
-from core.domain.spec import ChannelSpec, JobSpec
-from core.domain.text import typed
-from core.errors import Refused
-from core.ports.quarantine import Quarantine
-from core.redaction import masked
-from core.services.audit import CopiedAudit, Tell, audited, silent
-from core.services.replay_beside import Replay
-from core.services.sessions import open_store
-from core.slots.change import Done
-from core.state.audit import actor, intent
-from core.state.folder import StateFolder
-from core.wiring import worker
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry, Replayed
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.quarantine import Quarantine
+from slotkeeper.core.redaction import masked
+from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
+from slotkeeper.core.services.replay_beside import Replay
+from slotkeeper.core.services.sessions import open_store
+from slotkeeper.core.slots.change import Done
+from slotkeeper.core.state.audit import actor, intent
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.wiring import worker
 
 OnEach = Callable[[Replayed], None]
 

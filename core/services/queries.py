@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 
-from core.domain.kept import Positions
-from core.domain.query_report import QueryReport, QuerySeen
-from core.domain.spec import JobSpec
-from core.errors import SlotkeeperError
-from core.ports.kinds import StoreSession
-from core.services.sessions import open_store
-from core.services.slot_commands import FOLLOWED_LIMIT_MS
-from core.sources import registry
-from core.wiring import worker
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.query_report import QueryReport, QuerySeen
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.services.sessions import open_store
+from slotkeeper.core.services.slot_commands import FOLLOWED_LIMIT_MS
+from slotkeeper.core.sources import registry
+from slotkeeper.core.wiring import worker
 
 WITHIN = 3.0
 """Seconds for which a command waits for all stores together: that is told beside something else."""

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
-from core.domain.progress import LaneKey
-from core.domain.quarantine import DAMAGED, EntryState, QuarantineEntry, Refusal, Replayed
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.errors import Busy, Defect, RowRefused
-from core.ports.kinds import StoreSession
-from core.ports.quarantine import ReplaysBeside
-from core.ports.sink import Batch, LabelSink, Outcome
-from core.wiring import worker
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.quarantine import DAMAGED, EntryState, QuarantineEntry, Refusal, Replayed
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import Busy, Defect, RowRefused
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.quarantine import ReplaysBeside
+from slotkeeper.core.ports.sink import Batch, LabelSink, Outcome
+from slotkeeper.core.wiring import worker
 
 GAP_SECONDS = 20.0
 """How long a moment is waited for in which no range of the lane is under way."""

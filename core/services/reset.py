@@ -11,25 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from core.clock import Clock, SystemClock
-from core.config.model import Loaded
-from core.domain.pages import see
-from core.domain.reset import Check
-from core.domain.spec import JobSpec
-from core.errors import ConfigError, Refused
-from core.ports.source import Retention
-from core.services.audit import CopiedAudit, Tell
-from core.services.audit import silent as silent_tell
-from core.sinks import registry as sinks
-from core.slots.change import refuse_shared
-from core.slots.reset.context import Probe, ResetContext, silent
-from core.sources import registry
-from core.state import slots_seen
-from core.state.audit import actor
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
-from core.wiring import worker
-from core.wiring.driver import end_channel_sessions
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.reset import Check
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.ports.source import Retention
+from slotkeeper.core.services.audit import CopiedAudit, Tell
+from slotkeeper.core.services.audit import silent as silent_tell
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.slots.change import refuse_shared
+from slotkeeper.core.slots.reset.context import Probe, ResetContext, silent
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
+from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.driver import end_channel_sessions
 
 STORE_LIMIT_MS = 40_000
 """Of one statement of a reset at its store, which has few rows: longer than a lock there is waited for (30 s)."""

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from core.domain.kept import Positions
-from core.domain.reset import ResetPlan
-from core.domain.reset_text import Backup, backup_from, plan_of
-from core.errors import Refused, SlotkeeperError
-from core.sources import registry
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.reset import ResetPlan
+from slotkeeper.core.domain.reset_text import Backup, backup_from, plan_of
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources import registry
 
 
 def backup_of(text: str) -> Backup:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint
-from core.domain.spec import JobSpec
-from core.ports.kinds import SourceSession, StoreSession
-from core.ports.source import SlotViewer
-from core.sinks import registry as sinks
-from core.sources import registry as sources
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.ports.kinds import SourceSession, StoreSession
+from slotkeeper.core.ports.source import SlotViewer
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 
 STORE_LIMIT_MS = 30_000
 """Of one statement that a command asks of a store: somebody waits, who would not for the ten minutes of a step."""

@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 
-from core.config.model import Loaded, owners, tables
-from core.domain.lock_owner import end_it, explain_lease, is_stranger
-from core.domain.position import Position
-from core.domain.query_report import WHERE_TO_ACT
-from core.domain.spec import BinlogOptions, JobSpec
-from core.domain.text import typed
-from core.domain.ttl import TimeLeft
-from core.errors import ErrorKind, Refused, SlotkeeperError
-from core.ports.kinds import StoreSession
-from core.ports.progress import LaneSeen, Rows
-from core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
-from core.services.audit import CopiedAudit, Tell, audited, silent
-from core.services.looking import answer
-from core.services.sessions import open_source, open_store, viewing
-from core.slots.change import (
+from slotkeeper.core.config.model import Loaded, owners, tables
+from slotkeeper.core.domain.lock_owner import end_it, explain_lease, is_stranger
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.query_report import WHERE_TO_ACT
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.ttl import TimeLeft
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.progress import LaneSeen, Rows
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
+from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
+from slotkeeper.core.services.looking import answer
+from slotkeeper.core.services.sessions import open_source, open_store, viewing
+from slotkeeper.core.slots.change import (
     Asked,
     ChangePlan,
     Consent,
@@ -41,15 +41,15 @@ from core.slots.change import (
     seen,
     view_of,
 )
-from core.slots.status.inspect import TableSlots, inspect
-from core.slots.status.preflight import Preflight, Rate, gather, judge
-from core.slots.status.retained import OwnLane, TableRetained, retained
-from core.sources import registry
-from core.state import slots_seen
-from core.state.audit import intent
-from core.state.folder import StateFolder
-from core.wiring import worker
-from core.wiring.driver import end_job_sessions
+from slotkeeper.core.slots.status.inspect import TableSlots, inspect
+from slotkeeper.core.slots.status.preflight import Preflight, Rate, gather, judge
+from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, retained
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state.audit import intent
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.driver import end_job_sessions
 
 FOLLOWED_LIMIT_MS = 2_000
 """What a sink has for saying which tables its progress rows are of: that is told beside something else."""

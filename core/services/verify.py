@@ -10,22 +10,22 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
-from core.config.secrets import login
-from core.domain.objection import refuse
-from core.domain.spec import JobSpec
-from core.domain.starting import start_at
-from core.errors import Refused
-from core.ports.progress import Rows
-from core.ports.quarantine import Quarantine
-from core.ports.source import SlotViewer
-from core.ports.table import ComparedKey, Key
-from core.services.sessions import open_source, open_store, poll_name, viewing
-from core.sinks import registry as sinks
-from core.sources import registry as sources
-from core.verify.compare import compare
-from core.verify.comparison import Comparison, Options
-from core.verify.pair import open_pair
-from core.wiring import worker
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.starting import start_at
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.quarantine import Quarantine
+from slotkeeper.core.ports.source import SlotViewer
+from slotkeeper.core.ports.table import ComparedKey, Key
+from slotkeeper.core.services.sessions import open_source, open_store, poll_name, viewing
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.comparison import Comparison, Options
+from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.wiring import worker
 
 SETTLE_SECONDS = 60.0
 

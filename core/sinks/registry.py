@@ -9,17 +9,17 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from core.errors import Defect
+from slotkeeper.core.errors import Defect
 
 if TYPE_CHECKING:
-    from core.domain.promise import SinkTraits
-    from core.ports.kinds import SinkKind
+    from slotkeeper.core.domain.promise import SinkTraits
+    from slotkeeper.core.ports.kinds import SinkKind
 
 KINDS = {
-    "postgres": ("core.sinks.postgres.kind", "POSTGRES"),
-    "dws": ("core.sinks.postgres.kind", "DWS"),
-    "doris": ("core.sinks.doris.kind", "DORIS"),
-    "hologres": ("core.sinks.hologres.kind", "HOLOGRES"),
+    "postgres": ("slotkeeper.core.sinks.postgres.kind", "POSTGRES"),
+    "dws": ("slotkeeper.core.sinks.postgres.kind", "DWS"),
+    "doris": ("slotkeeper.core.sinks.doris.kind", "DORIS"),
+    "hologres": ("slotkeeper.core.sinks.hologres.kind", "HOLOGRES"),
 }
 """The module of each kind, and its name there; its traits have the same name in the module `traits` beside it."""
 

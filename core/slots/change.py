@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.domain.job import JobState
-from core.domain.position import Position
-from core.domain.query_report import AFTER_A_MOVE
-from core.domain.source_traits import SourceTraits
-from core.domain.ttl import TimeLeft
-from core.errors import Refused
-from core.ports.source import SlotVerbs, SlotViewer
-from core.slots.status.inspect import SlotView, TableSlots, inspect
-from core.sqltext import dotted, literal
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.query_report import AFTER_A_MOVE
+from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.ttl import TimeLeft
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SlotVerbs, SlotViewer
+from slotkeeper.core.slots.status.inspect import SlotView, TableSlots, inspect
+from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"

@@ -5,11 +5,11 @@ A point of 0 is what a first `jobs start` expects; any other would look like som
 
 from __future__ import annotations
 
-from core.domain.slot_name import slot_name
-from core.domain.ttl import TimeLeft
-from core.errors import Refused
-from core.ports.source import SlotVerbs, SlotViewer
-from core.slots.change import Asked, ChangePlan, Done, SlotVerb, per_shard, planned, seen, view_of
+from slotkeeper.core.domain.slot_name import slot_name
+from slotkeeper.core.domain.ttl import TimeLeft
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SlotVerbs, SlotViewer
+from slotkeeper.core.slots.change import Asked, ChangePlan, Done, SlotVerb, per_shard, planned, seen, view_of
 
 
 def plan(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from core.domain.ttl import TimeLeft, in_words
-from core.errors import Refused
-from core.ports.source import SlotVerbs, SlotViewer
-from core.slots.change import (
+from slotkeeper.core.domain.ttl import TimeLeft, in_words
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SlotVerbs, SlotViewer
+from slotkeeper.core.slots.change import (
     Asked,
     ChangePlan,
     Done,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.domain.position import Position
-from core.domain.text import typed
-from core.domain.ttl import TimeLeft
-from core.errors import Refused
-from core.ports.source import SlotVerbs, SlotViewer
-from core.slots.change import (
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.ttl import TimeLeft
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SlotVerbs, SlotViewer
+from slotkeeper.core.slots.change import (
     Asked,
     ChangePlan,
     Done,
@@ -24,7 +24,7 @@ from core.slots.change import (
     unread_rows,
     view_of,
 )
-from core.slots.status.inspect import SlotOnShard, SlotView
+from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView
 
 FOREIGN = "whoever reads it goes on after the gap without being told"
 ROWS_STAY = (

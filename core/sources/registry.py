@@ -10,17 +10,17 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from core.errors import Defect
+from slotkeeper.core.errors import Defect
 
 if TYPE_CHECKING:
-    from core.domain.source_traits import SourceTraits
-    from core.ports.kinds import SourceKind
+    from slotkeeper.core.domain.source_traits import SourceTraits
+    from slotkeeper.core.ports.kinds import SourceKind
 
 KINDS = {
-    "dws": "core.sources.dws.kind",
-    "hologres": "core.sources.hologres.kind",
-    "hologres_slot": "core.sources.hologres.slot.kind",
-    "mysql": "core.sources.mysql.kind",
+    "dws": "slotkeeper.core.sources.dws.kind",
+    "hologres": "slotkeeper.core.sources.hologres.kind",
+    "hologres_slot": "slotkeeper.core.sources.hologres.slot.kind",
+    "mysql": "slotkeeper.core.sources.mysql.kind",
 }
 """The module of each kind; it has the kind as `KIND`. The module `traits` beside it has `TRAITS`."""
 

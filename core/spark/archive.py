@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.spark.java import Java
+from slotkeeper.core.spark.java import Java
 
 _KEPT = 4
 """Archives in the cache (70 MB each): one per Java and Spark that this user's environments really use."""

@@ -15,14 +15,14 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from core.config.secrets import place, resolve
-from core.domain.endpoint import SecretRef
-from core.domain.master import REST_OFF, Master, MasterKind
-from core.domain.pages import see
-from core.domain.spec import SparkOptions
-from core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
-from core.spark.folders import private_folder
-from core.spark.settings import ENCRYPTED
+from slotkeeper.core.config.secrets import place, resolve
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.master import REST_OFF, Master, MasterKind
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.spark.folders import private_folder
+from slotkeeper.core.spark.settings import ENCRYPTED
 
 EXECUTOR_LOST = "spark executor lost"
 CLUSTER_GONE = "spark cluster gone"

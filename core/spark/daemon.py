@@ -3,7 +3,7 @@
 What is loaded before a fork costs no worker anything: else each of them spends a third of a second of CPU on imports,
 all at once when a job's first changes come, and again after each idle minute. Spark closes the socket of a worker that
 was idle for a minute, and the worker, writing its farewell, prints a BrokenPipeError each time. Started by the JVM as
-`python -m core.spark.daemon` (`spark.python.daemon.module`).
+`python -m slotkeeper.core.spark.daemon` (`spark.python.daemon.module`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
-from core.config import masking
-from core.spark.installed import without_archives
-from core.spark.task import KINDS
+from slotkeeper.core.config import masking
+from slotkeeper.core.spark.installed import without_archives
+from slotkeeper.core.spark.task import KINDS
 
 Work = Callable[[socket.socket, bool], int]
 
@@ -39,10 +39,12 @@ def preload(kinds: str) -> None:
 
     What cannot be loaded is left to the task that needs it: it says what is missing, and where.
     """
-    for module in ("pyspark.worker", "core.wiring.worker"):
+    for module in ("pyspark.worker", "slotkeeper.core.wiring.worker"):
         with suppress(Exception):
             import_module(module)
-    for registry, kind in zip(("core.sources.registry", "core.sinks.registry"), kinds.split(), strict=False):
+    for registry, kind in zip(
+        ("slotkeeper.core.sources.registry", "slotkeeper.core.sinks.registry"), kinds.split(), strict=False
+    ):
         with suppress(Exception):
             import_module(registry).open(kind)
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.bounded import TooLong, output_of, text_of
-from core.config import handover
-from core.domain.pages import install
-from core.errors import ConfigError
-from core.spark.folders import private_folder
+from slotkeeper.core.bounded import TooLong, output_of, text_of
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.pages import install
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.spark.folders import private_folder
 
 OLDEST = 17
 """Spark 4 is compiled for Java 17."""

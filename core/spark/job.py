@@ -1,7 +1,8 @@
-"""The driver: one job's engine on Spark, started as `python -m core.spark.job` by its supervisor or `slotkeeper run`.
+"""The driver: one job's engine on Spark, started as `python -m slotkeeper.core.spark.job` by its supervisor or
+`slotkeeper run`.
 
-Exit codes are a contract with `core.launch.verdict`: 0 ended as wanted, 2 configuration, 10 FAILED, 11 SUPERSEDED,
-12 ended by SIGTERM; anything else is a crash and the job is started again.
+Exit codes are a contract with `slotkeeper.core.launch.verdict`: 0 ended as wanted, 2 configuration, 10 FAILED, 11
+SUPERSEDED, 12 ended by SIGTERM; anything else is a crash and the job is started again.
 """
 
 from __future__ import annotations
@@ -19,38 +20,38 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from core.clock import SystemClock
-from core.config import masking
-from core.config.load import load_usable, text_of
-from core.config.model import Loaded
-from core.config.tls import job_warnings
-from core.domain.job import JobEvent, WantedState
-from core.domain.position import Position
-from core.domain.spec import JobSpec
-from core.domain.table import TableWanted
-from core.domain.text import safe
-from core.drivers.deadline import cut_off
-from core.engine.driver.context import JobContext
-from core.engine.driver.job import JobEnd
-from core.engine.driver.lock_watch import LockWatch
-from core.engine.driver.pulse import Pulse
-from core.engine.driver.tables import run as run_job
-from core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
-from core.launch import identity
-from core.launch.supervisor import ensure_supervisor
-from core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUSTER, SUPERSEDED, TAKEN_OVER, TERMINATED
-from core.services.audit import DriverAudit
-from core.sources import registry
-from core.spark.cluster import CLUSTER_GONE
-from core.spark.narrator import StoreNarrator
-from core.spark.runner import SparkRunner, open_runner
-from core.spark.slot_watch import SlotWatch
-from core.state import started, tables
-from core.state.probes import points_proven
-from core.state.sqlite import StateError, Store
-from core.state.tries import StoredTries
-from core.wiring.driver import WiredSessions, locks_at, pinged
-from core.wiring.worker import ENTRIES, store_session
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config import masking
+from slotkeeper.core.config.load import load_usable, text_of
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.config.tls import job_warnings
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import TableWanted
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers.deadline import cut_off
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.engine.driver.lock_watch import LockWatch
+from slotkeeper.core.engine.driver.pulse import Pulse
+from slotkeeper.core.engine.driver.tables import run as run_job
+from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
+from slotkeeper.core.launch import identity
+from slotkeeper.core.launch.supervisor import ensure_supervisor
+from slotkeeper.core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUSTER, SUPERSEDED, TAKEN_OVER, TERMINATED
+from slotkeeper.core.services.audit import DriverAudit
+from slotkeeper.core.sources import registry
+from slotkeeper.core.spark.cluster import CLUSTER_GONE
+from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.spark.runner import SparkRunner, open_runner
+from slotkeeper.core.spark.slot_watch import SlotWatch
+from slotkeeper.core.state import started, tables
+from slotkeeper.core.state.probes import points_proven
+from slotkeeper.core.state.sqlite import StateError, Store
+from slotkeeper.core.state.tries import StoredTries
+from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged
+from slotkeeper.core.wiring.worker import ENTRIES, store_session
 
 CRASHED = 1
 POLL_SECONDS = 3.0
@@ -347,7 +348,7 @@ def _say(text: str) -> None:
 def main() -> int:
     """Parse the arguments that supervisor and foreground run give."""
     masking.mask_tracebacks()
-    parser = argparse.ArgumentParser(prog="python -m core.spark.job")
+    parser = argparse.ArgumentParser(prog="python -m slotkeeper.core.spark.job")
     for name in ("--job", "--config", "--state-dir", "--run"):
         parser.add_argument(name, required=True)
     parser.add_argument("--take-over", action="store_true")

@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from core.clock import Clock
-from core.domain.condition import Condition, merged, server_of
-from core.domain.fault import Party
-from core.domain.job import JobEvent, JobState, transition
-from core.domain.lane import Activity, Lane
-from core.domain.lock_wait import LockWait
-from core.domain.progress import LaneState
-from core.domain.report import JobReport, LaneReport
-from core.domain.spec import JobSpec
-from core.domain.table import TableReport, said_of
-from core.domain.verified import Verified
-from core.engine.driver.conditions import of_lanes
-from core.errors import Busy, Refused, SlotkeeperError
-from core.ports.driver import TaskRunner
-from core.ports.progress import ChunkCounts
-from core.sources import registry
-from core.state import verified
-from core.state.sqlite import StateError, Store
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.condition import Condition, merged, server_of
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobEvent, JobState, transition
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import TableReport, said_of
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.engine.driver.conditions import of_lanes
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
+from slotkeeper.core.ports.driver import TaskRunner
+from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state import verified
+from slotkeeper.core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
 EVERY = 1.0
@@ -34,7 +34,7 @@ CLOCK_SET = 2.0
 
 
 class StoreNarrator:
-    """Implements `core.engine.driver.context.Narrator` over the state store of this host."""
+    """Implements `slotkeeper.core.engine.driver.context.Narrator` over the state store of this host."""
 
     def __init__(self, store: Store, job: JobSpec, run: str, clock: Clock, runner: TaskRunner) -> None:
         self._store = store

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import core
+import slotkeeper
 
 NAME = "slotkeeper.zip"
 """Spark puts it into an executor's working folder under this name."""
@@ -17,10 +17,10 @@ _KEPT = (".py", ".sql")
 
 def write(folder: Path) -> Path:
     """Write the package into `folder` and return the file."""
-    root = Path(core.__file__).parent
+    root = Path(slotkeeper.__file__).parent
     target = folder / NAME
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for file in sorted(root.rglob("*")):
+        for file in [*sorted(root.glob("*.py")), *sorted((root / "core").rglob("*"))]:
             if file.suffix in _KEPT and "__pycache__" not in file.parts:
                 archive.write(file, Path(root.name) / file.relative_to(root))
     return target

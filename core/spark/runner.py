@@ -21,15 +21,15 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
-from core.clock import Clock, SystemClock
-from core.domain.master import Master
-from core.domain.session_life import NO_EXECUTOR
-from core.domain.spec import SparkOptions
-from core.errors import Defect, Unclassified, Unreachable
-from core.spark import task
-from core.spark.cluster import CLUSTER_GONE, from_executor
-from core.spark.session import Context, open_context
-from core.spark.session_watch import SessionWatch
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.master import Master
+from slotkeeper.core.domain.session_life import NO_EXECUTOR
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.errors import Defect, Unclassified, Unreachable
+from slotkeeper.core.spark import task
+from slotkeeper.core.spark.cluster import CLUSTER_GONE, from_executor
+from slotkeeper.core.spark.session import Context, open_context
+from slotkeeper.core.spark.session_watch import SessionWatch
 
 SESSION_LOST = "spark session lost"
 WORKER_LOST = "spark worker lost"

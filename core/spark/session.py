@@ -28,18 +28,18 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-import core
-from core.clock import monotonic
-from core.config import handover
-from core.domain.master import Master, MasterKind
-from core.domain.spec import SparkOptions
-from core.errors import ConfigError, SlotkeeperError, Unreachable
-from core.spark import package
-from core.spark.archive import ClassArchive, class_archive
-from core.spark.cluster import ask_masters, cluster_secret, own_home
-from core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
-from core.spark.java import Java, find_java, shim_home
-from core.spark.settings import LEAST_CAPACITY, LIGHT, spark_settings, with_capacity
+import slotkeeper
+from slotkeeper.core.clock import monotonic
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
+from slotkeeper.core.spark import package
+from slotkeeper.core.spark.archive import ClassArchive, class_archive
+from slotkeeper.core.spark.cluster import ask_masters, cluster_secret, own_home
+from slotkeeper.core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
+from slotkeeper.core.spark.java import Java, find_java, shim_home
+from slotkeeper.core.spark.settings import LEAST_CAPACITY, LIGHT, spark_settings, with_capacity
 
 STOP_SECONDS = 5.0
 """How long Spark may take to stop before its JVM is killed."""
@@ -62,7 +62,7 @@ _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SEC
 
 
 class Context:
-    """A running Spark. `spark` is the SparkContext, for `core.spark.runner` only."""
+    """A running Spark. `spark` is the SparkContext, for `slotkeeper.core.spark.runner` only."""
 
     def __init__(self, spark: Any, java: Java, capacity: int | None, remains: _Remains) -> None:
         self.spark = spark
@@ -302,7 +302,7 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
     master = Master.parse(options.master)
     settings = cache / "conf"
     private_folder(settings)
-    root = str(Path(core.__file__).parent.parent)
+    root = str(Path(slotkeeper.__file__).parent.parent)
     path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     if not master.ships and root not in path and root not in site.getsitepackages():
         path.insert(0, root)
@@ -313,7 +313,7 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
         "SPARK_CONF_DIR": str(settings),
         "PYSPARK_PYTHON": options.python or sys.executable,
         "PYTHONPATH": os.pathsep.join(path),
-        # Else a folder `core` in the current folder would be imported by the workers instead of ours.
+        # Else a folder `slotkeeper` in the current folder would be imported by the workers instead of ours.
         "PYTHONSAFEPATH": "1",
     }
     return environ | handover.for_workers() | ({"SPARK_LOCAL_IP": "127.0.0.1"} if master.here else {})

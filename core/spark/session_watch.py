@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from core.clock import Clock
-from core.domain.session_life import SessionLife
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.session_life import SessionLife
 
 EVERY = 2.0
 """Seconds between two questions."""

@@ -9,9 +9,9 @@ import os
 import re
 from pathlib import Path
 
-from core.domain.master import Master, MasterKind
-from core.domain.spec import SparkOptions
-from core.spark.task import KINDS
+from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.spark.task import KINDS
 
 LEAST_CAPACITY = 2
 """One lane that hangs must not hold back the others."""
@@ -59,11 +59,11 @@ def spark_settings(
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
-        # Ours are one attempt each: a rerun is decided by core.retry.
+        # Ours are one attempt each: a rerun is decided by slotkeeper.core.retry.
         "spark.task.maxFailures": "1",
         "spark.task.reaper.enabled": "true",
         "spark.python.task.killTimeout": "1s",
-        "spark.python.daemon.module": "core.spark.daemon",
+        "spark.python.daemon.module": "slotkeeper.core.spark.daemon",
         # Local mode makes its own secret; for the others the session sets one, out of sight of any command line.
         "spark.authenticate": "true",
     }

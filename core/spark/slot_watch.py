@@ -12,16 +12,16 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 
-from core.clock import SystemClock
-from core.config.model import Loaded, owners
-from core.domain.spec import JobSpec
-from core.errors import SlotkeeperError
-from core.services.binlog_rows import slot_poller
-from core.slots.status.poll import StatusPoller
-from core.slots.status.sights import sights
-from core.spark.narrator import StoreNarrator
-from core.state import slots_seen
-from core.state.sqlite import Store
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded, owners
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.services.binlog_rows import slot_poller
+from slotkeeper.core.slots.status.poll import StatusPoller
+from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state.sqlite import Store
 
 EVERY = 1.5
 """Seconds between two looks: a table's points, or its unread rows. What comes between two looks at one table's points

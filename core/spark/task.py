@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import core
-from core.domain.pages import see
-from core.error_values import ErrorValues
-from core.errors import ConfigError, SlotkeeperError
+import slotkeeper
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.errors import ConfigError, SlotkeeperError
 
 KINDS = "SLOTKEEPER_KINDS"
 """The workers' variable that names the kinds of source and sink which are loaded before they are forked."""
@@ -96,9 +96,9 @@ def nothing(_spec: object) -> None:
 
 def whereabouts(_spec: object) -> str:
     """Who runs tasks, as a driver's log says it: host, Python, and where our package came from."""
-    importlib.import_module("core.wiring.worker")
+    importlib.import_module("slotkeeper.core.wiring.worker")
     python = f"Python {platform.python_version()} in {sys.executable}"
-    return f"the worker {socket.gethostname()} has {python} and runs {Path(core.__file__).parent}"
+    return f"the worker {socket.gethostname()} has {python} and runs {Path(slotkeeper.__file__).parent}"
 
 
 def opened(answer: Answer) -> object:

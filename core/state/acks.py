@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 
-from core.domain.ack import Ack
-from core.state.alerts import DAMAGED, moment_of
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.state.alerts import DAMAGED, moment_of
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
 
 KIND, NAME = "console", "acks"
 KEPT = timedelta(days=7)

@@ -14,15 +14,15 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from core.alerts.outbox import AlertState, Failure, Waiting
-from core.alerts.rules import Firing, Kind, Notification
-from core.domain.fault import Fault, Party, Severity
-from core.domain.job_view import Identity
-from core.errors import Busy
-from core.state.faults import StateError
-from core.state.folder import StateFolder
-from core.state.lock_holder import Holder, SignedLock, holder_of
-from core.state.resets import ResetFiles
+from slotkeeper.core.alerts.outbox import AlertState, Failure, Waiting
+from slotkeeper.core.alerts.rules import Firing, Kind, Notification
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.lock_holder import Holder, SignedLock, holder_of
+from slotkeeper.core.state.resets import ResetFiles
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"

@@ -1,8 +1,8 @@
 """The audit's files: append-only JSON lines in the state folder, each flushed to the disk before an action goes on.
 
-The lines are linked (`core.domain.audit_chain`); who writes one holds the folder's audit lock, so that the writers of a
-team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who owns the files
-can write all of them anew: what shows that are the copies in sinks.
+The lines are linked (`slotkeeper.core.domain.audit_chain`); who writes one holds the folder's audit lock, so that the
+writers of a team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who
+owns the files can write all of them anew: what shows that are the copies in sinks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.clock import SystemClock
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.audit_chain import ACCEPT, FIRST, SEAL, Chain, Link, judge, link_of, linked, seal
-from core.domain.audit_chain import digest as digest_of
-from core.domain.text import many
-from core.errors import Busy
-from core.state.faults import StateError, cannot_write
-from core.state.folder import StateFolder
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.audit_chain import ACCEPT, FIRST, SEAL, Chain, Link, judge, link_of, linked, seal
+from slotkeeper.core.domain.audit_chain import digest as digest_of
+from slotkeeper.core.domain.text import many
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.state.faults import StateError, cannot_write
+from slotkeeper.core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
 MOST_BYTES = 1_048_576

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import Busy, Refused
-from core.state.disk import NO_ROOM, full, read_only
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.state.disk import NO_ROOM, full, read_only
 
 
 class StateError(Refused):

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import ownership
-from core.bounded import TooLong, content_of
-from core.domain.ownership import ROOT, TEAM_MODE, Kind, Part
-from core.domain.text import safe
-from core.errors import Busy
-from core.state import entry
-from core.state.faults import PLANTED, StateError, cannot_read, cannot_write
+from slotkeeper.core import ownership
+from slotkeeper.core.bounded import TooLong, content_of
+from slotkeeper.core.domain.ownership import ROOT, TEAM_MODE, Kind, Part
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.state import entry
+from slotkeeper.core.state.faults import PLANTED, StateError, cannot_read, cannot_write
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _PRIVATE = 0o700

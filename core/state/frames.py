@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any
 
-from core.domain.condition import Condition
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import Identity, JobView
-from core.domain.report import JobReport, LaneReport
-from core.domain.table import TableReport
-from core.state.rows import lock_wait_from
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.state.rows import lock_wait_from
 
 LEVEL = 6
 _LANE_FIELDS = tuple(each.name for each in fields(LaneReport))

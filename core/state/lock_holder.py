@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
-from core.domain.job_view import Identity
-from core.state.faults import StateError
-from core.state.folder import FolderLock, StateFolder
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import FolderLock, StateFolder
 
 _MOST = 4_096
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.state.frames import Frame, frame_of, packed, text_of, unpacked
-from core.state.rows import EventRow, event_from
-from core.state.sqlite import Store
+from slotkeeper.core.state.frames import Frame, frame_of, packed, text_of, unpacked
+from slotkeeper.core.state.rows import EventRow, event_from
+from slotkeeper.core.state.sqlite import Store
 
 KEPT_SECONDS = 86_400.0
 KEPT_FRAMES = 20_000

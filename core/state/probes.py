@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.errors import SlotkeeperError
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
 
 KIND = "probes"
 """The folder of the records in the state folder, one file a source."""

@@ -9,18 +9,18 @@ import os
 import re
 from pathlib import Path
 
-from core.bounded import text_in
-from core.domain.reset import OpenReset
-from core.domain.reset_files import MARKS
-from core.state import entry
-from core.state.faults import StateError
-from core.state.folder import StateFolder
+from slotkeeper.core.bounded import text_in
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.reset_files import MARKS
+from slotkeeper.core.state import entry
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ResetFiles:
-    """The files of one state folder; implements `core.slots.reset.context.Files`."""
+    """The files of one state folder; implements `slotkeeper.core.slots.reset.context.Files`."""
 
     def __init__(self, folder: StateFolder) -> None:
         self._folder = folder

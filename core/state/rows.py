@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from core.domain.condition import Condition
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import Identity
-from core.domain.lock_wait import Blocker, LockWait
-from core.domain.report import JobReport, LaneReport
-from core.domain.table import TableReport
-from core.redaction import masked_values
-from core.state.typed import checked
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.redaction import masked_values
+from slotkeeper.core.state.typed import checked
 
 _Row = TypeVar("_Row", JobReport, LaneReport, TableReport, Condition, LockWait, Blocker, Identity)
 _KINDS = (JobReport, LaneReport, TableReport, Condition, LockWait, Blocker, Identity)
@@ -43,8 +43,8 @@ class JobRow:
 class RunRow:
     """One execution of a job, across restarts of its driver; `exit_code` is what its last driver noted or returned.
 
-    `launch` is how its driver is started (JSON of `core.launch.launch.Launch`), so that a supervisor that adopts a
-    driver starts the next one in the same way.
+    `launch` is how its driver is started (JSON of `slotkeeper.core.launch.launch.Launch`), so that a supervisor that
+    adopts a driver starts the next one in the same way.
     """
 
     run: str

@@ -15,10 +15,10 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from core.domain.text import safe
-from core.state import entry
-from core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, cannot_write, translated
-from core.state.folder import StateFolder
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.state import entry
+from slotkeeper.core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, cannot_write, translated
+from slotkeeper.core.state.folder import StateFolder
 
 APPLICATION_ID = 0x534C4B52
 """Marks the file as ours ("SLKR"), so that another program's database is never migrated."""

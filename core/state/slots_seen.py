@@ -13,11 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from core.domain.elapsed import AHEAD_SECONDS
-from core.errors import SlotkeeperError
-from core.judgement.facts import SlotSeen
-from core.state.rows import moment
-from core.state.sqlite import Store
+from slotkeeper.core.domain.elapsed import AHEAD_SECONDS
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.state.rows import moment
+from slotkeeper.core.state.sqlite import Store
 
 KEPT_SECONDS = 7 * 86_400.0
 """What nobody has seen for so long is dropped: no configured job has it any more."""

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from core.clock import Clock, SystemClock
-from core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from core.domain.job_view import Identity
-from core.domain.report import JobReport
-from core.domain.text import safe as visible
-from core.errors import Refused
-from core.state import schema, typed
-from core.state.faults import StateError, translated
-from core.state.folder import StateFolder
-from core.state.rows import (
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.text import safe as visible
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.state import schema, typed
+from slotkeeper.core.state.faults import StateError, translated
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.rows import (
     ErrorRow,
     EventRow,
     JobRow,
@@ -268,7 +268,8 @@ class Store:
         wanted = "SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
         return self.values("an event", event_from, wanted, job, limit)
 
-    # Underneath, also for `core.state.metrics` and `core.state.verified`, whose tables lie in the same file
+    # Underneath, also for `slotkeeper.core.state.metrics` and `slotkeeper.core.state.verified`, whose tables lie in the
+    # same file
 
     def now(self) -> float:
         """This host's time, as columns hold it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from core.state.folder import StateFolder
+from slotkeeper.core.state.folder import StateFolder
 
 _OWN = 0o600
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.domain.job import WantedState
-from core.domain.table import TableWanted
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.table import TableWanted
+from slotkeeper.core.state.sqlite import Store
 
 
 def wanted(store: Store, job: str) -> dict[str, TableWanted]:

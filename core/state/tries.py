@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
-from core.clock import Clock, SystemClock
-from core.domain.tries import TryAnswer, TryAsked
-from core.errors import Busy
-from core.state.faults import StateError
-from core.state.sqlite import Store
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.tries import TryAnswer, TryAsked
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import Store
 
 READ_EVERY = 0.25
 """Seconds between two readings of what is asked for."""
@@ -47,7 +47,7 @@ def _answer(text: str) -> TryAnswer:
 
 
 class StoredTries:
-    """What is asked for of one job; implements `core.domain.tries.Tries`. Any thread may call.
+    """What is asked for of one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread may call.
 
     A store that is busy or gone for now has nothing new, and an answer that cannot be kept is passed over.
     """

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from core.domain.text import safe
-from core.state.faults import WAY_OUT, StateError
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.state.faults import WAY_OUT, StateError
 
 _Value = TypeVar("_Value")
 _IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError)

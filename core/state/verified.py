@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timezone
 
-from core.domain.text import safe
-from core.domain.verified import VOID, Verified
-from core.state.sqlite import Store
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.verified import VOID, Verified
+from slotkeeper.core.state.sqlite import Store
 
 KEPT = 50
 

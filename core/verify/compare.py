@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from core.clock import SystemClock
-from core.errors import Refused
-from core.ports.table import WHOLE, Key, KeyRange, TableReader
-from core.verify.comparison import Comparison, Options
-from core.verify.recheck import Suspects
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import WHOLE, Key, KeyRange, TableReader
+from slotkeeper.core.verify.comparison import Comparison, Options
+from slotkeeper.core.verify.recheck import Suspects
 
 T = TypeVar("T")
 

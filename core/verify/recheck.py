@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
-from core.ports.table import Digest, Key, TableReader
-from core.verify.comparison import Comparison, Found, Options
+from slotkeeper.core.ports.table import Digest, Key, TableReader
+from slotkeeper.core.verify.comparison import Comparison, Found, Options
 
 
 class Verdict(Enum):

@@ -7,19 +7,19 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar, cast
 
-from core.config.secrets import login
-from core.domain.spec import JobSpec
-from core.engine.driver.lock_watch import LocksAt
-from core.engine.driver.pulse import Pinged
-from core.ports.driver import Target
-from core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
-from core.ports.progress import Store
-from core.ports.source import Retention, SlotAdmin, Source
-from core.ports.target import TargetReader
-from core.sinks import registry as sinks
-from core.sinks.seen_beside import SeenBeside
-from core.sources import registry as sources
-from core.wiring.worker import (
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.engine.driver.lock_watch import LocksAt
+from slotkeeper.core.engine.driver.pulse import Pinged
+from slotkeeper.core.ports.driver import Target
+from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import Retention, SlotAdmin, Source
+from slotkeeper.core.ports.target import TargetReader
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sinks.seen_beside import SeenBeside
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.wiring.worker import (
     channel_part,
     encoding_of,
     session_beside,
@@ -153,7 +153,7 @@ def _pattern(job: JobSpec, part: str) -> str:
 
 
 class WiredSessions:
-    """The driver's sessions by name; implements `core.ports.driver.DriverSessions`.
+    """The driver's sessions by name; implements `slotkeeper.core.ports.driver.DriverSessions`.
 
     Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.

@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from core.config.secrets import login
-from core.domain.encoding import Encoding, chosen
-from core.domain.spec import JobSpec
-from core.engine.driver.context import WorkerEntries
-from core.engine.worker import copy_task, stream_task
-from core.engine.worker.planned import PlannedSink
-from core.engine.worker.two_part import TwoPartSink
-from core.errors import ConfigError, Refused
-from core.ports.changelog import ChangelogSession
-from core.ports.kinds import BatchSession, SourceSession, StoreSession
-from core.ports.progress import Runner, Store
-from core.ports.sink import LabelSink, StepSink
-from core.ports.source import SlotAdmin, Source
-from core.sinks import registry as sinks
-from core.sources import registry as sources
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.encoding import Encoding, chosen
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.engine.driver.context import WorkerEntries
+from slotkeeper.core.engine.worker import copy_task, stream_task
+from slotkeeper.core.engine.worker.planned import PlannedSink
+from slotkeeper.core.engine.worker.two_part import TwoPartSink
+from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.ports.changelog import ChangelogSession
+from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
+from slotkeeper.core.ports.progress import Runner, Store
+from slotkeeper.core.ports.sink import LabelSink, StepSink
+from slotkeeper.core.ports.source import SlotAdmin, Source
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 
 
 def session_name(job: str, part: str) -> str:
@@ -104,7 +104,7 @@ def who(job: JobSpec, run: str) -> Runner:
 
 @dataclass(slots=True)
 class _Pair:
-    """A source and a sink session of this worker; implements `core.engine.worker.stream_task.Pair`.
+    """A source and a sink session of this worker; implements `slotkeeper.core.engine.worker.stream_task.Pair`.
 
     `beside` is the sink's own session where it is no store.
     """

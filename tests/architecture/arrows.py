@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.architecture.checkout import PACKAGES, sources, tree
+from tests.architecture.checkout import PACKAGES, module, sources, tree
 
 Arrows = Mapping[str, set[str]]
 
 
 def arrows(root: Path) -> Arrows:
     """The modules of ours, each with those that it names."""
-    modules = {_name(root, path): path for path in sources(root, *PACKAGES)}
+    modules = {module(path, root): path for path in sources(root, *PACKAGES)}
     return {name: set(_named(path, modules)) - {name} for name, path in modules.items()}
 
 
@@ -29,10 +29,10 @@ def circle(found: Arrows) -> list[str]:
 
 def upwards(found: Arrows, package: str, rooms: Sequence[str]) -> list[str]:
     """The arrows of a package from one of its rooms to one further up; `rooms` begin with the lowest."""
-    height = {f"{package}.{room}": place for place, room in enumerate(rooms)}
+    height = {f"slotkeeper.{package}.{room}": place for place, room in enumerate(rooms)}
 
     def room(name: str) -> int | None:
-        return height.get(".".join(name.split(".")[:2]))
+        return height.get(".".join(name.split(".")[:3]))
 
     return sorted(
         f"{low} -> {high}"
@@ -40,11 +40,6 @@ def upwards(found: Arrows, package: str, rooms: Sequence[str]) -> list[str]:
         for high in named
         if (here := room(low)) is not None and (there := room(high)) is not None and there > here
     )
-
-
-def _name(root: Path, path: Path) -> str:
-    parts = path.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _named(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:

@@ -11,11 +11,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("core", "console")
+"""Folders of our packages; in `slotkeeper` are links to them, and modules have the names that these give."""
 
 
 def sources(root: Path, *folders: str) -> list[Path]:
     """The Python files below the folders, those of built things left out."""
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+
+
+def module(path: Path, root: Path) -> str:
+    """The name that a file of one of our packages is imported under."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(("slotkeeper", *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+def link(root: Path) -> None:
+    """Make the links of a checkout in a copy that has packages alone."""
+    (root / "slotkeeper").mkdir(exist_ok=True)
+    (root / "slotkeeper" / "__init__.py").touch()
+    for package in PACKAGES:
+        (root / "slotkeeper" / package).symlink_to(Path("..") / package)
 
 
 @cache

@@ -13,8 +13,8 @@ from tests.architecture.form import words
 from tests.architecture.words import names, texts_of
 
 NAMES = frozenset({"dws", "gaussdb", "hologres", "postgres", "postgresql", "psycopg", "psycopg2", "mysql", "doris"})
-PACKAGES = ("core.sources.", "core.sinks.", "psycopg2", "pymysql", "core.drivers.pg")
-REGISTRIES = ("core.sources.registry", "core.sinks.registry")
+PACKAGES = ("slotkeeper.core.sources.", "slotkeeper.core.sinks.", "psycopg2", "pymysql", "slotkeeper.core.drivers.pg")
+REGISTRIES = ("slotkeeper.core.sources.registry", "slotkeeper.core.sinks.registry")
 CALLS = re.compile(r"\b(pgxc?_[a-z_]+|hg_[a-z_]+|gs_[a-z_]+)\b")
 CODE = re.compile(r"[0-9][0-9A-Z]{4}")
 """An SQLSTATE; one that is all digits is told from a number by standing alone in a text."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.architecture.checkout import tree
 
 _FILE = re.compile(r"`([\w./]+\.(?:py|sql))`")
-_MODULE = re.compile(r"`((?:core|console|tests|bench)(?:\.\w+)+)`")
+_MODULE = re.compile(r"`((?:slotkeeper|tests|bench)(?:\.\w+)+)`")
 
 
 def docstrings(text: str) -> str:

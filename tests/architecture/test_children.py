@@ -41,7 +41,7 @@ def test_no_child_inherits_our_environment_as_it_is() -> None:
         for path in sources(ROOT, *PACKAGES)
         if (lines := list(inheriting(path.read_text("utf-8"))))
     }
-    assert not found, "give it core.config.handover.environment(), or passed() where it resolves secrets"
+    assert not found, "give it slotkeeper.core.config.handover.environment(), or passed() where it resolves secrets"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ ROOMS = (
     "__main__",
 )
 """Those of the console, from the lowest to the highest; `.importlinter` has the same order."""
-PROGRAMS = {"core.launch.launch": {"core.launch.supervisor", "core.spark.job"}}
+PROGRAMS = {"slotkeeper.core.launch.launch": {"slotkeeper.core.launch.supervisor", "slotkeeper.core.spark.job"}}
 """Who starts a program by its name needs nothing of it: no arrow."""
 MOST_ENTRIES = 12
 _FUTURE = "from __future__ import annotations\n"
@@ -46,20 +46,20 @@ def test_the_rooms_of_the_console_are_these_and_few() -> None:
 @pytest.mark.parametrize(
     "upper",
     [
-        "import console.views.upper",
-        "from console.views import upper",
-        "from console.views.upper import x",
-        f"{_TYPES}import console.views.upper",
-        "def f():\n    from console.views.upper import x",
-        "importlib.import_module('console.views.upper')",
-        "run('console.views.upper.x')",
+        "import slotkeeper.console.views.upper",
+        "from slotkeeper.console.views import upper",
+        "from slotkeeper.console.views.upper import x",
+        f"{_TYPES}import slotkeeper.console.views.upper",
+        "def f():\n    from slotkeeper.console.views.upper import x",
+        "importlib.import_module('slotkeeper.console.views.upper')",
+        "run('slotkeeper.console.views.upper.x')",
     ],
 )
 def test_a_wrong_arrow_is_found_however_it_is_written(tmp_path: Path, upper: str) -> None:
-    for name, line in (("monitor/lower", upper), ("views/upper", "from console.monitor.lower import y")):
+    for name, line in (("monitor/lower", upper), ("views/upper", "from slotkeeper.console.monitor.lower import y")):
         path = tmp_path / "console" / f"{name}.py"
         path.parent.mkdir(parents=True)
         path.write_text(f"{_FUTURE}{line}\n", "utf-8")
     found = arrows(tmp_path)
-    assert upwards(found, "console", ROOMS) == ["console.monitor.lower -> console.views.upper"]
-    assert set(circle(found)) == {"console.monitor.lower", "console.views.upper"}
+    assert upwards(found, "console", ROOMS) == ["slotkeeper.console.monitor.lower -> slotkeeper.console.views.upper"]
+    assert set(circle(found)) == {"slotkeeper.console.monitor.lower", "slotkeeper.console.views.upper"}

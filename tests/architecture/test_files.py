@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import load
-from tests.architecture.checkout import ROOT, committed
+from slotkeeper.core.config import load
+from tests.architecture.checkout import PACKAGES, ROOT, committed
 
 HOST_PATHS = re.compile(r"(?<![\w.$}/])/(?:work|root|home/[a-z]\w*|Users/[A-Za-z]\w*|opt/(?:wheels|pypi))(?:/|-|\b)")
 """Folders of one machine; those of every machine (/usr/lib/jvm, /tmp) may be named."""
@@ -55,11 +55,11 @@ def test_what_every_machine_has_is_not(text: str) -> None:
 def test_statements_and_styles_are_packaged() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     packaged = project["tool"]["setuptools"]["package-data"]
-    ends = {"core": {".sql", ".typed"}, "console": {".tcss", ".typed"}}
-    for package, patterns in packaged.items():
-        shipped = {path for pattern in patterns for path in (ROOT / package).glob(pattern)}
-        lying = {p for p in (ROOT / package).rglob("*") if p.suffix in ends[package]}
-        assert lying <= shipped, sorted(map(str, lying - shipped))
+    shipped = {path for pattern in packaged["slotkeeper"] for path in (ROOT / "slotkeeper").glob(pattern)}
+    for package in PACKAGES:
+        lying = {p for p in (ROOT / "slotkeeper" / package).rglob("*") if p.suffix in (".sql", ".tcss")}
+        assert lying and lying <= shipped, sorted(map(str, lying - shipped))
+    assert ROOT / "slotkeeper" / "py.typed" in shipped
 
 
 def test_the_lock_holds_a_version_and_hashes_of_each_package_and_no_index() -> None:

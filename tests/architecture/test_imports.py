@@ -7,41 +7,41 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.checkout import PACKAGES, ROOT, python
+from tests.architecture.checkout import PACKAGES, ROOT, link, module, python
 from tests.architecture.contracts import broken
 
 SEEDED = {
     # wrong import -> the file of ours that gets it
     "import time": "core/domain/position.py",
-    "import core.drivers.pg": "core/retry.py",
+    "import slotkeeper.core.drivers.pg": "core/retry.py",
     "import random": "core/ports/source.py",
     "import psycopg2": "core/state/seeded.py",
     "import pyspark": "core/engine/seeded.py",
     "import textual": "core/config/seeded.py",
     "import rich": "core/slots/seeded.py",
-    "import console.seeded": "core/verify/seeded.py",
-    "import core.engine.seeded": "core/sources/dws/seeded.py",
-    "import core.sinks.postgres.seeded": "core/engine/seeded2.py",
-    "import core.spark.seeded": "core/launch/seeded.py",
-    "import core.state.seeded": "core/embedded/seeded.py",
-    "import core.config.seeded": "core/drivers/seeded.py",
-    "import core.ports": "core/errors.py",
-    "import console.views.seeded": "console/monitor/seeded.py",
-    "import console.commands.seeded": "console/tui/seeded.py",
+    "import slotkeeper.console.seeded": "core/verify/seeded.py",
+    "import slotkeeper.core.engine.seeded": "core/sources/dws/seeded.py",
+    "import slotkeeper.core.sinks.postgres.seeded": "core/engine/seeded2.py",
+    "import slotkeeper.core.spark.seeded": "core/launch/seeded.py",
+    "import slotkeeper.core.state.seeded": "core/embedded/seeded.py",
+    "import slotkeeper.core.config.seeded": "core/drivers/seeded.py",
+    "import slotkeeper.core.ports": "core/errors.py",
+    "import slotkeeper.console.views.seeded": "console/monitor/seeded.py",
+    "import slotkeeper.console.commands.seeded": "console/tui/seeded.py",
 }
 HEADLESS = (
-    "core.config.load",
-    "core.drivers.pg",
-    "core.engine",
-    "core.state",
-    "core.launch.supervisor",
-    "core.retry",
-    "core.spark.task",
-    "core.wiring",
-    "console.__main__",
-    "console.commands.main",
-    "console.cli.output",
-    "console.cli.diagnostics",
+    "slotkeeper.core.config.load",
+    "slotkeeper.core.drivers.pg",
+    "slotkeeper.core.engine",
+    "slotkeeper.core.state",
+    "slotkeeper.core.launch.supervisor",
+    "slotkeeper.core.retry",
+    "slotkeeper.core.spark.task",
+    "slotkeeper.core.wiring",
+    "slotkeeper.console.__main__",
+    "slotkeeper.console.commands.main",
+    "slotkeeper.console.cli.output",
+    "slotkeeper.console.cli.diagnostics",
 )
 HEAVY = ("textual", "pyspark", "py4j", "pandas", "numpy", "sqlglot")
 
@@ -51,6 +51,7 @@ def copy(root: Path) -> Path:
     for package in PACKAGES:
         shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / ".importlinter", root)
+    link(root)
     return root
 
 
@@ -61,8 +62,8 @@ def test_every_import_contract_is_kept(tmp_path: Path) -> None:
 
 def test_wrong_imports_are_each_reported(tmp_path: Path) -> None:
     root = copy(tmp_path)
-    for module in {line.split()[1] for line in SEEDED if ".seeded" in line} | {"console.seeded"}:
-        root.joinpath(*module.split(".")).with_suffix(".py").touch()
+    for name in {line.split()[1] for line in SEEDED if ".seeded" in line}:
+        root.joinpath(*name.split(".")).with_suffix(".py").touch()
     for line, name in SEEDED.items():
         file = root / name
         before = file.read_text("utf-8") if file.exists() else ""
@@ -70,7 +71,7 @@ def test_wrong_imports_are_each_reported(tmp_path: Path) -> None:
         file.write_text(before.replace(future, f"{future}{line}\n", 1) if future in before else before + line + "\n")
     said = broken(root, tmp_path / "contracts")
     for line, name in SEEDED.items():
-        wrong = f"{name.removesuffix('.py').replace('/', '.')} -> {line.split()[1]}"
+        wrong = f"{module(root / name, root)} -> {line.split()[1]}"
         assert wrong in said, f"not reported: {wrong}"
 
 
@@ -90,7 +91,7 @@ def test_listing_jobs_loads_neither_textual_nor_pyspark(tmp_path: Path) -> None:
         "import os, sys\n"
         f"os.environ.update(dict.fromkeys(('XDG_STATE_HOME', 'XDG_CONFIG_HOME', 'HOME'), {str(tmp_path)!r}))\n"
         "os.environ.pop('SLOTKEEPER_CONFIG', None)\n"
-        "from console.__main__ import main\n"
+        "from slotkeeper.console.__main__ import main\n"
         "sys.argv = ['slotkeeper', 'jobs', 'list', '--json']\n"
         "try:\n    main()\n"
         "except SystemExit:\n    pass\n"
@@ -102,5 +103,5 @@ def test_listing_jobs_loads_neither_textual_nor_pyspark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_imported_packages_are_ours(package: str) -> None:
-    ran = python(f"import {package}; print({package}.__file__)")
-    assert Path(ran.stdout.strip()).is_relative_to(ROOT), ran.stdout + ran.stderr
+    ran = python(f"import slotkeeper.{package} as package; print(package.__file__)")
+    assert Path(ran.stdout.strip()).is_relative_to(ROOT / "slotkeeper"), ran.stdout + ran.stderr

@@ -43,9 +43,12 @@ def test_a_sink_tells_its_servers_apart_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("from core.sources.dws.viewer import DwsViewer", [(1, "core.sources.dws.viewer.DwsViewer")]),
-        ("from core.sources import registry", []),
-        ("from core.drivers import pg", [(1, "core.drivers.pg")]),
+        (
+            "from slotkeeper.core.sources.dws.viewer import DwsViewer",
+            [(1, "slotkeeper.core.sources.dws.viewer.DwsViewer")],
+        ),
+        ("from slotkeeper.core.sources import registry", []),
+        ("from slotkeeper.core.drivers import pg", [(1, "slotkeeper.core.drivers.pg")]),
         ("def open_dws(): ...", [(1, "open_dws")]),
         ("HINT = 'ask pgxc_node'", [(1, "ask pgxc_node")]),
         ("CODE = '57014'", [(1, "57014")]),

@@ -28,7 +28,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.embedded.placement import everybody_may_enter
+from slotkeeper.core.embedded.placement import everybody_may_enter
 from tests.support.promised import broken
 from tests.support.report import Page
 
@@ -83,7 +83,14 @@ class Place:
 
     def command(self, words: Sequence[str]) -> list[str]:
         whoami = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-        return [*(whoami if self.user != os.geteuid() else []), sys.executable, "-P", "-m", "console", *words]
+        return [
+            *(whoami if self.user != os.geteuid() else []),
+            sys.executable,
+            "-P",
+            "-m",
+            "slotkeeper.console",
+            *words,
+        ]
 
     def demo(self, *words: str, before: Sequence[str] = ()) -> Ended:
         """Run a headless demo to its end, then take away what it left."""

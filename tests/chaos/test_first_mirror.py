@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.config.load import load
-from core.domain.endpoint import Endpoint
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.endpoint import Endpoint
 from tests.tui.terminal import Terminal
 
 MOST_SECONDS = 180.0
@@ -24,7 +24,18 @@ pytestmark = [pytest.mark.chaos, pytest.mark.spark]
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Endpoint, Endpoint]]:
     """The servers of a demo that was kept; `demo stop` ends them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "demo"))
-    words = [sys.executable, "-m", "console", "demo", "--headless", "--keep", "--duration", "1s", "--rows", "5000"]
+    words = [
+        sys.executable,
+        "-m",
+        "slotkeeper.console",
+        "demo",
+        "--headless",
+        "--keep",
+        "--duration",
+        "1s",
+        "--rows",
+        "5000",
+    ]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
     try:
         assert ended.returncode == 0, ended.stderr

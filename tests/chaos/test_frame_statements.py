@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from core.drivers.session import Session
+from slotkeeper.core.drivers.session import Session
 from tests.support.frames import Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse

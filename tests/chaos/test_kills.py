@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState
 from tests.support.mirrored import KINDS, Kind, Mirrored
 from tests.support.product import Product
 from tests.support.report import Page

@@ -13,9 +13,9 @@ from typing import Literal, get_args
 
 import pytest
 
-from core.domain.job import JobState
-from core.sinks.postgres.write.optimistic import Taken
-from core.wiring.worker import session_name
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.sinks.postgres.write.optimistic import Taken
+from slotkeeper.core.wiring.worker import session_name
 from tests.support import step_paths
 from tests.support.local_driver import LOCAL
 from tests.support.mirrored import Kind, Mirrored

@@ -21,11 +21,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.domain.job import WantedState
-from core.domain.job_view import Identity
-from core.embedded.doris.server import DorisStandin
-from core.embedded.mariadb import MariaServer
-from core.launch import identity as processes
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.embedded.doris.server import DorisStandin
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.launch import identity as processes
 from tests.support import maria
 from tests.support.hot_job import RECOVERY, RUNNER, HotJob, asking, pair_of, refuse_difference
 from tests.support.hot_keys import Writer

@@ -7,16 +7,16 @@ from contextlib import suppress
 
 import pytest
 
-from core.drivers import my
-from core.embedded.mariadb import MariaServer
-from core.errors import Unreachable
-from core.sources.mysql.columns import columns_of
-from core.sources.mysql.gtid import parse_gtids
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.rows import Decoder
-from core.sources.mysql.schema import read_charsets
-from core.sources.mysql.stream import Reading, Stream
-from core.sources.mysql.transactions import End, Item, TableRows
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.sources.mysql.columns import columns_of
+from slotkeeper.core.sources.mysql.gtid import parse_gtids
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.schema import read_charsets
+from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 from tests.support import maria as support
 
 pytestmark = pytest.mark.chaos

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState
-from core.embedded.mariadb import MariaServer
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded.mariadb import MariaServer
 from tests.support import maria as support
 from tests.support.mysql_pair import MakeMysqlPair, MysqlPair
 from tests.support.sqlite_pair.supervised import supervised

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.fault import Fault
-from core.embedded.incidents import play
-from core.embedded.incidents.record import VERIFY, Incident, World
-from core.embedded.incidents.registry import INCIDENTS
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.embedded.incidents import play
+from slotkeeper.core.embedded.incidents.record import VERIFY, Incident, World
+from slotkeeper.core.embedded.incidents.registry import INCIDENTS
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.nights import world
 from tests.support.report import Page
 from tests.support.terminal import Terminal, console

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState
-from core.launch import control
-from core.launch.control import Patience
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
 from tests.support.local_driver import LOCAL
 from tests.support.product import Product
 from tests.support.report import Page

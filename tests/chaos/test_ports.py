@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.embedded import mariadb
-from core.errors import ConfigError
+from slotkeeper.core.embedded import mariadb
+from slotkeeper.core.errors import ConfigError
 from tests.support import listening
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
@@ -48,7 +48,18 @@ def test_every_port_of_a_demo_is_in_the_table(words: tuple[str, ...], expected: 
         except ConfigError as error:
             pytest.skip(str(error))
     environ = {**os.environ, "TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
-    command = [sys.executable, "-m", "console", "demo", "--headless", "--duration", "10s", "--rows", "2000", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "slotkeeper.console",
+        "demo",
+        "--headless",
+        "--duration",
+        "10s",
+        "--rows",
+        "2000",
+        *words,
+    ]
     seen: dict[tuple[int, int], listening.Socket] = {}
     wrong: set[str] = set()
     with (tmp_path / "said").open("w") as said:

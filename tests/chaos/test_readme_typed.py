@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.domain.endpoint import Endpoint
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.endpoint import Endpoint
 from tests.architecture.checkout import ROOT
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, Terminal
 
@@ -38,7 +38,7 @@ def printed() -> list[str]:
 def typed(command: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """A command typed in the checkout, `slotkeeper` being this one's."""
     words = shlex.split(command)
-    words = [sys.executable, "-m", "console", *words[1:]] if words[0] == "slotkeeper" else words
+    words = [sys.executable, "-m", "slotkeeper.console", *words[1:]] if words[0] == "slotkeeper" else words
     return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, env=env, timeout=1_200)
 
 

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from console.demo import JOB, SINK_DATABASE
-from core.config.load import CONFIG_VARIABLE
-from core.domain.job import JobEvent, JobState
-from core.embedded.incidents import play
-from core.embedded.incidents.record import AtSink, ByHand, Incident, World
-from core.embedded.incidents.registry import INCIDENTS
-from core.embedded.warehouse import Warehouse
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.console.demo import JOB, SINK_DATABASE
+from slotkeeper.core.config.load import CONFIG_VARIABLE
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.embedded.incidents import play
+from slotkeeper.core.embedded.incidents.record import AtSink, ByHand, Incident, World
+from slotkeeper.core.embedded.incidents.registry import INCIDENTS
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from tests.chaos.test_told_in_time import ROWS, Night, Row
 from tests.support.local_driver import LOCAL
 from tests.support.nights import world
@@ -136,7 +136,7 @@ def test_an_incidents_remedy_cures_it(
         text = made.config.read_text(encoding="utf-8")  # a demo on a small disk has [alerts], the last of its tables
         made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
         named = {CONFIG_VARIABLE: str(made.config)}  # and not by --config, as in the rows above
-        with Terminal([sys.executable, "-m", "console.__main__", "--ascii"], env=named) as terminal:
+        with Terminal([sys.executable, "-m", "slotkeeper.console.__main__", "--ascii"], env=named) as terminal:
             terminal.shows(CALM)
             play.make(made, incident)
             play.run(made, incident.signal.command)

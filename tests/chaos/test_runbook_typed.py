@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState
-from core.embedded.incidents import play
-from core.embedded.incidents.record import JOB, Answer, Command, World
-from core.embedded.incidents.registry import INCIDENTS, named
-from core.embedded.warehouse import Warehouse
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded.incidents import play
+from slotkeeper.core.embedded.incidents.record import JOB, Answer, Command, World
+from slotkeeper.core.embedded.incidents.registry import INCIDENTS, named
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from tests.architecture.checkout import ROOT
 from tests.support.nights import world
 from tests.support.waiting import until

@@ -17,17 +17,17 @@ from typing import Literal
 
 import pytest
 
-from core.config.load import load
-from core.domain.job import JobState, WantedState
-from core.domain.reset import DONE, Check, Goal, TargetKind
-from core.drivers import pg
-from core.launch import control
-from core.launch.control import Patience
-from core.services.reset import reset_context
-from core.slots.reset import apply, plan
-from core.slots.reset.apply import ResetOrder
-from core.state import tables
-from core.wiring.worker import session_name
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.reset import DONE, Check, Goal, TargetKind
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.services.reset import reset_context
+from slotkeeper.core.slots.reset import apply, plan
+from slotkeeper.core.slots.reset.apply import ResetOrder
+from slotkeeper.core.state import tables
+from slotkeeper.core.wiring.worker import session_name
 from tests.support.mirrored import RECOVERY, Mirrored
 from tests.support.product import Product
 from tests.support.report import Page

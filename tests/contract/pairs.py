@@ -10,20 +10,20 @@ from typing import Protocol
 
 import pytest
 
-from core.config.secrets import login
-from core.domain.position import Position
-from core.domain.slot import SlotStatus
-from core.domain.spec import JobSpec
-from core.drivers import pg
-from core.drivers.copy_text import rows_of
-from core.embedded.warehouse import Warehouse
-from core.engine.worker.two_part import pair_of
-from core.ports.kinds import SourceKind, SourceSession
-from core.ports.sink import Fields, Top
-from core.ports.source import Source
-from core.ports.table import TableSession
-from core.sinks import registry as sinks
-from core.sources import registry as sources
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.worker.two_part import pair_of
+from slotkeeper.core.ports.kinds import SourceKind, SourceSession
+from slotkeeper.core.ports.sink import Fields, Top
+from slotkeeper.core.ports.source import Source
+from slotkeeper.core.ports.table import TableSession
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 from tests.support.doris_pair import DorisPair
 from tests.support.hologres import HoloPair
 from tests.support.hologres_pair import HologresPair

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from core.domain.position import Position
-from core.domain.progress import ProgressRow
-from core.domain.slot import SlotStatus
-from core.drivers.copy_pipe import copy_through
-from core.ports.sink import StepSink
-from core.ports.source import Source
-from core.verify.compare import compare
-from core.verify.pair import open_pair
-from core.wiring import worker
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.drivers.copy_pipe import copy_through
+from slotkeeper.core.ports.sink import StepSink
+from slotkeeper.core.ports.source import Source
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.wiring import worker
 from tests.contract.pairs import DORIS, FIRST, HOLOGRES, SECOND, Pair, pair
 from tests.support.sqlite_pair.sink import ADDS_UP, TOKENS
 

@@ -6,15 +6,15 @@ from contextlib import closing
 
 import pytest
 
-from core.domain.probe import ProbeFinding
-from core.drivers import pg
-from core.embedded import facts
-from core.embedded.warehouse import Warehouse
-from core.sources.dws.probe import sessions
-from core.sources.dws.probe.scratch import Scratch
-from core.sources.dws.probe.session import ProbeContext
-from core.sources.dws.probe.session import run as ask
-from core.sources.dws.session import DwsSession
+from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sources.dws.probe import sessions
+from slotkeeper.core.sources.dws.probe.scratch import Scratch
+from slotkeeper.core.sources.dws.probe.session import ProbeContext
+from slotkeeper.core.sources.dws.probe.session import run as ask
+from slotkeeper.core.sources.dws.session import DwsSession
 from tests.support.probing import SCHEMA, SCRATCH, grant, interrogate
 from tests.support.standin import Surface, run
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
 from tests.support.waiting import until
 

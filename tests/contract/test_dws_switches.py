@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.domain.probe import Answer, Reader
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.embedded.switches import Switches, all_values
-from core.embedded.warehouse import Warehouse
-from core.errors import ConfigError
-from core.sources.dws.probe.questions import QUESTIONS, SWITCHED, switches
+from slotkeeper.core.domain.probe import Answer, Reader
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.switches import Switches, all_values
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.sources.dws.probe.questions import QUESTIONS, SWITCHED, switches
 from tests.support.probing import drawn, flipped, grant, interrogate, leftovers
 from tests.support.standin import Surface, drop_database, run
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from core.drivers import pg
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
 

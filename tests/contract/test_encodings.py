@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from core.domain.encoding import Encoding
-from core.domain.spec import ChannelSpec, RetryOptions
-from core.drivers import copy_text, pg, row_pipe
-from core.embedded.warehouse import Warehouse
-from core.wiring.worker import encoding_of
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
+from slotkeeper.core.drivers import copy_text, pg, row_pipe
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.wiring.worker import encoding_of
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.sqlite_pair import kind, sink
 from tests.support.sqlite_pair.binlog import Origin

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from core.config.secrets import login
-from core.domain.finding import Level
-from core.drivers import pg
-from core.embedded.hologres.instance import Hologres
-from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.hologres.eligibility import version_of
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.hologres.instance import Hologres
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.sources.hologres.eligibility import version_of
 from tests.support.hologres import TABLE, HoloPair, write
 
 MASK = 0xFFFFFFFF

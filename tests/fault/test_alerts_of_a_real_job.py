@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState
 from tests.support.local_driver import LOCAL
 from tests.support.pager import Pager
 from tests.support.product import Product

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent, WantedState
-from core.domain.spec import SinkOptions
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.job import JobEnd
-from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unclassified
-from core.sources.dws.session import DwsSession
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unclassified
+from slotkeeper.core.sources.dws.session import DwsSession
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run

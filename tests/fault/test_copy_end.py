@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import WantedState
-from core.domain.progress import LaneState
-from core.domain.spec import ChannelSpec
-from core.domain.turn import Turn
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.job import JobEnd
-from core.errors import Refused, TooLarge, Trouble, TroubleName
-from core.sinks.postgres.session import SETTINGS
-from core.wiring import worker
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.errors import Refused, TooLarge, Trouble, TroubleName
+from slotkeeper.core.sinks.postgres.session import SETTINGS
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -161,7 +161,7 @@ def test_a_copy_may_take_longer_than_the_sessions_limit(
 def test_a_copy_that_takes_too_long_says_which_limit_to_raise(
     mirror: Mirror, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sinks.postgres.session.COPY_LIMIT_MS", 100)
+    monkeypatch.setattr("slotkeeper.core.sinks.postgres.session.COPY_LIMIT_MS", 100)
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, full_sync_binlog_read_timeout=100))
     replacing(mirror)
     if way == "a chunk":

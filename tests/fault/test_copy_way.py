@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset import DONE
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.job import JobEnd
-from core.errors import Refused
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.errors import Refused
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent
-from core.domain.progress import LaneState
-from core.drivers import pg
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from tests.support.flow import as_superuser
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run

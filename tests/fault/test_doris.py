@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.spec import ChannelSpec
-from core.embedded.doris.faults import Call, Fault
-from core.errors import Refused, RowRefused, Trouble
-from core.sinks.doris.making import shadow_of
-from core.sinks.doris.sink import DorisSink
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.doris.faults import Call, Fault
+from slotkeeper.core.errors import Refused, RowRefused, Trouble
+from slotkeeper.core.sinks.doris.making import shadow_of
+from slotkeeper.core.sinks.doris.sink import DorisSink
 from tests.support.doris_pair import TABLE, TARGET, DorisPair
 
 ADDED = (

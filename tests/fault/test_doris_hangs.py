@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent, WantedState
-from core.embedded.doris.faults import Call, Fault
-from core.engine.driver.job import JobEnd
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.embedded.doris.faults import Call, Fault
+from slotkeeper.core.engine.driver.job import JobEnd
 from tests.support.doris_pair import DorisPair
 from tests.support.waiting import until
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.quarantine import EntryState, QuarantineEntry, Wanted
-from core.domain.spec import SinkOptions
-from core.errors import Refused, Trouble, TroubleName
-from core.services import verify
-from core.services.quarantine import discard, polling, replay
-from core.sinks.doris.sink import DorisSink
-from core.sinks.postgres.quarantine.beside import BesideReplays
-from core.state.folder import StateFolder
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry, Wanted
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.services import verify
+from slotkeeper.core.services.quarantine import discard, polling, replay
+from slotkeeper.core.sinks.doris.sink import DorisSink
+from slotkeeper.core.sinks.postgres.quarantine.beside import BesideReplays
+from slotkeeper.core.state.folder import StateFolder
 from tests.fault.test_doris_kills import LOST, watched
 from tests.support.doris_pair import TABLE, TARGET, DorisPair
 from tests.support.sqlite_pair.kills import Killed, Kills
@@ -33,7 +33,7 @@ def pair(doris_pair: DorisPair, monkeypatch: pytest.MonkeyPatch) -> DorisPair:
     made(doris_pair, NARROW)
     options = SinkOptions(on_bad_row="quarantine", quarantine_limit=20)
     doris_pair.mirror.job = replace(doris_pair.mirror.job, sink_options=options)
-    monkeypatch.setattr("core.sinks.doris.shape.fits", lambda source, there: True)
+    monkeypatch.setattr("slotkeeper.core.sinks.doris.shape.fits", lambda source, there: True)
     return doris_pair
 
 

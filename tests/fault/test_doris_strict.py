@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.spec import SinkOptions
-from core.embedded.doris.faults import Call, Fault
-from core.embedded.doris.tables import STRING_LIMIT
-from core.embedded.doris.transactions import State
-from core.errors import RowRefused
-from core.sinks.doris import sink as loads
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.embedded.doris.faults import Call, Fault
+from slotkeeper.core.embedded.doris.tables import STRING_LIMIT
+from slotkeeper.core.embedded.doris.transactions import State
+from slotkeeper.core.errors import RowRefused
+from slotkeeper.core.sinks.doris import sink as loads
 from tests.fault.test_doris_kills import Applied
 from tests.fault.test_doris_quarantine import entries
 from tests.support.doris_pair import TABLE, TARGET, DorisPair

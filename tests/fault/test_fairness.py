@@ -13,8 +13,8 @@ from time import monotonic
 
 import pytest
 
-from core.domain.lane import Activity, Assignment, Lane, assign
-from core.engine.driver import loop
+from slotkeeper.core.domain.lane import Activity, Assignment, Lane, assign
+from slotkeeper.core.engine.driver import loop
 from tests.support.crowd import STATUS_LIMIT, Crowd, Waits
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.slot import Shard
-from core.domain.spec import ChannelSpec
-from core.domain.watch import exactly
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import loop, start
-from core.engine.driver.context import KEEPALIVE
-from core.engine.messages import LaneTask, StreamOutcome, StreamTask
-from core.engine.worker import stream_task
-from core.engine.worker.step import nothing
-from core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
-from core.wiring import worker
-from core.wiring.driver import WiredSessions
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import loop, start
+from slotkeeper.core.engine.driver.context import KEEPALIVE
+from slotkeeper.core.engine.messages import LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker.step import nothing
+from slotkeeper.core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
+from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.driver import WiredSessions
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import WantedState
-from core.domain.progress import LaneState
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import start
-from core.errors import Trouble, TroubleName
-from core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import start
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.drivers.copy_text import rows_of
-from core.embedded.hologres.faults import Fault
-from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
-from core.sources.hologres import catalog
-from core.sources.hologres.pages import Pages, Stretch
-from core.sources.hologres.position import HoloPosition, ours
+from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.embedded.hologres.faults import Fault
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from tests.support.hologres import TABLE, HoloPair
 from tests.support.waiting import until
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from core.config.secrets import login
-from core.domain.progress import LaneKey
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import ChannelSpec
-from core.errors import Refused, RowRefused
-from core.ports.sink import Batch
-from core.services.promise import promise_of
-from core.sinks.hologres import statements
-from core.sinks.hologres.kind import HologresConnection
-from core.sinks.hologres.sink import HologresSink
-from core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.errors import Refused, RowRefused
+from slotkeeper.core.ports.sink import Batch
+from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.sinks.hologres import statements
+from slotkeeper.core.sinks.hologres.kind import HologresConnection
+from slotkeeper.core.sinks.hologres.sink import HologresSink
+from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
 from tests.support.hologres_pair import TABLE, TARGET, HologresPair
 from tests.support.sqlite_pair.kills import Killed, Kills
 from tests.support.waiting import until

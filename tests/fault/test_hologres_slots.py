@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.slot import SlotStatus
-from core.engine.worker.step import nothing
-from core.errors import Busy, Refused, Trouble, TroubleName
-from core.ports.source import Confirmation
-from core.sources.hologres.kind import HoloConnection
-from core.sources.hologres.position import HoloPosition, ours
-from core.sources.hologres.slot import line
-from core.sources.hologres.slot.kept import SlotKept
-from core.sources.hologres.slot.source import SlotRetention, SlotSource
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.engine.worker.step import nothing
+from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
+from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources.hologres.kind import HoloConnection
+from slotkeeper.core.sources.hologres.position import HoloPosition, ours
+from slotkeeper.core.sources.hologres.slot import line
+from slotkeeper.core.sources.hologres.slot.kept import SlotKept
+from slotkeeper.core.sources.hologres.slot.source import SlotRetention, SlotSource
 from tests.support.hologres import SLOT, TABLE, HoloPair
 
 

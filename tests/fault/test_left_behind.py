@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
-from core.domain.slot import Shard, SlotStatus
-from core.embedded import facts
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import start
-from core.errors import SlotkeeperError
-from core.sources.dws.position import points_of
-from core.sources.dws.session import REGISTER_LIMIT_MS
-from core.sources.dws.source import DwsSlotAdmin
-from core.wiring import worker
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import start
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.dws.position import points_of
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.wiring import worker
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
@@ -87,7 +87,7 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     assert start.LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
     share = 0.2
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
-    monkeypatch.setattr("core.sources.dws.source.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
+    monkeypatch.setattr("slotkeeper.core.sources.dws.source.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
     if elsewhere:
         facts.second_coordinator(mirror.warehouse)
     else:

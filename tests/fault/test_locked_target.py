@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.lock_wait import Locked, LockWait, locked
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import lock_watch
-from core.engine.driver.lock_watch import LockWatch
-from core.sinks.postgres import session as sink_session
-from core.wiring.driver import locks_at
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.lock_wait import Locked, LockWait, locked
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import lock_watch
+from slotkeeper.core.engine.driver.lock_watch import LockWatch
+from slotkeeper.core.sinks.postgres import session as sink_session
+from slotkeeper.core.wiring.driver import locks_at
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until

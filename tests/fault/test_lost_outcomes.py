@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from core.clock import SystemClock
-from core.errors import Busy
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.errors import Busy
 from tests.support.crowd import Crowd
 from tests.support.waiting import until
 

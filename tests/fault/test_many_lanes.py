@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
-from core.drivers import pg
-from core.spark.runner import open_runner
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.spark.runner import open_runner
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run
 

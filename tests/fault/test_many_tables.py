@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from core.domain.job import JobEvent
-from core.domain.progress import LaneState
-from core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import lane_io
-from core.spark.runner import open_runner
-from core.wiring.worker import session_name
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import lane_io
+from slotkeeper.core.spark.runner import open_runner
+from slotkeeper.core.wiring.worker import session_name
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.report import Page
 from tests.support.session_bound import most_sessions

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.spec import BinlogOptions
-from core.embedded.warehouse import Warehouse
-from core.services.verify import verify
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSource
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.services.verify import verify
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSource
 from tests.support.mirror import MakeMirror
 from tests.support.standin import run
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.position import Position
-from core.errors import Trouble, TroubleName
-from core.ports.sink import Batch
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.ports.sink import Batch
 from tests.support.mirror import At
 from tests.support.resetting import Crash
 from tests.support.sqlite_pair import kind, sink

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent
-from core.domain.progress import LaneState
-from core.drivers import pg
-from core.embedded import facts
-from core.embedded.facts import THROUGH_SECOND
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import start
-from core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.facts import THROUGH_SECOND
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import start
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from tests.support.flow import as_superuser
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run

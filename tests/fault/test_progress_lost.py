@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from console.commands import reset
-from core.domain.reset import Goal, TargetKind
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
-from core.sqltext import dotted, literal
+from slotkeeper.console.commands import reset
+from slotkeeper.core.domain.reset import Goal, TargetKind
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.sqltext import dotted, literal
 from tests.support.mirror import MakeMirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run

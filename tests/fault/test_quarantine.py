@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from core.domain.quarantine import EntryState
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.errors import SlotkeeperError
-from core.sinks.postgres.quarantine.replay import Replays
-from core.sinks.postgres.session import SinkSession
-from core.sources.dws.position import DwsPosition
+from slotkeeper.core.domain.quarantine import EntryState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sources.dws.position import DwsPosition
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import pytest
 
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.ports.stream import QueryBatch
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.ports.stream import QueryBatch
 from tests.support.histories import history
 from tests.support.oracle import Event, Oracle, Rules
 from tests.support.query_effects import QUERY, QueryEffects
@@ -152,9 +152,9 @@ def test_a_batch_killed_at_any_statement_is_there_once(
     target: QueryEffects, batches: list[list[Event]], monkeypatch: pytest.MonkeyPatch, when: When, tries: bool
 ) -> None:
     if tries:
-        monkeypatch.setattr("core.sinks.postgres.write.routing.SHARE", 10**9)
-        monkeypatch.setattr("core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
-        monkeypatch.setattr("core.sinks.postgres.stream.query_sink.PostgresQuerySink._once", lambda *_: True)
+        monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.routing.SHARE", 10**9)
+        monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
+        monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.PostgresQuerySink._once", lambda *_: True)
     found = walk(target, batches, Killer(monkeypatch), when, whole=True)
     assert len(found) > 30 and found[-1], "the last statements free what was staged, behind COMMIT"
     assert found == sorted(found), "not there up to COMMIT, there from then on"

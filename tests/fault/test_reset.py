@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from core.domain.progress import LaneState
-from core.domain.reset import DONE, ROLLED_BACK, Goal, TargetKind
-from core.domain.spec import ChannelSpec
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Busy, Refused
-from core.sources.dws import retention
-from core.sqltext import statements
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal, TargetKind
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.sources.dws import retention
+from slotkeeper.core.sqltext import statements
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.replayed import replay
@@ -257,7 +257,7 @@ def test_a_kernel_that_lists_no_slots_is_asked_about_ours_only(resetting: Resett
 
 
 def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = statements("core.sources.dws", "retention.sql")
+    texts = statements("slotkeeper.core.sources.dws", "retention.sql")
     slow = texts["count"].replace("GROUP BY", "AND pg_sleep(0.2) IS NOT NULL GROUP BY")
     monkeypatch.setitem(texts, "count", slow)
     monkeypatch.setattr(retention, "COUNT_LIMIT_MS", 300)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset import DONE, NEVER_BEGUN, Goal, TargetKind
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
+from slotkeeper.core.domain.reset import DONE, NEVER_BEGUN, Goal, TargetKind
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, CrashAt, Resetting
 from tests.support.standin import run

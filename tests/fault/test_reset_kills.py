@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.domain.reset import DONE, ROLLED_BACK, Check
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.engine.worker import stream_task
-from core.errors import ErrorKind, Refused
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import ErrorKind, Refused
+from slotkeeper.core.state.sqlite import Store
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support import polling
@@ -159,8 +159,8 @@ def test_a_zombie_commits_nothing_in_100_interleavings(resetting: Resetting, see
 
 KILLED = """
 import os, signal, sys
-from console.__main__ import main
-from core.services import reset
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.services import reset
 
 def kill(point):
     if point == sys.argv[1]:

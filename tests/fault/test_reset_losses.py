@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core.domain.progress import ProgressRow
-from core.domain.reset import DONE, ROLLED_BACK, Goal
-from core.embedded.postgres import Server
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.engine.worker import stream_task
-from core.errors import Busy, Trouble, TroubleName, Unclassified
-from core.slots.reset import points
-from core.slots.reset.apply import Result
-from core.slots.reset.context import Probe
-from core.sources.dws.position import DwsPosition
-from core.wiring import worker
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import Busy, Trouble, TroubleName, Unclassified
+from slotkeeper.core.slots.reset import points
+from slotkeeper.core.slots.reset.apply import Result
+from slotkeeper.core.slots.reset.context import Probe
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.wiring import worker
 from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
 from tests.support.flow import written

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobEvent, JobState
-from core.domain.remedy import first_act
-from core.domain.report import JobReport, LaneReport
-from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
-from core.spark.job import _recorded
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.remedy import first_act
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.spark.job import _recorded
+from slotkeeper.core.state.sqlite import Store
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mysql_mimic.auth import NativePasswordAuthPlugin
 
-from core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.endpoint import SecretRef
 from tests.support.doris_pair import PASSWORD, DorisPair
 from tests.support.mysql_pair import MysqlPair
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.audit import Phase
-from core.domain.job import JobState
-from core.domain.progress import LaneState
-from core.domain.reset import DONE
-from core.domain.shape_ways import RESNAPSHOT, STOP
-from core.domain.spec import ChannelSpec
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.services.audit import DriverAudit
-from core.state.audit import Audit, actor
-from core.state.folder import StateFolder
-from core.wiring import worker
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.services.audit import DriverAudit
+from slotkeeper.core.state.audit import Audit, actor
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, Resetting
 from tests.support.shapes import TABLE, TARGET, MemoryAudit, insert, prepared, statements_of, typed_as_printed

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.audit import Phase
-from core.domain.reset import Goal, TargetKind
-from core.domain.ttl import Severity, Ttl
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import start
-from core.errors import ErrorKind, Refused, SlotkeeperError
-from core.services.slot_commands import own_lanes
-from core.slots.status.retained import put_together
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.reset import Goal, TargetKind
+from slotkeeper.core.domain.ttl import Severity, Ttl
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import start
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.services.slot_commands import own_lanes
+from slotkeeper.core.slots.status.retained import put_together
 from tests.fault.test_reset import followed
 from tests.fault.test_strangers_lock import twin
 from tests.integration.test_starts import TABLE as SHORT_TABLE

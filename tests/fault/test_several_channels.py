@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from core.domain.job import JobEvent, JobState, WantedState
-from core.domain.lane import Activity
-from core.domain.progress import LaneState
-from core.domain.slot import Shard
-from core.domain.spec import ChannelSpec
-from core.domain.table import TableReport
-from core.domain.watch import exactly
-from core.drivers import pg
-from core.embedded.scaling import add_dn
-from core.embedded.warehouse import Warehouse
-from core.engine.messages import LaneTask, StreamTask
-from core.engine.worker import stream_task
-from core.errors import Trouble, TroubleName, Unreachable
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sources.dws.session import DwsSession
-from core.wiring import worker
-from core.wiring.driver import WiredSessions
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
+from slotkeeper.core.domain.lane import Activity
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.scaling import add_dn
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.messages import LaneTask, StreamTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import Trouble, TroubleName, Unreachable
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.driver import WiredSessions
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
@@ -135,7 +135,7 @@ def test_a_sink_that_is_just_starting_makes_no_table_wait_for_the_copy_of_anothe
         made(store)
 
     monkeypatch.setattr(PostgresProgress, "create_tables", starting)
-    monkeypatch.setattr("core.engine.driver.tables.ASK_AGAIN", 0.1)
+    monkeypatch.setattr("slotkeeper.core.engine.driver.tables.ASK_AGAIN", 0.1)
     states: list[dict[str, str]] = []
 
     def seen() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.sinks.postgres import session as sink_session
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sinks.postgres import session as sink_session
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.proxy import Line, Proxy, proxy

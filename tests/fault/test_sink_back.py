@@ -6,11 +6,11 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from core.clock import SystemClock
-from core.domain.spec import JobSpec, RetryOptions, SinkOptions
-from core.engine.driver.loop import Loop
-from core.engine.driver.upkeep import Upkeep
-from core.errors import Unreachable
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.spec import JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.engine.driver.loop import Loop
+from slotkeeper.core.engine.driver.upkeep import Upkeep
+from slotkeeper.core.errors import Unreachable
 from tests.support.crowd import Crowd
 from tests.support.waiting import until
 

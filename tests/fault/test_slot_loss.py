@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset import DONE
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Trouble, TroubleName
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.report import Page
 from tests.support.resetting import SNAPSHOT, Resetting

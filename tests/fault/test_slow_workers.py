@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.spec import JobSpec, RetryOptions
-from core.engine.driver import loop
-from core.engine.messages import StreamTask
-from core.engine.worker import stream_task
-from core.engine.worker.step import nothing
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.spec import JobSpec, RetryOptions
+from slotkeeper.core.engine.driver import loop
+from slotkeeper.core.engine.messages import StreamTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker.step import nothing
 from tests.support.crowd import Crowd, One
 from tests.support.waiting import until
 

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from core import row_filter
-from core.domain import row_counts
-from core.domain.audit import Phase
-from core.domain.progress import LaneState
-from core.domain.reset import DONE, Goal, ResetPlan, TargetKind
-from core.domain.row_counts import RowCount
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.slots.reset.context import ResetContext
-from core.sources.dws import retention
+from slotkeeper.core import row_filter
+from slotkeeper.core.domain import row_counts
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE, Goal, ResetPlan, TargetKind
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.sources.dws import retention
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, SNAPSHOT, Crash, Resetting
 from tests.support.standin import run

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.position import Position
-from core.embedded.orders import TABLE
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import lease, start
-from core.engine.worker import stream_task
-from core.errors import ErrorKind, Refused, SlotkeeperError
-from core.sinks.postgres.progress import locks
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import lease, start
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.sinks.postgres.progress import locks
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support.flow import orders, written

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState, WantedState
-from core.domain.reset import DONE
-from core.domain.spec import ChannelSpec
-from core.domain.table import TableReport
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState, WantedState
-from core.domain.spec import ChannelSpec
-from core.embedded.warehouse import Warehouse
-from core.sinks.postgres.progress.locks import target_lock
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sinks.postgres.progress.locks import target_lock
 from tests.fault.test_tables_alone import reset
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from core.config.secrets import resolve
-from core.domain.progress import LaneKey
-from core.domain.spec import ChannelSpec
-from core.domain.target_seen import TargetSeen
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.ports.target import Asked
-from core.sinks.postgres.check import seen
-from core.sinks.postgres.check.seen import PostgresTargets
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.target_seen import TargetSeen
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.sinks.postgres.check import seen
+from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
+from slotkeeper.core.sinks.postgres.session import SinkSession
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "target_attacked"

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from core.domain.job import JobState
-from core.domain.spec import ChannelSpec
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Trouble, TroubleName
 from tests.support.doris_pair import TARGET, DorisPair
 from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import Mirror

@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from core.domain.target_seen import read
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
-from core.wiring import worker
+from slotkeeper.core.domain.target_seen import read
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 

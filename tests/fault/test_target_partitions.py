@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobState
-from core.domain.spec import ChannelSpec
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.standin import run
 from tests.support.waiting import until

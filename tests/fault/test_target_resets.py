@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.progress import LaneState
-from core.domain.reset import DONE
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, Resetting
 from tests.support.standin import run

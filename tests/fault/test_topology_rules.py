@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.job import JobEvent, WantedState
-from core.embedded.scaling import add_dn, rename_dn
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Trouble, TroubleName
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.embedded.scaling import add_dn, rename_dn
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Trouble, TroubleName
 from tests.support.mirror import At, MakeMirror
 from tests.support.standin import run
 from tests.support.topology import KEYS, TABLE, consumed, prepared, touch

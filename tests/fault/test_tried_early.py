@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.job import JobState
-from core.domain.report import LaneReport
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import LaneReport
 from tests.support.local_driver import LOCAL
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product

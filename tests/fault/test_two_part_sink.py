@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.spec import RetryOptions
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.ports.progress import Repeats
+from slotkeeper.core.domain.spec import RetryOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.ports.progress import Repeats
 from tests.support.mirror import MakeMirror
 from tests.support.sqlite_pair import sink as sqlite
 from tests.support.sqlite_pair.case import LOADED, Case, refuse_loss, refuse_uncounted

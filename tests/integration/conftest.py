@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.state.sqlite import Store
+from slotkeeper.core.state.sqlite import Store
 from tests.support.jobs import Jobs
 
 

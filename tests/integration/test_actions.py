@@ -11,19 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.commands import Doing, JobVerb, Origin, Place, SlotVerb, Target, Typed, job_words, slot_words
-from console.actions.outcome import complaint, slot_lines, verdict
-from console.actions.preview import Preview, preview_from
-from console.actions.record import Action, Stage
-from console.actions.rules import Part, missing
-from console.actions.runner import Order, Runner
-from console.monitor.snapshot import Level
-from core.clock import SystemClock
-from core.domain.audit import Phase
-from core.launch import identity as processes
-from core.state.audit import Audit
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.console.actions.commands import (
+    Doing,
+    JobVerb,
+    Origin,
+    Place,
+    SlotVerb,
+    Target,
+    Typed,
+    job_words,
+    slot_words,
+)
+from slotkeeper.console.actions.outcome import complaint, slot_lines, verdict
+from slotkeeper.console.actions.preview import Preview, preview_from
+from slotkeeper.console.actions.record import Action, Stage
+from slotkeeper.console.actions.rules import Part, missing
+from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 from tests.integration.test_reset_command import Shell
 from tests.integration.test_reset_command import shell as shell
 
@@ -31,8 +41,8 @@ WAIT = 90.0
 KILLED_AT_ONCE = """
 import os, signal, sys
 from pathlib import Path
-from console.actions.runner import Order, Runner
-from core.clock import SystemClock
+from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.core.clock import SystemClock
 print(Runner(Path(sys.argv[1]), SystemClock()).start(Order(tuple(sys.argv[2:]), "reset", "slot")), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

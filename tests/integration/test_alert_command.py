@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from core.alerts.message import Place, text_of
-from core.alerts.rules import Kind, Notification
-from core.config import handover
-from core.domain.fault import Fault, Party, Severity
-from core.launch import alert_command
-from core.launch.alert_command import Answer
+from slotkeeper.core.alerts.message import Place, text_of
+from slotkeeper.core.alerts.rules import Kind, Notification
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.launch import alert_command
+from slotkeeper.core.launch.alert_command import Answer
 from tests.support.pager import Pager
 from tests.support.waiting import until
 from tests.unit.alerts.made import T0, a_fault

@@ -15,14 +15,14 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser
 
-from core.domain.ack import Ack
-from core.launch import alerting, control
-from core.launch.alerting import Alerting
-from core.launch.control import Patience
-from core.state import started
-from core.state.acks import AckFile
-from core.state.alerts import AlertFile
-from core.state.faults import NoRoom
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.launch import alerting, control
+from slotkeeper.core.launch.alerting import Alerting
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state import started
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state.faults import NoRoom
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.pager import Pager
 from tests.support.waiting import until
@@ -134,7 +134,7 @@ def _end_sender(jobs: Jobs) -> None:
     """End the sender that this test's state folder has, and the pager below it, by what it was started with."""
     for one in psutil.process_iter(["cmdline"]):
         words = one.info["cmdline"] or []
-        if "core.launch.alert_sender" in words and str(jobs.store.folder.path) in words:
+        if "slotkeeper.core.launch.alert_sender" in words and str(jobs.store.folder.path) in words:
             for each in (*one.children(recursive=True), one):
                 each.kill()
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.launch import identity as processes
-from core.state.alerts import AlertFile
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.alerts import AlertFile
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.pager import Pager
 from tests.support.waiting import until
@@ -48,9 +48,9 @@ def test_a_job_whose_supervisor_was_stopped_by_a_signal_is_told_by_the_superviso
 HOLDS = """
 import os, sys, time
 from pathlib import Path
-from core.launch import identity
-from core.state.alerts import AlertFile
-from core.state.folder import StateFolder
+from slotkeeper.core.launch import identity
+from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state.folder import StateFolder
 
 file = AlertFile(StateFolder.open(Path(sys.argv[1])), by=identity.of(os.getpid(), sys.argv[2]))
 assert file.try_lock(30.0) is not None

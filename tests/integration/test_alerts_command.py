@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from console.monitor.snapshot import MonitorState
-from console.monitor.store_reader import Reader
-from console.views.alerts import alerts, firing
-from core.clock import SystemClock
-from core.config.load import load
-from core.launch import control
-from core.launch.control import Patience
-from core.state.acks import AckFile
-from core.state.alerts import AlertFile
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.monitor.snapshot import MonitorState
+from slotkeeper.console.monitor.store_reader import Reader
+from slotkeeper.console.views.alerts import alerts, firing
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AlertFile
 from tests.integration.test_jobs_ensure import killed
 from tests.support.jobs import SOON, Jobs
 from tests.support.pager import Pager
@@ -171,7 +171,8 @@ def test_jobs_ensure_tells_what_no_supervisor_does(place: Place, pager: Pager) -
 
 def test_alerts_list_loads_no_driver() -> None:
     code = (
-        "import sys, console.commands.alerts, core.launch.alert_sender, core.launch.supervisor;"
+        "import sys, slotkeeper.console.commands.alerts;"
+        " import slotkeeper.core.launch.alert_sender, slotkeeper.core.launch.supervisor;"
         " print([m for m in ('psycopg2', 'pyspark', 'textual', 'sqlglot') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from core.config.masking import maskable
-from core.config.secrets import resolve
-from core.domain.audit import Phase
-from core.state.audit import Audit
-from core.state.folder import StateFolder
+from slotkeeper.core.config.masking import maskable
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 from tests.integration.test_reset_command import Shell, shell
 from tests.support.canaries import files_with
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from core.config.load import load
-from core.domain.finding import Level
-from core.drivers import copy_text, pg, row_pipe
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.job import JobEnd
-from core.engine.worker import stream_task
-from core.errors import Refused, SlotkeeperError
-from core.services.doctor import check_source
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSource
-from core.wiring.worker import open_source
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.drivers import copy_text, pg, row_pipe
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.services.doctor import check_source
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse

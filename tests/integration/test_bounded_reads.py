@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.spec import BinlogOptions
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.sources.dws.position import DwsPosition, ours
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSource
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sources.dws.position import DwsPosition, ours
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSource
 from tests.support.mirror import FAST, MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from core import row_filter
-from core.config.secrets import resolve
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.drivers import pg
-from core.drivers.pg_table.reader import over
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.sinks.postgres.dialect import DIALECTS, POSTGRES
-from core.sinks.postgres.write.statements import TargetTable, shadow
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.source import DwsSource
-from core.verify.compare import compare
-from core.verify.pair import open_pair
-from core.wiring import worker
+from slotkeeper.core import row_filter
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.postgres.dialect import DIALECTS, POSTGRES
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable, shadow
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

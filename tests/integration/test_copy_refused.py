@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from core.domain.spec import BinlogOptions
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.errors import SlotkeeperError
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSource
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSource
 from tests.support.standin import run
 
 REFUSES = (

@@ -17,23 +17,23 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.dataframe.reader.faults import ReadFailed
-from core.dataframe.reader.lease import TAKES_OVER
-from core.dataframe.reader.read import read
-from core.dataframe.writer.spec import Field, spec_of
-from core.domain.position import Position
-from core.domain.slot import Shard, SlotStatus
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import lease as engine_lease
-from core.engine.driver import start as engine_start
-from core.engine.worker.step import nothing
-from core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from core.sinks.postgres.progress import locks
-from core.sources.dws.changelog import DwsChangelog
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.source import ALL
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.dataframe.reader.faults import ReadFailed
+from slotkeeper.core.dataframe.reader.lease import TAKES_OVER
+from slotkeeper.core.dataframe.reader.read import read
+from slotkeeper.core.dataframe.writer.spec import Field, spec_of
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import lease as engine_lease
+from slotkeeper.core.engine.driver import start as engine_start
+from slotkeeper.core.engine.worker.step import nothing
+from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sources.dws.changelog import DwsChangelog
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.source import ALL
 from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
@@ -62,7 +62,7 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that waits for nobody's lease."""
     monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
-    monkeypatch.setattr("core.dataframe.reader.beginning.LEASE_WAIT", 0.2)
+    monkeypatch.setattr("slotkeeper.core.dataframe.reader.beginning.LEASE_WAIT", 0.2)
     monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)
 
 
@@ -221,7 +221,7 @@ def test_a_driver_killed_while_it_registers_goes_on(mirror: Mirror, path: Path, 
 
 
 def test_an_idle_query_keeps_its_slot_alive(mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.dataframe.reader.lease.KEEPALIVE", 0.0)
+    monkeypatch.setattr("slotkeeper.core.dataframe.reader.lease.KEEPALIVE", 0.0)
     program = Program(path, start="latest", poll_interval="0ms")
     program.query.initial()
     program.query._lease._keepalive = 0.0  # type: ignore[union-attr]

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.progress import Decided, LaneState
-from core.domain.reset import ResetEntry, Swap
-from core.domain.reset_text import row_from, row_values
-from core.embedded.postgres import Server
-from core.errors import Refused
-from core.ports.progress import Repeats, Runner
-from core.sinks.postgres.progress.decisions import PostgresDecisions
-from core.sinks.postgres.progress.resets import PostgresResets
-from core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.core.domain.progress import Decided, LaneState
+from slotkeeper.core.domain.reset import ResetEntry, Swap
+from slotkeeper.core.domain.reset_text import row_from, row_values
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.progress import Repeats, Runner
+from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 from tests.support.effects import planned
 from tests.support.quarantined import Target
 from tests.support.standin import drop_database, new_database

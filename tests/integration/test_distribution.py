@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.architecture.checkout import ROOT, committed
+from tests.architecture.checkout import ROOT, committed, link
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             place = copy / path.relative_to(ROOT)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place, follow_symlinks=False)
+    link(copy)
     (copy / "console" / "docs").symlink_to("../docs")
     made = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(made), str(copy)]
@@ -50,9 +51,10 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 def test_the_wheel_has_every_module_and_everything_that_they_read(wheel: zipfile.ZipFile) -> None:
     tracked = {path.relative_to(ROOT).as_posix() for path in committed(ROOT)}
-    wanted = {name for name in tracked if re.match(r"(core|console)/.*\.(py|sql|tcss|toml|typed)$", name)}
-    pages = {f"console/{name}" for name in tracked if re.match(r"docs/([\w-]+\.md|systemd/.+)$", name)}
-    packaged = {name for name in wheel.namelist() if name.startswith(("core/", "console/"))}
+    ours = re.compile(r"(?:slotkeeper/)?((?:core|console)/.*\.(?:py|sql|tcss|toml)|\w+\.py|py\.typed)$")
+    wanted = {f"slotkeeper/{match[1]}" for name in tracked if "/" in name and (match := ours.match(name))}
+    pages = {f"slotkeeper/console/{name}" for name in tracked if re.match(r"docs/([\w-]+\.md|systemd/.+)$", name)}
+    packaged = {name for name in wheel.namelist() if ".d" not in name.partition("/")[0]}
     assert packaged == wanted | pages
     others = {name.partition(".d")[2] for name in wheel.namelist() if name.startswith("slotkeeper-")}
     assert "ata/data/share/man/man1/slotkeeper.1" in others
@@ -61,8 +63,8 @@ def test_the_wheel_has_every_module_and_everything_that_they_read(wheel: zipfile
 
 def test_what_is_a_link_in_the_checkout_is_a_file_in_both(folder: Path, wheel: zipfile.ZipFile) -> None:
     example = (ROOT / "config.example.toml").read_bytes()
-    assert wheel.read("console/config.example.toml") == example
-    assert wheel.read("console/docs/runbook.md") == (ROOT / "docs" / "runbook.md").read_bytes()
+    assert wheel.read("slotkeeper/console/config.example.toml") == example
+    assert wheel.read("slotkeeper/console/docs/runbook.md") == (ROOT / "docs" / "runbook.md").read_bytes()
     with tarfile.open(next(folder.glob("slotkeeper-*.tar.gz"))) as sdist:
         assert all(one.isfile() or one.isdir() for one in sdist.getmembers())
 

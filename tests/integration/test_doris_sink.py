@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.config.secrets import login
-from core.domain.endpoint import Login
-from core.domain.progress import LaneKey
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import ChannelSpec, JobSpec
-from core.embedded.doris.faults import Call, Fault
-from core.embedded.doris.server import DorisStandin
-from core.errors import AccessRefused, Busy, Refused, RowRefused, Unreachable
-from core.ports.kinds import SinkAsked
-from core.ports.sink import Batch, Outcome
-from core.services.doctor import check_sink
-from core.sinks.doris import sink as loads
-from core.sinks.doris.kind import DorisConnection
-from core.sinks.doris.sink import DorisSink
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.embedded.doris.faults import Call, Fault
+from slotkeeper.core.embedded.doris.server import DorisStandin
+from slotkeeper.core.errors import AccessRefused, Busy, Refused, RowRefused, Unreachable
+from slotkeeper.core.ports.kinds import SinkAsked
+from slotkeeper.core.ports.sink import Batch, Outcome
+from slotkeeper.core.services.doctor import check_sink
+from slotkeeper.core.sinks.doris import sink as loads
+from slotkeeper.core.sinks.doris.kind import DorisConnection
+from slotkeeper.core.sinks.doris.sink import DorisSink
 from tests.support.doris_pair import PASSWORD, TABLE, TARGET, VARIABLE, endpoint
 from tests.unit.config.samples import VALID
 

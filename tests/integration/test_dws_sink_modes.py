@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.config.secrets import resolve
-from core.embedded import facts
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.sinks.postgres.check.viewer import PostgresViewer
-from core.sinks.postgres.session import SinkSession, dialect_of
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
+from slotkeeper.core.sinks.postgres.session import SinkSession, dialect_of
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse, run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core.embedded import mariadb
-from core.errors import ConfigError
+from slotkeeper.core.embedded import mariadb
+from slotkeeper.core.errors import ConfigError
 from tests.support import maria
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.domain.endpoint import Endpoint
-from core.drivers import pg
-from core.embedded import placement, postgres
-from core.embedded.binaries import BIN_VARIABLE, find_binaries
-from core.embedded.warehouse import Warehouse
-from core.errors import ConfigError
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import placement, postgres
+from slotkeeper.core.embedded.binaries import BIN_VARIABLE, find_binaries
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import ConfigError
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from core.config.secrets import login, resolve
-from core.domain.endpoint import Endpoint
-from core.drivers import pg
-from core.embedded.postgres import Server, write_password
-from core.errors import ErrorKind, SlotkeeperError
-from core.ports.kinds import StoreSession
-from core.sinks import registry
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.config.secrets import login, resolve
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server, write_password
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.sinks import registry
+from slotkeeper.core.sinks.postgres.session import SinkSession
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 

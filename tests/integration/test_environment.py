@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from core.embedded.postgres import Server
+from slotkeeper.core.embedded.postgres import Server
 from tests.support.libpq import NOT_PARAMETERS, defaults, library
 from tests.support.postgres_lines import HOST, Authority, Seen, begging, tls_front
 
 CODE = """
 import json, os, subprocess, sys
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint, SecretRef
-from core.drivers.session import Session
-from core.sinks.postgres.session import SinkSession
-from core.sources.dws.poll import QUIET
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.drivers.session import Session
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sources.dws.poll import QUIET
 
 environment = dict(os.environ)
 port, mode, password = sys.argv[1:4]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.embedded.warehouse import Warehouse
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.integration.test_quarantine_jobs import TABLE, cure, mirror_of
 from tests.support import polling, standin
 from tests.support.mirror import MakeMirror, Mirror

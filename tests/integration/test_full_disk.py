@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import doctor
-from core.domain.finding import Level
-from core.domain.job import JobState, WantedState
-from core.errors import Busy, Refused
-from core.launch import control
-from core.launch import identity as processes
-from core.launch.control import Patience
-from core.state.disk import full
-from core.state.faults import FREE_IT, NoRoom, cannot_write
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import doctor
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state.disk import full
+from slotkeeper.core.state.faults import FREE_IT, NoRoom, cannot_write
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
+from slotkeeper.core.state.sqlite import Store
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.waiting import until
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from core.config.values import NAME_MAX
-from core.domain.spec import BinlogOptions
-from core.drivers import pg
-from core.embedded import facts
-from core.embedded.warehouse import Warehouse
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSlotAdmin
-from core.wiring.worker import channel_part, session_name
+from slotkeeper.core.config.values import NAME_MAX
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.wiring.worker import channel_part, session_name
 from tests.unit.test_error_values import JOB
 
 OLD = "slotkeeper/j/1/r/-1"

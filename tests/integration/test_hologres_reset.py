@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset import Goal, TargetKind
+from slotkeeper.core.domain.reset import Goal, TargetKind
 from tests.support.hologres import TABLE, HoloPair
 from tests.support.resetting import Resetting
 

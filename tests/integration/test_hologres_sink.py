@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.config.secrets import login
-from core.domain.progress import LaneKey
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import ChannelSpec, JobSpec, SinkOptions
-from core.drivers import pg
-from core.embedded.hologres.sink_side import HologresSinkSide
-from core.embedded.postgres import Server
-from core.errors import AccessRefused, Refused, RowRefused, Unreachable
-from core.ports.kinds import SinkAsked
-from core.ports.sink import Batch, Fields
-from core.services.doctor import check_sink
-from core.sinks import registry
-from core.sinks.hologres.kind import HologresConnection
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.hologres.sink_side import HologresSinkSide
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import AccessRefused, Refused, RowRefused, Unreachable
+from slotkeeper.core.ports.kinds import SinkAsked
+from slotkeeper.core.ports.sink import Batch, Fields
+from slotkeeper.core.services.doctor import check_sink
+from slotkeeper.core.sinks import registry
+from slotkeeper.core.sinks.hologres.kind import HologresConnection
 from tests.support.standin import drop_database, new_database
 from tests.unit.config.samples import VALID
 

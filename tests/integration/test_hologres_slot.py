@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.position import Position
-from core.domain.reset import ROLLED_BACK, Goal, TargetKind
-from core.embedded.hologres.faults import FOREIGN_LSN
-from core.sources.hologres.position import ours
-from core.sources.hologres.slot import line
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.reset import ROLLED_BACK, Goal, TargetKind
+from slotkeeper.core.embedded.hologres.faults import FOREIGN_LSN
+from slotkeeper.core.sources.hologres.position import ours
+from slotkeeper.core.sources.hologres.slot import line
 from tests.integration.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.polling import job, server
@@ -70,7 +70,7 @@ def test_the_slot_is_made_and_follows_the_rows_and_keepalives_of_foreign_lsns_mo
 def test_commands_make_list_register_and_drop_it_and_count_down_by_the_records(
     slot_pair: HoloPair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.services.slot_commands.LOST_ANSWER_WAIT", 0.0)
+    monkeypatch.setattr("slotkeeper.core.services.slot_commands.LOST_ANSWER_WAIT", 0.0)
     hologres, config = slot_pair.hologres, tmp_path / "slotkeeper.toml"
     one = slot_pair.mirror.job
     slot_pair.mirror.job = replace(one, name=JOB, source=replace(one.source, name="dws1"))

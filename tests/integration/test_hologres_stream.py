@@ -7,15 +7,15 @@ from contextlib import closing
 
 import pytest
 
-from core.domain.endpoint import Login
-from core.domain.slot import Column
-from core.embedded.hologres.stream_rows import message, row
-from core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
-from core.sinks.hologres.faults import classify
-from core.sources.hologres.stream.binary_row import LoggedRow
-from core.sources.hologres.stream.ranges import ShardRanges
-from core.sources.hologres.stream.session import ShardReader, StreamAsked
-from core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.embedded.hologres.stream_rows import message, row
+from slotkeeper.core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.sinks.hologres.faults import classify
+from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow
+from slotkeeper.core.sources.hologres.stream.ranges import ShardRanges
+from slotkeeper.core.sources.hologres.stream.session import ShardReader, StreamAsked
+from slotkeeper.core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
 from tests.support.hologres_stream import CUT, StreamServer, keepalive, logged, streaming
 from tests.support.waiting import until
 

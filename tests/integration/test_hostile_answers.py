@@ -14,32 +14,32 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from core.config.secrets import login, resolve
-from core.domain import type_name
-from core.domain.objection import Objection
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import ChannelSpec, JobSpec, SinkOptions
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.errors import Refused, SlotkeeperError
-from core.ports.sink import Batch
-from core.sinks.doris import making, shape
-from core.sinks.doris.shape import DorisColumn, DorisTable
-from core.sinks.hologres.kind import HologresConnection
-from core.sinks.postgres.check import eligibility, made_types
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.check.reshape import reshape
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import create_staging
-from core.sources.dws import made_types as dws_types
-from core.sources.dws.identity import identity_of
-from core.sources.dws.position import POSITIONS
-from core.sources.dws.source import statuses_of
-from core.sources.hologres.catalog import read_table as read_hologres
-from core.sources.mysql.requirements import ServerFacts
-from core.sources.mysql.tables import read_table as read_mysql
+from slotkeeper.core.config.secrets import login, resolve
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.sink import Batch
+from slotkeeper.core.sinks.doris import making, shape
+from slotkeeper.core.sinks.doris.shape import DorisColumn, DorisTable
+from slotkeeper.core.sinks.hologres.kind import HologresConnection
+from slotkeeper.core.sinks.postgres.check import eligibility, made_types
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.check.reshape import reshape
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.statements import create_staging
+from slotkeeper.core.sources.dws import made_types as dws_types
+from slotkeeper.core.sources.dws.identity import identity_of
+from slotkeeper.core.sources.dws.position import POSITIONS
+from slotkeeper.core.sources.dws.source import statuses_of
+from slotkeeper.core.sources.hologres.catalog import read_table as read_hologres
+from slotkeeper.core.sources.mysql.requirements import ServerFacts
+from slotkeeper.core.sources.mysql.tables import read_table as read_mysql
 from tests.integration.test_upgrade import ME
 from tests.support.standin import drop_database, new_database
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.config import values
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.embedded.warehouse import Warehouse
-from core.errors import SlotkeeperError
-from core.services.verify import verify
-from core.sqltext import dotted
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config import values
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.services.verify import verify
+from slotkeeper.core.sqltext import dotted
 from tests.support import hostile
 from tests.support.hostile import literal, quoted
 from tests.support.mirror import MakeMirror, Mirror

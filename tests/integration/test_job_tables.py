@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import job_tables
-from core.config.load import load
-from core.domain.job import JobState, WantedState
-from core.domain.spec import ChannelSpec
-from core.state import tables
-from core.state.audit import Audit
-from core.state.verified import last
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import job_tables
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.state import tables
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.verified import last
 from tests.support import hostile
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror

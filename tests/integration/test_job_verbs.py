@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.cli import diagnostics
-from console.commands import slots
-from core.domain.job import JobState
-from core.launch import control
-from core.slots.status.preflight import Rate
-from core.state.audit import Audit
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.cli import diagnostics
+from slotkeeper.console.commands import slots
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.launch import control
+from slotkeeper.core.slots.status.preflight import Rate
+from slotkeeper.core.state.audit import Audit
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job

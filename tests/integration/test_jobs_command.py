@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import jobs as command
-from core.domain.job import JobState
-from core.judgement.limits import Limits
-from core.launch import view
-from core.state.audit import FILE, Audit
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import jobs as command
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.judgement.limits import Limits
+from slotkeeper.core.launch import view
+from slotkeeper.core.state.audit import FILE, Audit
 from tests.support.jobs import Jobs
 from tests.unit.config.samples import VALID
 
@@ -111,7 +111,7 @@ def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str], monk
 
 def test_listing_jobs_loads_no_spark_no_screens_and_no_database_driver(jobs: Jobs) -> None:
     code = (
-        "import sys; from console.__main__ import main;"
+        "import sys; from slotkeeper.console.__main__ import main;"
         f"code = main(['jobs', 'list', '--json', '--state-dir', {str(jobs.folder / 'state')!r}]);"
         "loaded = {'pyspark', 'py4j', 'textual', 'psycopg2'} & set(sys.modules);"
         "sys.exit(code or (9 if loaded else 0))"

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from console.__main__ import main
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.launch import control
-from core.launch import identity as processes
-from core.launch.control import Patience
-from core.launch.ensure import Ensured, ensure, restarted
-from core.launch.launch import FOREGROUND, TAKE_OVER, Launch
-from core.state.audit import Audit
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.ensure import Ensured, ensure, restarted
+from slotkeeper.core.launch.launch import FOREGROUND, TAKE_OVER, Launch
+from slotkeeper.core.state.audit import Audit
 from tests.support.jobs import FAKE, SOON, Jobs
 from tests.support.waiting import until
 
@@ -71,7 +71,7 @@ def test_what_was_killed_is_dead_and_comes_back_and_what_was_paused_or_stopped_s
 def test_of_two_at_once_one_starts_a_job(jobs: Jobs) -> None:
     jobs.start("orders")
     killed(jobs, "orders")
-    command = [sys.executable, "-m", "console.__main__", "jobs", "ensure", "--json"]
+    command = [sys.executable, "-m", "slotkeeper.console.__main__", "jobs", "ensure", "--json"]
     both = [
         subprocess.Popen([*command, "--state-dir", str(jobs.folder / "state")], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -176,11 +176,14 @@ def test_a_stop_of_a_failed_job_is_fine_and_of_a_dead_one_notes_its_end(
     assert ensured(jobs) == {"failed": Ensured.STAYS, "orders": Ensured.STAYS}
 
 
-def test_a_job_whose_recorded_interpreter_is_gone_is_started_with_the_one_that_starts_it(jobs: Jobs) -> None:
+@pytest.mark.parametrize("module", ["core.spark.job", "slotkeeper.core.spark.job"])
+def test_a_job_whose_recorded_interpreter_is_gone_is_started_with_the_one_that_starts_it(
+    jobs: Jobs, module: str
+) -> None:
     jobs.start("orders")
     killed(jobs, "orders")
     run = jobs.view_of_job("orders").run
-    command = ["/opt/slotkeeper-that-was/bin/python", "-P", "-m", "core.spark.job"]
+    command = ["/opt/slotkeeper-that-was/bin/python", "-P", "-m", module]
     launch = json.dumps({**json.loads(FAKE.text), "command": command})
     with jobs.store.write() as sql:  # as versions before recorded it
         sql.execute("UPDATE runs SET launch = ? WHERE run = ?", (launch, run))

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from console.__main__ import main
-from core.domain.job import JobState
-from core.state.audit import Audit
-from core.state.tries import StoredTries
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.tries import StoredTries
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.waiting import until
 

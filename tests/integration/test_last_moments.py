@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from console.commands.reset import at_rest
-from core.domain.job import JobEvent, JobState
-from core.domain.job_view import Identity
-from core.launch import control
-from core.launch import identity as processes
-from core.launch.launch import Limits
-from core.state.sqlite import Store
+from slotkeeper.console.commands.reset import at_rest
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.launch import Limits
+from slotkeeper.core.state.sqlite import Store
 from tests.support.jobs import FAST, Jobs
 
 JOB = "orders"

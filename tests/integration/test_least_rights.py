@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.config.secrets import resolve
-from core.domain.finding import Finding, Level
-from core.drivers import pg
-from core.embedded.orders import DDL_COLUMNS, KEY
-from core.embedded.warehouse import READERS, Warehouse
-from core.services.doctor import check_sink, check_source
-from core.services.sessions import open_store
-from core.sources.dws.eligibility import NEEDED
-from core.state.audit import intent
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.orders import DDL_COLUMNS, KEY
+from slotkeeper.core.embedded.warehouse import READERS, Warehouse
+from slotkeeper.core.services.doctor import check_sink, check_source
+from slotkeeper.core.services.sessions import open_store
+from slotkeeper.core.sources.dws.eligibility import NEEDED
+from slotkeeper.core.state.audit import intent
 from tests.support.flow import orders, written
 from tests.support.least import Least, least
 from tests.support.mirror import MakeMirror, Mirror

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from core import library
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
-from core.library import EventType, Reader, Sink
+from slotkeeper.core import library
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.library import EventType, Reader, Sink
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.waiting import until

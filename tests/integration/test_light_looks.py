@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from console.monitor.poller import Collector
-from console.monitor.slot_poller import SlotPoller
-from console.monitor.store_reader import Reader
-from console.tui.app import ConsoleApp
-from console.tui.launch import place_of
-from console.tui.services import Services
-from core.clock import SystemClock
-from core.config.load import load
-from core.config.model import Loaded
-from core.embedded.warehouse import Warehouse
-from core.services import binlog_rows
-from core.sources.dws.words import WORDS
+from slotkeeper.console.monitor.poller import Collector
+from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.store_reader import Reader
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.services import Services
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.services import binlog_rows
+from slotkeeper.core.sources.dws.words import WORDS
 from tests.support.polling import config, job
 from tests.support.standin import Surface, run, slot_points
 
@@ -146,7 +146,7 @@ def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tel
 def test_a_server_that_takes_too_long_is_left_after_three_seconds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sources.dws.poll.LIMIT_MS", 200)
+    monkeypatch.setattr("slotkeeper.core.sources.dws.poll.LIMIT_MS", 200)
     slot_poller = binlog_rows.slot_poller(place.loaded, "dws1", SystemClock())
     place.warehouse.dn_hanging("dn_2")
     try:

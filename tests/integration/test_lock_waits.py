@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from core.clock import SystemClock
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.lock_owner import PREFIX
-from core.domain.lock_wait import LockWait, cause, locked, to_do
-from core.drivers import pg
-from core.embedded.postgres import Server, write_password
-from core.errors import Unreachable
-from core.ports.kinds import StoreSession
-from core.ports.locks import LockReader
-from core.sinks import registry
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.lock_owner import PREFIX
+from slotkeeper.core.domain.lock_wait import LockWait, cause, locked, to_do
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server, write_password
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.sinks import registry
 from tests.support.proxy import Line, proxy
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until

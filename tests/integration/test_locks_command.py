@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.domain.endpoint import Endpoint
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.endpoint import Endpoint
 from tests.integration.test_lock_waits import STATEMENT, TABLE, Place, place
 from tests.support.fake_server import Mode, fake_server
 from tests.support.polling import config, job, server

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from console.commands import doctor
-from core.drivers import pg
-from core.embedded import facts
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import doctor
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.proxy import Line, proxy
@@ -198,7 +198,7 @@ def test_verify_names_the_keys_and_waits_for_a_running_job(
 
 
 def test_verify_of_a_running_job_settles_before_it_judges(place: Place) -> None:
-    from core.services import verify
+    from slotkeeper.core.services import verify
 
     place.mirror.source(f"INSERT INTO {TABLE} SELECT g, 'row ' || g FROM generate_series(1, 200) g")
     place.mirror.start().wait_running()
@@ -211,7 +211,7 @@ def test_verify_of_a_running_job_settles_before_it_judges(place: Place) -> None:
 def test_verify_of_a_job_that_hangs_is_unsettled_never_equal(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from core.services import verify
+    from slotkeeper.core.services import verify
 
     place.mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'a')")
     place.mirror.start().wait_running()

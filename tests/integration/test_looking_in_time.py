@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import doctor
-from core.domain.endpoint import Endpoint, SecretRef
-from core.services import looking, queries, slot_commands
-from core.state import sqlite
-from core.state.audit import Audit, intent
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import doctor
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.services import looking, queries, slot_commands
+from slotkeeper.core.state import sqlite
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.sqlite import Store
 from tests.support.polling import config, job
 from tests.support.proxy import Line, proxy
 

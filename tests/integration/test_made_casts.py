@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.services.verify import verify
-from core.sources.dws.source import DwsSource
-from core.wiring.worker import open_source
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.services.verify import verify
+from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

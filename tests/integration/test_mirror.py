@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.job import JobEvent
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.job import JobEnd
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.job import JobEnd
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

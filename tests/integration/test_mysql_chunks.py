@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from core.domain.endpoint import Login
-from core.domain.slot import TableIdentity
-from core.domain.spec import BinlogOptions
-from core.drivers.copy_text import rows_of
-from core.errors import Refused
-from core.sources.mysql import chunks
-from core.sources.mysql.columns import SchemaColumn
-from core.sources.mysql.compared import MysqlTables
-from core.sources.mysql.image import image_of
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.source import MysqlSource
-from core.sources.mysql.tables import TableSeen
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql import chunks
+from slotkeeper.core.sources.mysql.columns import SchemaColumn
+from slotkeeper.core.sources.mysql.compared import MysqlTables
+from slotkeeper.core.sources.mysql.image import image_of
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.source import MysqlSource
+from slotkeeper.core.sources.mysql.tables import TableSeen
 from tests.support import maria as support
 from tests.support.maria import Maria
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import Refused, Trouble, TroubleName
-from core.sources.mysql.statements import Effect, Statement
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.sources.mysql.statements import Effect, Statement
 from tests.support.maria import Maria
 from tests.support.mysql_pair import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.waiting import until

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.endpoint import Login
-from core.domain.finding import Level
-from core.domain.spec import ChannelSpec, JobSpec
-from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.mysql import doctor
-from core.sources.mysql.session import MysqlSession
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.sources.mysql import doctor
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from tests.support import maria as support
 from tests.support.maria import Maria
 from tests.support.mysql_lane import Lane, lane

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.endpoint import SecretRef
-from core.domain.job import JobState
-from core.domain.position import Position
-from core.domain.progress import LaneState
-from core.domain.spec import ChannelSpec
-from core.embedded.doris.server import DorisStandin
-from core.errors import AccessRefused, Refused, Trouble, TroubleName
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.doris.server import DorisStandin
+from slotkeeper.core.errors import AccessRefused, Refused, Trouble, TroubleName
 from tests.support.doris_pair import endpoint as doris_endpoint
 from tests.support.mysql_pair import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.sqlite_pair.supervised import supervised

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import Trouble, TroubleName
-from core.sources.mysql.position import MysqlPosition, ours, parse_position
-from core.sources.mysql.transactions import End
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.sources.mysql.position import MysqlPosition, ours, parse_position
+from slotkeeper.core.sources.mysql.transactions import End
 from tests.support.maria import Maria
 from tests.support.mysql_pair import TABLE, MysqlPair
 from tests.support.waiting import until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import SlotkeeperError, Trouble, TroubleName
-from core.sources.mysql.events import Action
-from core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.sources.mysql.events import Action
+from slotkeeper.core.sources.mysql.position import MysqlPosition
 from tests.support.maria import Maria
 from tests.support.waiting import until
 

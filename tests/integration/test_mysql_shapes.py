@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from core.config.secrets import login
-from core.domain.job import JobState
-from core.domain.spec import ChannelSpec
-from core.drivers import pg
-from core.sinks import registry as sinks
-from core.sources import registry as sources
-from core.sqltext import dotted
-from core.verify.compare import compare
-from core.verify.comparison import Options
-from core.verify.pair import open_pair
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.comparison import Options
+from slotkeeper.core.verify.pair import open_pair
 from tests.support import mysql_shapes
 from tests.support.mysql_pair import MakeMysqlPair, MysqlPair
 from tests.support.mysql_shapes import Shape, shapes

@@ -7,16 +7,16 @@ from functools import partial
 
 import pytest
 
-from core.domain.endpoint import Login
-from core.drivers import my
-from core.errors import Refused
-from core.sources.mysql import starts
-from core.sources.mysql.gtid import MariaState
-from core.sources.mysql.open_transactions import MysqlOpen, NobodyOpen, open_now
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from core.sources.mysql.requirements import ServerFacts, read_facts
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.transactions import End
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql import starts
+from slotkeeper.core.sources.mysql.gtid import MariaState
+from slotkeeper.core.sources.mysql.open_transactions import MysqlOpen, NobodyOpen, open_now
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from slotkeeper.core.sources.mysql.requirements import ServerFacts, read_facts
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.transactions import End
 from tests.support import maria as support
 from tests.support.maria import Maria
 from tests.support.waiting import until

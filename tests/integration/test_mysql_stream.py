@@ -7,16 +7,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from core.domain.endpoint import Login
-from core.drivers import my
-from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
-from core.sources.mysql.gtid import MariaState
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from core.sources.mysql.requirements import admit, read_facts
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.statements import Effect, Statement
-from core.sources.mysql.stream import Reading, Stream, is_end
-from core.sources.mysql.transactions import Alive, End, Item, TableRows
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from slotkeeper.core.sources.mysql.gtid import MariaState
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from slotkeeper.core.sources.mysql.requirements import admit, read_facts
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.statements import Effect, Statement
+from slotkeeper.core.sources.mysql.stream import Reading, Stream, is_end
+from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, TableRows
 from tests.support import maria as support
 from tests.support.maria import Maria
 

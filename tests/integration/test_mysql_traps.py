@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from core.errors import Refused
-from core.sources.mysql import requirements, rows
-from core.sources.mysql.columns import columns_of
-from core.sources.mysql.errors import Unsupported
-from core.sources.mysql.events import Mapped
-from core.sources.mysql.requirements import ServerFacts, objections
-from core.sources.mysql.schema import read_charsets, read_described
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql import requirements, rows
+from slotkeeper.core.sources.mysql.columns import columns_of
+from slotkeeper.core.sources.mysql.errors import Unsupported
+from slotkeeper.core.sources.mysql.events import Mapped
+from slotkeeper.core.sources.mysql.requirements import ServerFacts, objections
+from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
 from tests.support import maria as support
 from tests.support.maria import Maria
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from core.sources.mysql import rows as compiled
-from core.sources.mysql.binary_json import double_text
-from core.sources.mysql.values import CODECS, inet6, text_reader
+from slotkeeper.core.sources.mysql import rows as compiled
+from slotkeeper.core.sources.mysql.binary_json import double_text
+from slotkeeper.core.sources.mysql.values import CODECS, inet6, text_reader
 from tests.support.maria import Maria
 
 ZOO: tuple[tuple[str, tuple[str, ...]], ...] = (

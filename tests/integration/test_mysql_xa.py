@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from core.drivers import my
-from core.errors import Trouble, TroubleName
-from core.sources.mysql import xa
-from core.sources.mysql.position import MysqlPosition, parse_position
-from core.sources.mysql.transactions import End, Item, TableRows
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.sources.mysql import xa
+from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_position
+from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 from tests.support import maria as support
 from tests.support.maria import Maria
 from tests.support.mysql_pair import TABLE, MysqlPair

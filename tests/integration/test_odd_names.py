@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.spec import SinkOptions
-from core.embedded.warehouse import Warehouse
-from core.services.verify import verify
-from core.sqltext import dotted
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.services.verify import verify
+from slotkeeper.core.sqltext import dotted
 from tests.support import odd_names
 from tests.support.mirror import MakeMirror
 from tests.support.polling import config, job

@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.config.load import load
-from core.config.secrets import resolve
-from core.domain.audit import Phase
-from core.domain.peek import Ask, Filter, Page
-from core.domain.position import Position
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.services import binlog_rows
-from core.sources.dws import manual_sql
-from core.sources.dws.poll import DwsStatusPoller
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.session import DwsSession
-from core.sources.dws.viewer import DwsViewer
-from core.sqltext import dotted
-from core.state.audit import Audit
-from core.state.folder import StateFolder
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.peek import Ask, Filter, Page
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.services import binlog_rows
+from slotkeeper.core.sources.dws import manual_sql
+from slotkeeper.core.sources.dws.poll import DwsStatusPoller
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 from tests.support.polling import job, server
 from tests.support.standin import MakeWarehouse, Surface, run, slot_points
 
@@ -216,7 +216,7 @@ def test_names_that_are_not_there_are_refused_by_name(make: Make) -> None:
 def test_a_dn_that_hangs_ends_the_look_and_not_the_patience(
     make: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sources.dws.session.STATUS_LIMIT_MS", 300)
+    monkeypatch.setattr("slotkeeper.core.sources.dws.session.STATUS_LIMIT_MS", 300)
     place = make()
     dn = write(place)
     place.warehouse.dn_hanging(dn)

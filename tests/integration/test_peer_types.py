@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.domain.finding import Level
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.domain.text import safe
-from core.drivers import pg
-from core.drivers.pg_table.reader import over
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, RowRefused
-from core.ports.table import ComparedTable
-from core.services.doctor import check_sink
-from core.sinks.postgres.check import eligibility
-from core.verify.compare import compare
-from core.verify.pair import open_pair
-from core.wiring.worker import open_source
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, RowRefused
+from slotkeeper.core.ports.table import ComparedTable
+from slotkeeper.core.services.doctor import check_sink
+from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

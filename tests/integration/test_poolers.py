@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from core.config.load import load
-from core.config.secrets import resolve
-from core.domain.affinity import Seen
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Level
-from core.domain.progress import LaneState
-from core.domain.spec import JobSpec
-from core.drivers import affinity, pg
-from core.drivers.session import Dialect, Session
-from core.embedded.postgres import Server
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.services.doctor import check_sink, check_source
-from core.sinks.hologres.kind import DIALECT as HOLOGRES_SINK
-from core.sinks.postgres.session import dialect_of
-from core.sources.dws.poll import QUIET
-from core.sources.dws.session import DWS
-from core.sources.hologres.session import HOLOGRES
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.affinity import Seen
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.drivers import affinity, pg
+from slotkeeper.core.drivers.session import Dialect, Session
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.services.doctor import check_sink, check_source
+from slotkeeper.core.sinks.hologres.kind import DIALECT as HOLOGRES_SINK
+from slotkeeper.core.sinks.postgres.session import dialect_of
+from slotkeeper.core.sources.dws.poll import QUIET
+from slotkeeper.core.sources.dws.session import DWS
+from slotkeeper.core.sources.hologres.session import HOLOGRES
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.pooler import MakePooler, Pooler

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from core.domain.ttl import Behind
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Unreachable
-from core.services import sessions
-from core.slots.status.preflight import Action, MayBegin, Preflight, gather, judge
+from slotkeeper.core.domain.ttl import Behind
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.services import sessions
+from slotkeeper.core.slots.status.preflight import Action, MayBegin, Preflight, gather, judge
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, OURS, THEIRS = "ods.orders", "ours", "theirs"

@@ -15,27 +15,27 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.config.load import load
-from core.config.secrets import resolve
-from core.domain.audit import Phase
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Level
-from core.domain.spec import BinlogOptions
-from core.embedded import facts
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, SlotkeeperError, Unclassified
-from core.services.doctor import check_source
-from core.sources.dws.probe import scratch
-from core.sources.dws.probe import tables as tables_probe
-from core.sources.dws.probe.questions import QUESTIONS
-from core.sources.dws.probe.session import Found, ProbeContext
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSource
-from core.state.audit import Audit
-from core.state.folder import StateFolder
-from core.state.probes import points_proven
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified
+from slotkeeper.core.services.doctor import check_source
+from slotkeeper.core.sources.dws.probe import scratch
+from slotkeeper.core.sources.dws.probe import tables as tables_probe
+from slotkeeper.core.sources.dws.probe.questions import QUESTIONS
+from slotkeeper.core.sources.dws.probe.session import Found, ProbeContext
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.probes import points_proven
 from tests.support.polling import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run
@@ -373,7 +373,7 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
 def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number: signal.Signals) -> None:
     before = place.foreign()
     place.warehouse.dn_hanging("dn_2")
-    command = [sys.executable, "-m", "console", "doctor", "--probe", "dws1", "--config", str(place.config)]
+    command = [sys.executable, "-m", "slotkeeper.console", "doctor", "--probe", "dws1", "--config", str(place.config)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: bool(leftovers(place.warehouse)), 30, "the scratch table")

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.cli.context import Invocation
-from console.monitor.quarantine_poller import SinkQuarantines
-from console.tui.app import ConsoleApp
-from console.tui.launch import place_of
-from console.tui.screens.table import TableScreen
-from console.tui.services import services_for
-from core.config.load import load
-from core.config.model import Loaded
-from core.domain.quarantine import EntryState, Wanted
-from core.embedded.warehouse import Warehouse
-from core.errors import SlotkeeperError
-from core.state.audit import Audit
-from core.state.folder import StateFolder
+from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.services import services_for
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.quarantine import EntryState, Wanted
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 from tests.integration.test_quarantine_jobs import TABLE, applied, keys, small, update
 from tests.support import polling
 from tests.support.mirror import MakeMirror, Mirror

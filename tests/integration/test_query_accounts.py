@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.clock import SystemClock
-from core.config.load import load_usable
-from core.dataframe.reader import accounts
-from core.dataframe.reader.accounts import AccountKeeper, Place
-from core.domain.query_report import QueryReport, QuerySeen
-from core.embedded.warehouse import Warehouse
-from core.engine.driver import lease as engine_lease
-from core.engine.driver import start as engine_start
-from core.services import queries
-from core.services.queries import query_of
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.dataframe.reader import accounts
+from slotkeeper.core.dataframe.reader.accounts import AccountKeeper, Place
+from slotkeeper.core.domain.query_report import QueryReport, QuerySeen
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver import lease as engine_lease
+from slotkeeper.core.engine.driver import start as engine_start
+from slotkeeper.core.services import queries
+from slotkeeper.core.services.queries import query_of
 from tests.support.frames import JOB, Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.printed import bare
@@ -51,7 +51,7 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that waits for nobody's lease."""
     monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
-    monkeypatch.setattr("core.dataframe.reader.beginning.LEASE_WAIT", 0.2)
+    monkeypatch.setattr("slotkeeper.core.dataframe.reader.beginning.LEASE_WAIT", 0.2)
     monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)
 
 

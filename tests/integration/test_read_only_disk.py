@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import doctor
-from core.domain.finding import Level
-from core.domain.job import JobState
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import doctor
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.state.sqlite import Store
 from tests.integration.test_full_disk import REASON
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from console.actions.preview import preview_from
-from console.actions.preview import words as in_full
-from core.domain.job import JobState
-from core.embedded.warehouse import Warehouse
-from core.state.sqlite import Store
-from core.wiring import worker
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.actions.preview import preview_from
+from slotkeeper.console.actions.preview import words as in_full
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.wiring import worker
 from tests.support import polling
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core.config.secrets import resolve
-from core.domain.shape import Reshape
-from core.domain.slot import Column, TableIdentity, UserType
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.embedded.postgres import Server
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.check.reshape import reshape
-from core.sinks.postgres.dialect import DIALECTS
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, TableIdentity, UserType
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.check.reshape import reshape
+from slotkeeper.core.sinks.postgres.dialect import DIALECTS
+from slotkeeper.core.sinks.postgres.session import SinkSession
 from tests.support.standin import drop_database, new_database
 
 DATABASE, TARGET = "reshaped", "mart.t"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from core.launch import identity
-from core.state.folder import StateFolder
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.core.launch import identity
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 from tests.support import other_user
 from tests.support.jobs import Jobs
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.position import Position
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, SlotkeeperError
-from core.row_filter import WrongFilter, read
-from core.sources.dws.source import DwsSource, Selection
-from core.wiring.worker import open_source
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.row_filter import WrongFilter, read
+from slotkeeper.core.sources.dws.source import DwsSource, Selection
+from slotkeeper.core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import run as command
-from core.domain.job import JobState
-from core.embedded.warehouse import Warehouse
-from core.launch.launch import Launch
-from core.launch.view import observe
-from core.state.audit import Audit
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import run as command
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.launch.launch import Launch
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 from tests.support import polling
 from tests.support.jobs import FAST
 from tests.support.mirror import MakeMirror
@@ -32,10 +32,10 @@ SOON = 60.0
 FAKE = """
 import argparse, os, signal, sys, time
 from pathlib import Path
-from core.domain.job import JobEvent, WantedState
-from core.domain.report import JobReport
-from core.launch.identity import of
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.launch.identity import of
+from slotkeeper.core.state.sqlite import Store
 
 parser = argparse.ArgumentParser()
 for name in ("--job", "--config", "--state-dir", "--run", "--do"):
@@ -87,8 +87,8 @@ def call(place: Path, monkeypatch: pytest.MonkeyPatch, do: str, *words: str) -> 
 def started(place: Path) -> Iterator[subprocess.Popen[str]]:
     """`slotkeeper run` in the foreground of a process of its own, its driver running."""
     code = (
-        "import sys; from console.__main__ import main; from console.commands import run;"
-        "from core.launch.launch import Launch;"
+        "import sys; from slotkeeper.console.__main__ import main; from slotkeeper.console.commands import run;"
+        "from slotkeeper.core.launch.launch import Launch;"
         f"run.LAUNCH = Launch.parse({launch(place, 'wait:').text!r});"
         f"sys.exit(main(['run', 'orders_rt', '--wait', '90s', '--config', {str(place / 'c.toml')!r}]))"
     )
@@ -170,7 +170,17 @@ def test_another_shell_stops_a_foreground_run(place: Path, started: subprocess.P
 
 
 def run_until_caught_up(words: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "console", "run", "orders_rt", "--until-caught-up", "--wait", "20s", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "slotkeeper.console",
+        "run",
+        "orders_rt",
+        "--until-caught-up",
+        "--wait",
+        "20s",
+        *words,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
 

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.config.secrets import resolve
-from core.domain.finding import Level
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.drivers.session import Session
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.services.doctor import check_sink, check_source
-from core.services.verify import verify
-from core.sinks.postgres.check import eligibility
-from core.sinks.postgres.session import dialect_of
-from core.sources.dws.poll import QUIET
-from core.sources.dws.session import DWS
-from core.wiring.worker import open_source
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Session
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.services.doctor import check_sink, check_source
+from slotkeeper.core.services.verify import verify
+from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.sinks.postgres.session import dialect_of
+from slotkeeper.core.sources.dws.poll import QUIET
+from slotkeeper.core.sources.dws.session import DWS
+from slotkeeper.core.wiring.worker import open_source
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

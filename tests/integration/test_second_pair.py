@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.domain.progress import LaneState
-from core.errors import Trouble, TroubleName
-from core.wiring import worker
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import At
 from tests.support.resetting import Crash
 from tests.support.sqlite_pair.pair import MakePair, SecondPair

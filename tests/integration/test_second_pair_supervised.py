@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
 from tests.support.sqlite_pair.supervised import supervised
 

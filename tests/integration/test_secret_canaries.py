@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from console.actions.runner import Order, Runner
-from core.clock import SystemClock
-from core.config import handover, secrets
-from core.domain.endpoint import SecretRef
-from core.launch import identity as processes
+from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config import handover, secrets
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.launch import identity as processes
 from tests.architecture.checkout import ROOT
 from tests.support.canaries import seen_in
 from tests.support.jobs import SOON, Jobs
@@ -72,9 +72,10 @@ def test_it_outlives_the_supervisor_and_the_driver(jobs: Jobs, monkeypatch: pyte
 def test_a_restart_from_a_shell_with_a_new_value_passes_that_on_also_to_later_drivers(jobs: Jobs) -> None:
     jobs.start("orders", resolve=NAME)
     code = (
-        "import sys; from dataclasses import replace; from pathlib import Path; from core.config import handover;"
-        "from core.launch import control; from core.launch.control import Patience;"
-        "from core.state.sqlite import Store;"
+        "import sys; from dataclasses import replace; from pathlib import Path;"
+        " from slotkeeper.core.config import handover;"
+        "from slotkeeper.core.launch import control; from slotkeeper.core.launch.control import Patience;"
+        "from slotkeeper.core.state.sqlite import Store;"
         "from tests.support.jobs import FAKE, SOON;"
         f"handover.name({{{NAME!r}}}); store = Store.open(Path(sys.argv[1])).__enter__();"
         "control.restart(store, 'orders', launch=FAKE, patience=Patience(SOON))"
@@ -106,8 +107,8 @@ def test_an_action_of_the_console_gets_it_by_another_way(tmp_path: Path) -> None
     script.write_text(
         "import hashlib, os, sys\n"
         "from pathlib import Path\n"
-        "from core.config.secrets import resolve\n"
-        "from core.domain.endpoint import SecretRef\n"
+        "from slotkeeper.core.config.secrets import resolve\n"
+        "from slotkeeper.core.domain.endpoint import SecretRef\n"
         f"said = hashlib.sha256(resolve(SecretRef('env', {NAME!r})).encode()).hexdigest()\n"
         "environment = Path('/proc/self/environ').read_bytes() + Path('/proc/self/cmdline').read_bytes()\n"
         f"print(said, {CANARY[:9]!r}.encode() in environment.replace(b'none', b''))\n",
@@ -122,8 +123,8 @@ def test_an_action_of_the_console_gets_it_by_another_way(tmp_path: Path) -> None
 def test_whoever_has_a_secret_dumps_no_core() -> None:
     code = (
         "import resource\n"
-        "from core.config.secrets import resolve\n"
-        "from core.domain.endpoint import SecretRef\n"
+        "from slotkeeper.core.config.secrets import resolve\n"
+        "from slotkeeper.core.domain.endpoint import SecretRef\n"
         f"resolve(SecretRef('env', {NAME!r}))\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE), open('/proc/self/coredump_filter').read().strip())\n"
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.spec import ChannelSpec
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.spec import ChannelSpec
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job

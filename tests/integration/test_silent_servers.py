@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.services import sessions
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.services import sessions
 from tests.support.fake_server import Mode
 from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, bare_interrupt, ended, opened
 from tests.support.waiting import until

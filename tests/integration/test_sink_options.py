@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.clock import SystemClock
-from core.config.keys_sink import SINK_OPTIONS
-from core.config.secrets import resolve
-from core.config.values import BadValue
-from core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
-from core.embedded.postgres import Server
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.routing import LEAST
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.keys_sink import SINK_OPTIONS
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.config.values import BadValue
+from slotkeeper.core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.routing import LEAST
 from tests.support.effects import Effects
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event, Image, Key

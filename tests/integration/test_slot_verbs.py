@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from console.__main__ import main
-from core.domain.audit import AuditLine, Phase
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.state.audit import Audit
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import job, server
@@ -280,8 +280,8 @@ def test_an_audit_that_cannot_be_written_refuses_the_action(place: Place, capsys
 def test_an_action_that_fails_leaves_an_outcome_with_what_can_be_seen(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from core.errors import Unreachable
-    from core.sources.dws.verbs import DwsSlotVerbs
+    from slotkeeper.core.errors import Unreachable
+    from slotkeeper.core.sources.dws.verbs import DwsSlotVerbs
 
     def lost(self: Any) -> int:
         raise Unreachable("the line broke")

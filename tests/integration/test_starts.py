@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from core.clock import SystemClock
-from core.config.load import load
-from core.domain.job import JobEvent
-from core.domain.progress import LaneState
-from core.drivers import pg
-from core.embedded import facts
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
-from core.errors import Busy, Refused, Trouble, TroubleName
-from core.services.verify import verify
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import facts
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
+from slotkeeper.core.services.verify import verify
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.spoiled import HSTORE

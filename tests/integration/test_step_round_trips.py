@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.embedded.postgres import Server
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
 from tests.support.effects import Effects
 from tests.support.oracle import Event, Image
 from tests.support.standin import drop_database, new_database

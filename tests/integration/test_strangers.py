@@ -20,11 +20,11 @@ from typing import Any
 import psutil
 import pytest
 
-from core.drivers import my, pg
-from core.embedded import maria_orders, mariadb, placement, postgres
-from core.embedded.binaries import BIN_VARIABLE, find_binaries
-from core.errors import ConfigError
-from core.sources.mysql.doctor import grants
+from slotkeeper.core.drivers import my, pg
+from slotkeeper.core.embedded import maria_orders, mariadb, placement, postgres
+from slotkeeper.core.embedded.binaries import BIN_VARIABLE, find_binaries
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.sources.mysql.doctor import grants
 from tests.support import other_user, strangers
 from tests.support.strangers import Served
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.errors import Refused
-from core.launch import control
-from core.launch import identity as processes
-from core.launch.control import Patience
-from core.launch.launch import SUPERVISOR_LOCK
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK
 from tests.support.jobs import FAKE, FAST, SOON, Jobs
 from tests.support.waiting import until
 

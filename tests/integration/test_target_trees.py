@@ -13,18 +13,18 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from core.config.secrets import resolve
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.errors import Refused, Unreachable
-from core.sinks.postgres.check import eligibility
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write import routing
-from core.sinks.postgres.write.optimistic import Lane
-from core.sinks.postgres.write.routing import Routed
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write import routing
+from slotkeeper.core.sinks.postgres.write.optimistic import Lane
+from slotkeeper.core.sinks.postgres.write.routing import Routed
 from tests.support.effects import Effects
 from tests.support.oracle import Event, Image
 from tests.support.standin import drop_database, new_database

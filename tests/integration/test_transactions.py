@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.config.secrets import resolve
-from core.drivers import pg
-from core.drivers.session import Dialect, Session
-from core.embedded.postgres import Server
-from core.errors import SlotkeeperError, Unreachable
-from core.sinks.postgres.session import SinkSession
-from core.sources.dws.poll import QUIET
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.session import DWS, DwsSession
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Dialect, Session
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sources.dws.poll import QUIET
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.session import DWS, DwsSession
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database

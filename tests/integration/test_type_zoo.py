@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.spec import UPDATE_MODES, SinkOptions
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
-from core.sources.dws.session import DwsSession
-from core.sqltext import dotted
+from slotkeeper.core.domain.spec import UPDATE_MODES, SinkOptions
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sqltext import dotted
 from tests.support import zoo
 from tests.support.mirror import MakeMirror, Mirror
 

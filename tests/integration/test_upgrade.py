@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint
-from core.domain.job import JobEvent
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.drivers.session import Book
-from core.embedded.postgres import Server
-from core.errors import Refused
-from core.ports.progress import Runner
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.progress import locks
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.session import SinkSession
-from core.sources.dws.position import POSITIONS, SyncPoints
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse, drop_database, new_database
 from tests.support.upgrade import COMMITS, JOB, sink_statements, statements_on_demand

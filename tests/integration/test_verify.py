@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 
-from core.drivers import pg
-from core.drivers.pg_table.reader import PgTable, over
-from core.embedded.postgres import Server
-from core.errors import Refused
-from core.ports.table import WHOLE, ComparedTable, Key, KeyRange
-from core.verify.compare import compare
-from core.verify.comparison import Comparison, Options
-from core.verify.pair import open_pair
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import PgTable, over
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import WHOLE, ComparedTable, Key, KeyRange
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.comparison import Comparison, Options
+from slotkeeper.core.verify.pair import open_pair
 
 SMALL = Options(range_rows=40, fan_out=4, leaf_rows=8)
 DATABASES = ("verify_source", "verify_sink")

@@ -11,16 +11,16 @@ from types import CodeType, FrameType
 
 import pytest
 
-import core
-from core import retry
-from core.domain.attempts import NO_HISTORY
-from core.drivers import copy_pipe
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.loop import Loop
-from core.engine.driver.target_watch import TargetWatch
-from core.engine.worker import stream_task
-from core.errors import Busy
-from core.retry import Failure, RetryRules
+import slotkeeper
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.drivers import copy_pipe
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.loop import Loop
+from slotkeeper.core.engine.driver.target_watch import TargetWatch
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.retry import Failure, RetryRules
 from tests.architecture.checkout import ROOT
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
@@ -38,7 +38,7 @@ BESIDE = (
     "core/sources/dws/position.py",
 )
 """Values, pure rules, clocks and drivers: what every file may use. A dialect's positions are such values."""
-HOME = Path(core.__file__).parent.parent
+HOME = Path(slotkeeper.__file__).parent
 
 
 def codes(function: Callable[..., object]) -> set[CodeType]:

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.commands import watch
-from core.judgement.facts import SlotSeen
-from core.launch import seen
-from core.state import slots_seen
+from slotkeeper.console.commands import watch
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.launch import seen
+from slotkeeper.core.state import slots_seen
 from tests.support.jobs import Jobs
 
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from console.__main__ import main
-from core.domain.job import JobState
-from core.launch import control
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.launch import control
 from tests.support.jobs import Jobs
 from tests.support.terminal import Terminal
 
@@ -19,7 +19,7 @@ def words(jobs: Jobs, job: str) -> list[str]:
 
 def test_six_lines_are_drawn_over_and_stay_when_the_job_has_ended(jobs: Jobs) -> None:
     jobs.start("orders")
-    with Terminal([sys.executable, "-m", "console", *words(jobs, "orders")], size=(70, 20)) as terminal:
+    with Terminal([sys.executable, "-m", "slotkeeper.console", *words(jobs, "orders")], size=(70, 20)) as terminal:
         terminal.screen.inline = True
         terminal.shows("orders  RUNNING", "wrong   ", "do      ", "behind  ", "copy    ", "last    ")
         control.stop(jobs.store, "orders")
@@ -32,7 +32,7 @@ def test_six_lines_are_drawn_over_and_stay_when_the_job_has_ended(jobs: Jobs) ->
 
 def test_leaving_by_ctrl_c_leaves_the_job_and_the_lines(jobs: Jobs) -> None:
     jobs.start("orders")
-    with Terminal([sys.executable, "-m", "console", *words(jobs, "orders")]) as terminal:
+    with Terminal([sys.executable, "-m", "slotkeeper.console", *words(jobs, "orders")]) as terminal:
         terminal.shows("orders  RUNNING", "last    ")
         terminal.send("\x03")
         assert terminal.gone() == 0

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from core.drivers import pg
-from core.embedded import ledger, postgres, workload
-from core.embedded.ledger import ledger_totals
-from core.embedded.markers import Marker, MarkerReader
-from core.embedded.orders import TABLE, load
-from core.embedded.plans import Mix, Planner, Verb
-from core.embedded.warehouse import Warehouse
-from core.embedded.workload import Workload
-from core.embedded.writers import Writer
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import ledger, postgres, workload
+from slotkeeper.core.embedded.ledger import ledger_totals
+from slotkeeper.core.embedded.markers import Marker, MarkerReader
+from slotkeeper.core.embedded.orders import TABLE, load
+from slotkeeper.core.embedded.plans import Mix, Planner, Verb
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.embedded.workload import Workload
+from slotkeeper.core.embedded.writers import Writer
 from tests.support.standin import MakeWarehouse, Surface
 from tests.support.waiting import until
 

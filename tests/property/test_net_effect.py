@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from core.dataframe import changelog
-from core.dataframe.net import Reduce
-from core.errors import Refused
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.dataframe.net import Reduce
+from slotkeeper.core.errors import Refused
 from tests.support.changes import SCHEMA, batches_of, rows_of
 from tests.support.histories import History, history
 from tests.support.oracle import Event, Image, Key, Oracle, Rules
@@ -63,7 +63,7 @@ def test_a_net_effect_leaves_what_one_event_after_another_leaves(seed: int) -> N
 
 
 def test_a_net_effect_is_the_same_in_small_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.dataframe.net.REDUCE_ROWS", 7)
+    monkeypatch.setattr("slotkeeper.core.dataframe.net.REDUCE_ROWS", 7)
     draw = random.Random(seed)
     histories = [history(draw, one) for one in range(HISTORIES)]
     events = [event for one in histories for event in one.events]

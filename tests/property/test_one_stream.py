@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.domain.one_stream import confirmable
-from core.domain.position import Order
-from core.domain.slot import Shard, SlotStatus
-from core.domain.watch import ahead_of_row, exactly, judge
-from core.errors import TroubleName
+from slotkeeper.core.domain.one_stream import confirmable
+from slotkeeper.core.domain.position import Order
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.watch import ahead_of_row, exactly, judge
+from slotkeeper.core.errors import TroubleName
 from tests.support.sqlite_pair.position import BEGIN, OneKept, SqlitePosition
 
 FINGERPRINT = "sqlite:1:a"

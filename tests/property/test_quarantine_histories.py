@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from core.domain.quarantine import EntryState
-from core.domain.spec import SinkOptions
-from core.embedded.postgres import Server
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.quarantine.replay import Replays
+from slotkeeper.core.domain.quarantine import EntryState
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from tests.integration.test_dws_sink import face as face
 from tests.property.test_sink_effects import even
 from tests.support.effects import described

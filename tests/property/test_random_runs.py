@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

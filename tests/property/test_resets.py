@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from core.domain.audit import Phase as AuditPhase
-from core.domain.reset import BACKED_UP, DONE, ROLLED_BACK, Goal, TargetKind
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused
+from slotkeeper.core.domain.audit import Phase as AuditPhase
+from slotkeeper.core.domain.reset import BACKED_UP, DONE, ROLLED_BACK, Goal, TargetKind
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
 from tests.support.standin import run

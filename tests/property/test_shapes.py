@@ -7,8 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from core.domain.shape import Act, ColumnChange, Need, TargetShape, changes, columns_from, columns_text, needs
-from core.domain.slot import Column
+from slotkeeper.core.domain.shape import (
+    Act,
+    ColumnChange,
+    Need,
+    TargetShape,
+    changes,
+    columns_from,
+    columns_text,
+    needs,
+)
+from slotkeeper.core.domain.slot import Column
 
 TYPES = ("integer", "bigint", "text", "date")
 NAMES = ("a", "b", "c", "d", "e", "f")

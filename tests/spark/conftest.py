@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.spec import SparkOptions
-from core.spark.runner import SparkRunner, open_runner
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.spark.runner import SparkRunner, open_runner
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ def main(folder: str, config: str, table: str, checkpoint: str, work: str, maste
     """Run until the stop file is there and everything is written."""
     begun = 0
     with spark_session(Path(work), master) as spark:
-        from core.dataframe.net import matching
-        from core.dataframe.writer.source import register
+        from slotkeeper.core.dataframe.net import matching
+        from slotkeeper.core.dataframe.writer.source import register
 
         register(spark)
         while begun < MOST:

@@ -21,18 +21,18 @@ import pytest
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from console.commands import doctor
-from core.domain.endpoint import SecretRef
-from core.domain.finding import Level
-from core.domain.master import Master
-from core.domain.spec import SparkOptions
-from core.drivers.port_speaks import takes_submissions
-from core.embedded.postgres import free_port
-from core.errors import ConfigError, Unclassified, Unreachable
-from core.spark import package, session, task
-from core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor
-from core.spark.java import find_java, shim_home
-from core.spark.settings import LIGHT, spark_settings
+from slotkeeper.console.commands import doctor
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.master import Master
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.drivers.port_speaks import takes_submissions
+from slotkeeper.core.embedded.postgres import free_port
+from slotkeeper.core.errors import ConfigError, Unclassified, Unreachable
+from slotkeeper.core.spark import package, session, task
+from slotkeeper.core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor
+from slotkeeper.core.spark.java import find_java, shim_home
+from slotkeeper.core.spark.settings import LIGHT, spark_settings
 from tests.support.spark_cluster import SparkCluster, documented_settings
 
 pytestmark = pytest.mark.spark
@@ -202,16 +202,18 @@ def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monk
     assert lacking is not None
     assert lacking.kind == "config"
     assert "lacks the Python package psycopg2" in lacking.message
-    defect = without("core.absent").failure
+    defect = without("slotkeeper.core.absent").failure
     assert defect is not None
     assert defect.kind == "unknown"
 
 
 def test_the_package_holds_everything_of_ours_and_its_statements(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(package.write(tmp_path)).namelist())
-    core = Path(package.__file__).parents[1]
-    wanted = {f"core/{file.relative_to(core)}" for file in core.rglob("*") if file.suffix in (".py", ".sql")}
-    assert {"core/sinks/postgres/tables.sql", "core/spark/daemon.py", "core/__init__.py"} <= wanted
+    root = Path(package.__file__).parents[2]
+    files = [*root.glob("*.py"), *(root / "core").rglob("*")]
+    wanted = {f"slotkeeper/{file.relative_to(root)}" for file in files if file.suffix in (".py", ".sql")}
+    expected = {"core/sinks/postgres/tables.sql", "core/spark/daemon.py", "core/__init__.py", "__init__.py"}
+    assert {f"slotkeeper/{name}" for name in expected} <= wanted
     assert names == wanted
 
 

@@ -17,12 +17,12 @@ import psutil
 import pyspark
 import pytest
 
-from core.domain.endpoint import SecretRef
-from core.domain.job import JobState
-from core.domain.spec import SparkOptions
-from core.errors import ConfigError
-from core.spark import package
-from core.spark.runner import open_runner
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.spark import package
+from slotkeeper.core.spark.runner import open_runner
 from tests.support import listening
 from tests.support.executors import backend_lives, executors, held_in_a_step
 from tests.support.mirrored import Kind, Mirrored
@@ -200,7 +200,7 @@ def test_the_demo_is_verified_on_a_cluster(tmp_path: Path, cluster: SparkCluster
         chosen = ["--spark-master", cluster.url, "--spark-secret-file", str(secret)]
     asked = ["--headless", "--json", "--rows", "20000", "--duration", "10s", *chosen]
     ran = subprocess.run(
-        [sys.executable, "-m", "console", "demo", *asked],
+        [sys.executable, "-m", "slotkeeper.console", "demo", *asked],
         capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.embedded.postgres import Server
+from slotkeeper.core.embedded.postgres import Server
 from tests.support.dataframes import ROOT, spark_session
 from tests.support.executors import executors
 from tests.support.standin import drop_database, new_database
@@ -184,8 +184,8 @@ def test_a_local_cluster_of_which_an_executor_is_killed_writes_each_batch_once(
     for batch in rig.batches:
         rig.files.add(batch)
     with spark_session(tmp_path, "local-cluster[2,1,1024]") as spark:
-        from core.dataframe.net import net
-        from core.dataframe.writer.source import register
+        from slotkeeper.core.dataframe.net import net
+        from slotkeeper.core.dataframe.writer.source import register
 
         register(spark)
         jvm = spark.sparkContext._gateway.proc.pid

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from core.embedded.postgres import Server
+from slotkeeper.core.embedded.postgres import Server
 from tests.support.dataframes import configuration, spark_session
 from tests.support.oracle import Event, Image
 from tests.support.order_changes import Orders
@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "dataframes.md"
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with spark_session(tmp_path_factory.mktemp("spark")) as made:
-        from core.dataframe.writer.source import register
+        from slotkeeper.core.dataframe.writer.source import register
 
         register(made)
         yield made
@@ -103,7 +103,7 @@ def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_p
 
 @pytest.mark.chaos
 def test_a_plain_filter_leaves_stale_rows_and_the_net_effect_none(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
-    from core.dataframe.net import net
+    from slotkeeper.core.dataframe.net import net
 
     for batch in rig.batches:
         rig.files.add(batch)
@@ -127,8 +127,8 @@ def test_a_second_checkpoint_is_refused_by_name(spark: Any, rig: StreamRig, tmp_
 
 
 def test_for_each_batch_writes_the_same_way_and_once_for_each_table(spark: Any, rig: StreamRig) -> None:
-    from core.dataframe.apply import apply_changes
-    from core.dataframe.writer.task import QueryError
+    from slotkeeper.core.dataframe.apply import apply_changes
+    from slotkeeper.core.dataframe.writer.task import QueryError
 
     for batch in rig.batches:
         rig.files.add(batch)

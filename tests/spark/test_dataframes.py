@@ -13,13 +13,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from core.config.load import load_usable
-from core.dataframe import changelog, register, start
-from core.dataframe.reader.faults import ReadFailed
-from core.domain.query_report import QuerySeen
-from core.embedded.orders import TABLE
-from core.embedded.warehouse import Warehouse
-from core.services.queries import query_of
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.dataframe import changelog, register, start
+from slotkeeper.core.dataframe.reader.faults import ReadFailed
+from slotkeeper.core.domain.query_report import QuerySeen
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.services.queries import query_of
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, slot_places, wait_begun

@@ -8,8 +8,8 @@ import psutil
 import pytest
 from pyspark import SparkContext
 
-from core.dataframe import register, start
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.dataframe import register, start
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.executors import executors
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session

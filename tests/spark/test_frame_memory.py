@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.dataframe import register
-from core.embedded.workload import BULK_FIRST, bulk
+from slotkeeper.core.dataframe import register
+from slotkeeper.core.embedded.workload import BULK_FIRST, bulk
 from tests.support.flow import orders
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from core.dataframe import register, start
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.dataframe import register, start
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.canaries import files_with, seen_in
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session

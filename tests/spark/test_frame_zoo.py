@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.dataframe import register, start
-from core.dataframe.reader.faults import ReadFailed
-from core.embedded.warehouse import Warehouse
-from core.sqltext import dotted
+from slotkeeper.core.dataframe import register, start
+from slotkeeper.core.dataframe.reader.faults import ReadFailed
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sqltext import dotted
 from tests.support import zoo
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, slot_places

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import ConfigError
-from core.spark.java import Java, find_java, shim_home
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.spark.java import Java, find_java, shim_home
 
 
 def script(folder: Path, text: str) -> Path:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.job import JobState
-from core.domain.spec import SparkOptions
-from core.judgement.judge import judge
-from core.launch.seen import gather
-from core.spark import session_watch
-from core.spark.runner import SparkRunner, open_runner
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.spark import session_watch
+from slotkeeper.core.spark.runner import SparkRunner, open_runner
 from tests.spark.test_clusters import RATE, SECRET, product_on, standalone
 from tests.support.mirrored import Mirrored
 from tests.support.spark_cluster import SparkCluster, bare_python

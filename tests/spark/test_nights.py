@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import handover
+from slotkeeper.core.config import handover
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 def test_a_night_of_the_demo_ends_cured(name: str, tmp_path: Path, seed: int) -> None:
     words = ["--headless", "--json", "--incident", name, "--rows", "5000", "--rate", "100/s", "--seed", str(seed)]
     ended = subprocess.run(
-        [sys.executable, "-m", "console", "demo", *words, "--spark-master", "local[2]"],
+        [sys.executable, "-m", "slotkeeper.console", "demo", *words, "--spark-master", "local[2]"],
         capture_output=True,
         text=True,
         check=False,

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.domain.job import JobState
-from core.embedded.switches import Switches
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded.switches import Switches
 from tests.support import listening
 from tests.support.mirrored import Kind, Mirrored
 from tests.support.product import Product
@@ -116,7 +116,7 @@ def test_what_is_killed_altogether_is_said_to_be_gone_and_a_new_start_goes_on(wr
     assert "no process" in view.reason
     assert "jobs start" in view.safe
     status = subprocess.run(
-        [sys.executable, "-m", "console", "--config", str(job.config), "jobs", "show", job.name, "--json"],
+        [sys.executable, "-m", "slotkeeper.console", "--config", str(job.config), "jobs", "show", job.name, "--json"],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert "no process" in status.stdout, status

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.spec import SparkOptions
-from core.errors import Trouble, TroubleName, Unclassified, Unreachable
-from core.spark.runner import WARM_EVERY, WARM_FOR, WORKER_LOST, SparkRunner
-from core.spark.session import Context
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.errors import Trouble, TroubleName, Unclassified, Unreachable
+from slotkeeper.core.spark.runner import WARM_EVERY, WARM_FOR, WORKER_LOST, SparkRunner
+from slotkeeper.core.spark.session import Context
 from tests.spark import work
 from tests.support.waiting import until
 
@@ -43,7 +43,7 @@ def context_of(runner: SparkRunner) -> Context:
 def test_a_worker_runs_our_code_with_our_python_in_our_session_but_not_our_process_group(runner: SparkRunner) -> None:
     before = runner.tasks_started
     seen = described(runner)
-    assert seen["core"] == str(Path(sys.modules["core"].__file__ or ""))
+    assert seen["slotkeeper"] == str(Path(sys.modules["slotkeeper"].__file__ or ""))
     assert os.path.realpath(str(seen["executable"])) == os.path.realpath(sys.executable)
     assert seen["session"] == os.getsid(0)
     assert seen["group"] != os.getpgid(0)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.spec import SparkOptions
-from core.embedded.postgres import Server
-from core.errors import ConfigError
-from core.spark import job
-from core.spark.runner import open_runner
-from core.state.sqlite import Store
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.spark import job
+from slotkeeper.core.spark.runner import open_runner
+from slotkeeper.core.state.sqlite import Store
 from tests.integration.test_environment import HOSTILE
 from tests.spark import work
 from tests.unit.config.test_tls import read

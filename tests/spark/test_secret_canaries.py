@@ -24,12 +24,12 @@ from typing import Any
 import psutil
 import pytest
 
-from console.commands.main import main_command
-from console.demo import SINK_DATABASE, SINK_USER
-from core.config.load import load
-from core.domain.job import JobState
-from core.drivers import pg
-from core.launch import identity as processes
+from slotkeeper.console.commands.main import main_command
+from slotkeeper.console.demo import SINK_DATABASE, SINK_USER
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.launch import identity as processes
 from tests.support.canaries import files_with, seen_in
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product
@@ -167,7 +167,7 @@ def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
     children show a canary."""
     given = [one.format(given=job.config.parents[1] / "given") for one in words]
     config = job.config.with_name("first.toml") if name == "init" else job.config
-    command = [sys.executable, "-P", "-m", "console", "--config", str(config), *name.split(), *given]
+    command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(config), *name.split(), *given]
     shown = set[str]()
     with (
         TemporaryFile() as told,

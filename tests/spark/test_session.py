@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.domain.spec import SparkOptions
-from core.errors import Unreachable
-from core.spark.runner import SESSION_LOST, SparkRunner, open_runner
-from core.spark.session import Context
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.spark.runner import SESSION_LOST, SparkRunner, open_runner
+from slotkeeper.core.spark.session import Context
 from tests.spark import work
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product
 from tests.support.proxy import Line, Proxy, proxy

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.job import JobState
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job import JobState
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product
 from tests.support.waiting import until

@@ -11,11 +11,11 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-import core
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint
-from core.errors import ErrorKind, Trouble, TroubleName, Unreachable
-from core.sinks.postgres.session import SinkSession
+import slotkeeper
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.errors import ErrorKind, Trouble, TroubleName, Unreachable
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 def described(_spec: object) -> dict[str, object]:
@@ -26,10 +26,11 @@ def described(_spec: object) -> dict[str, object]:
         "session": os.getsid(0),
         "group": os.getpgid(0),
         "executable": sys.executable,
-        "core": str(Path(core.__file__)),
+        "slotkeeper": str(Path(slotkeeper.__file__)),
         "user": os.geteuid(),
         "pyspark_sql": "pyspark.sql" in sys.modules,
-        "loaded": {"core.engine.worker.stream_task", "core.sources.dws.kind"} <= sys.modules.keys(),
+        "loaded": {"slotkeeper.core.engine.worker.stream_task", "slotkeeper.core.sources.dws.kind"}
+        <= sys.modules.keys(),
     }
 
 

@@ -1,4 +1,6 @@
-"""Histories as the changelog that a DataFrame has: Arrow batches with the columns of `core.dataframe.changelog`."""
+"""Histories as the changelog that a DataFrame has: Arrow batches with the columns of
+`slotkeeper.core.dataframe.changelog`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.dataframe import changelog
+from slotkeeper.core.dataframe import changelog
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Accepts, Event
 

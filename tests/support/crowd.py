@@ -13,30 +13,30 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NoReturn, cast
 
-from core.clock import Clock, SystemClock
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint
-from core.domain.job import WantedState
-from core.domain.kept import Kept
-from core.domain.lane import Activity, Lane
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from core.engine.driver.context import StreamPlan
-from core.engine.driver.job import lane_of
-from core.engine.driver.loop import Loop
-from core.engine.messages import StreamTask
-from core.engine.worker import stream_task
-from core.engine.worker.step import nothing
-from core.errors import Unreachable
-from core.ports.progress import Rows
-from core.ports.sink import StepSink, Top
-from core.ports.source import Confirmation, SlotAdmin, Source
-from core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
-from core.sources.dws.source import confirm
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
+from slotkeeper.core.engine.driver.context import StreamPlan
+from slotkeeper.core.engine.driver.job import lane_of
+from slotkeeper.core.engine.driver.loop import Loop
+from slotkeeper.core.engine.messages import StreamTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker.step import nothing
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.sink import StepSink, Top
+from slotkeeper.core.ports.source import Confirmation, SlotAdmin, Source
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
+from slotkeeper.core.sources.dws.source import confirm
 
 STATUS_LIMIT = 2.0
-"""What a DN that hangs costs whoever looks at it, as in `core.sources.dws.session`."""
+"""What a DN that hangs costs whoever looks at it, as in `slotkeeper.core.sources.dws.session`."""
 
 
 IDLE = 0.05

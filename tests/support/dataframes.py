@@ -1,7 +1,8 @@
 """A SparkSession for tests of DataFrames, and a changelog to stream: files of rows, one file a batch.
 
 The files stand in for a reader of a binlog: a source of Spark's own that gives the columns of
-`core.dataframe.changelog`, batches that come again as they were, and nothing of slots, DNs or types of a warehouse.
+`slotkeeper.core.dataframe.changelog`, batches that come again as they were, and nothing of slots, DNs or types of a
+warehouse.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import core
-from core.dataframe import changelog
-from core.embedded.postgres import Server
-from core.spark.java import find_java, shim_home
-from core.spark.settings import LIGHT
+import slotkeeper
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.spark.java import find_java, shim_home
+from slotkeeper.core.spark.settings import LIGHT
 from tests.support.changes import row_of
 from tests.support.frame_session import quick_home
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event
 
-ROOT = Path(core.__file__).parents[1]
+ROOT = Path(slotkeeper.__file__).parents[1]
 _INTS = ("h", "k", "a")
 
 

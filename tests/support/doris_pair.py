@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core.config.secrets import login
-from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.spec import ChannelSpec, RetryOptions
-from core.embedded.doris.server import DorisStandin
-from core.embedded.warehouse import Warehouse
-from core.sinks import registry as sinks
-from core.sources import registry as sources
-from core.verify.compare import compare
-from core.verify.pair import open_pair
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
+from slotkeeper.core.embedded.doris.server import DorisStandin
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.pair import open_pair
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from core.config.secrets import resolve
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.spec import SinkOptions
-from core.domain.turn import Turn
-from core.embedded.postgres import Server
-from core.errors import RowRefused
-from core.ports.progress import Runner
-from core.ports.source import Chunk
-from core.sinks.postgres.dialect import DIALECTS
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sinks.postgres.write.statements import TargetTable
-from core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import RowRefused
+from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sinks.postgres.dialect import DIALECTS
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 from tests.support.histories import COLUMNS, copy_text
 from tests.support.oracle import Accepts, Event, Image, Key
 

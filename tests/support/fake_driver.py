@@ -23,18 +23,18 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from core.config import handover, secrets
-from core.domain.endpoint import SecretRef
-from core.domain.job import JobState, WantedState
-from core.domain.report import JobReport, LaneReport
-from core.domain.table import AS_THE_JOB, TableReport, said_of
-from core.domain.tries import Requests, TryAnswer
-from core.errors import Busy, SlotkeeperError
-from core.launch.identity import of
-from core.launch.supervisor import ensure_supervisor
-from core.state import tables
-from core.state.sqlite import StateError, Store
-from core.state.tries import StoredTries
+from slotkeeper.core.config import handover, secrets
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.table import AS_THE_JOB, TableReport, said_of
+from slotkeeper.core.domain.tries import Requests, TryAnswer
+from slotkeeper.core.errors import Busy, SlotkeeperError
+from slotkeeper.core.launch.identity import of
+from slotkeeper.core.launch.supervisor import ensure_supervisor
+from slotkeeper.core.state import tables
+from slotkeeper.core.state.sqlite import StateError, Store
+from slotkeeper.core.state.tries import StoredTries
 
 _STATES = {WantedState.RUN: JobState.RUNNING, WantedState.PAUSE: JobState.PAUSED}
 asked: list[int] = []

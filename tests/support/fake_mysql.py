@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 
-from core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint
 
 _CAPABILITIES = 0x00000001 | 0x00000200 | 0x00002000 | 0x00008000 | 0x00080000 | 0x00200000
 """Long password, protocol 4.1, transactions, secure connection, plugins, their data by length."""

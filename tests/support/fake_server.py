@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 
-from core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint
 
 TRICKLE_SECONDS = 0.5
 _STARTUP, _CANCEL, _TLS, _GSS = 196_608, 80_877_102, 80_877_103, 80_877_104

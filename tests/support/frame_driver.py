@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from core.dataframe import register, start
+from slotkeeper.core.dataframe import register, start
 from tests.support.frame_session import spark_session
 
 

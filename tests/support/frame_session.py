@@ -14,9 +14,9 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from core.spark.cluster import own_home
-from core.spark.java import find_java, shim_home
-from core.spark.settings import LIGHT
+from slotkeeper.core.spark.cluster import own_home
+from slotkeeper.core.spark.java import find_java, shim_home
+from slotkeeper.core.spark.settings import LIGHT
 
 SETTINGS = {
     "spark.ui.enabled": "false",

@@ -8,15 +8,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from core.dataframe.reader.offsets import Offset
-from core.dataframe.reader.options import asked
-from core.dataframe.reader.parts import Part
-from core.dataframe.reader.query import Query
-from core.dataframe.reader.read import read
-from core.dataframe.reader.schema import layout
-from core.engine.worker.step import Probe, nothing
-from core.sources import registry
-from core.wiring.worker import changelog_session
+from slotkeeper.core.dataframe.reader.offsets import Offset
+from slotkeeper.core.dataframe.reader.options import asked
+from slotkeeper.core.dataframe.reader.parts import Part
+from slotkeeper.core.dataframe.reader.query import Query
+from slotkeeper.core.dataframe.reader.read import read
+from slotkeeper.core.dataframe.reader.schema import layout
+from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.core.sources import registry
+from slotkeeper.core.wiring.worker import changelog_session
 from tests.support.mirror import Mirror
 from tests.support.polling import config, job
 from tests.support.waiting import until

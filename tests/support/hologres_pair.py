@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core.config.secrets import login
-from core.domain.spec import ChannelSpec, RetryOptions, SinkOptions
-from core.embedded.hologres.sink_side import HologresSinkSide
-from core.embedded.warehouse import Warehouse
-from core.sinks import registry as sinks
-from core.sources import registry as sources
-from core.verify.compare import compare
-from core.verify.pair import open_pair
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions, SinkOptions
+from slotkeeper.core.embedded.hologres.sink_side import HologresSinkSide
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.pair import open_pair
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint
 
 _TLS, _GSS = 80_877_103, 80_877_104
 

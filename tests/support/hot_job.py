@@ -11,15 +11,15 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from core.domain.endpoint import Login
-from core.domain.job import JobState
-from core.domain.spec import ChannelSpec
-from core.drivers import pg
-from core.drivers.mysql_queries import MysqlQueries
-from core.embedded.doris.server import DorisStandin
-from core.embedded.mariadb import MariaServer
-from core.errors import SlotkeeperError
-from core.state.sqlite import Store
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.embedded.doris.server import DorisStandin
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.sqlite import Store
 from tests.support import doris_pair
 from tests.support.hot_keys import TABLES, Hot, connected
 from tests.support.mysql_pair import MakeMysqlPair, MysqlPair

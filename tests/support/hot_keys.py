@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from core.drivers import my
-from core.embedded.maria_orders import MariaLoop
-from core.embedded.mariadb import MariaServer
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded.maria_orders import MariaLoop
+from slotkeeper.core.embedded.mariadb import MariaServer
 from tests.support import maria
 from tests.support.waiting import until
 

@@ -9,14 +9,14 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.domain.job_view import JobView
-from core.errors import SlotkeeperError
-from core.launch import control
-from core.launch import identity as processes
-from core.launch.control import Patience
-from core.launch.launch import SUPERVISOR_LOCK, Launch, Limits
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, Limits
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from tests.support.waiting import until
 
 FAST = Limits(

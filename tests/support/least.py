@@ -9,13 +9,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.config.load import load
-from core.config.model import Loaded
-from core.domain.endpoint import Endpoint, SecretRef
-from core.drivers import pg
-from core.embedded.postgres import write_password
-from core.embedded.warehouse import READERS
-from core.services import doctor
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import write_password
+from slotkeeper.core.embedded.warehouse import READERS
+from slotkeeper.core.services import doctor
 from tests.support import polling
 from tests.support.mirror import Mirror
 

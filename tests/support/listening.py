@@ -19,7 +19,11 @@ _JAVA = {
     "org.apache.spark.executor.CoarseGrainedExecutorBackend": "executor",
 }
 """A JVM by its main class; any other is the driver's."""
-_PYTHON = {"core.launch.supervisor": "supervisor", "core.spark.job": "driver", "core.spark.daemon": "python worker"}
+_PYTHON = {
+    "slotkeeper.core.launch.supervisor": "supervisor",
+    "slotkeeper.core.spark.job": "driver",
+    "slotkeeper.core.spark.daemon": "python worker",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def named(program: str, command: list[str]) -> str:
 
     >>> named("java", ["java", "-cp", "x", "org.apache.spark.deploy.master.Master"])
     'master'
-    >>> named("python3.11", ["python", "-m", "console", "demo"])
+    >>> named("python3.11", ["python", "-m", "slotkeeper.console", "demo"])
     'demo'
     """
     if program == "java":

@@ -1,4 +1,4 @@
-"""The driver of `core.spark.job` with threads where Spark would be: a real supervised job, for tests.
+"""The driver of `slotkeeper.core.spark.job` with threads where Spark would be: a real supervised job, for tests.
 
 Everything else is the product's: reports, wanted states, exit codes, the watchman. `LOCAL` is how a supervisor starts
 it; `step_paths` says what a test may ask of its steps by the environment.
@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a program's own folder is on its path, not the one above tests
 
-from core.engine.driver import start
-from core.engine.local_runner import LocalRunner
-from core.launch.launch import Launch
-from core.spark import job
+from slotkeeper.core.engine.driver import start
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.launch.launch import Launch
+from slotkeeper.core.spark import job
 from tests.support import step_paths
 
 LOCAL = Launch(command=(sys.executable, str(Path(__file__))))

@@ -16,21 +16,21 @@ from typing import Any
 
 import pytest
 
-from core.domain.endpoint import Endpoint
-from core.drivers import my
-from core.embedded import mariadb
-from core.embedded.mariadb import MariaServer
-from core.embedded.placement import give, owner_of
-from core.errors import ConfigError, SlotkeeperError
-from core.sources.mysql import faults
-from core.sources.mysql.columns import Described, columns_of
-from core.sources.mysql.events import Event, Mapped, Parser, Rows
-from core.sources.mysql.gtid import parse_gtids
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.rows import Changes, Decoder
-from core.sources.mysql.schema import read_charsets, read_described
-from core.sources.mysql.stream import Reading, Stream
-from core.sources.mysql.transactions import Item, TableRows
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded import mariadb
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.placement import give, owner_of
+from slotkeeper.core.errors import ConfigError, SlotkeeperError
+from slotkeeper.core.sources.mysql import faults
+from slotkeeper.core.sources.mysql.columns import Described, columns_of
+from slotkeeper.core.sources.mysql.events import Event, Mapped, Parser, Rows
+from slotkeeper.core.sources.mysql.gtid import parse_gtids
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.rows import Changes, Decoder
+from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
+from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.transactions import Item, TableRows
 from tests.support.postgres_lines import Authority
 from tests.support.standin import MEMORY_DISK, MEMORY_ROOM, PREFIX
 

@@ -12,33 +12,33 @@ from typing import Any
 
 import pytest
 
-from core.clock import Clock, SystemClock
-from core.domain.fault import Party
-from core.domain.job import JobEvent, JobState, WantedState
-from core.domain.lane import Lane
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
-from core.domain.table import AS_THE_JOB, TableReport, TableWanted
-from core.drivers import pg
-from core.embedded import ledger
-from core.embedded.postgres import Server
-from core.embedded.warehouse import Warehouse
-from core.engine.driver.context import JobAudit, JobContext
-from core.engine.driver.job import JobEnd
-from core.engine.driver.tables import run as run_job
-from core.engine.local_runner import LocalRunner
-from core.engine.worker import stream_task
-from core.engine.worker.step import Probe, nothing
-from core.errors import SlotkeeperError, Unreachable
-from core.ports.driver import TaskRunner
-from core.ports.progress import ChunkCounts
-from core.sinks.postgres.kind import PostgresConnection
-from core.sinks.postgres.session import SinkSession
-from core.sqltext import dotted
-from core.wiring import worker
-from core.wiring.driver import WiredSessions
-from core.wiring.worker import ENTRIES
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.domain.table import AS_THE_JOB, TableReport, TableWanted
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import ledger
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.engine.driver.context import JobAudit, JobContext
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.engine.driver.tables import run as run_job
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.ports.driver import TaskRunner
+from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.sinks.postgres.kind import PostgresConnection
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.core.wiring.worker import ENTRIES
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
@@ -51,7 +51,7 @@ FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=10
 
 @dataclass
 class Heard:
-    """What the narrator was told; implements `core.engine.driver.context.Narrator`."""
+    """What the narrator was told; implements `slotkeeper.core.engine.driver.context.Narrator`."""
 
     events: list[JobEvent] = field(default_factory=list)
     now: dict[str, Lane] = field(default_factory=dict)

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from console.demo import SINK_DATABASE
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.drivers import pg
-from core.drivers.pg_table.reader import over
-from core.embedded.orders import TABLE
-from core.launch import control
-from core.launch.control import Patience
-from core.launch.launch import Launch
-from core.sources.dws.position import POSITIONS
-from core.state.sqlite import Store
-from core.verify.compare import compare
-from core.verify.comparison import Comparison
-from core.verify.pair import open_pair
+from slotkeeper.console.demo import SINK_DATABASE
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.launch import Launch
+from slotkeeper.core.sources.dws.position import POSITIONS
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.comparison import Comparison
+from slotkeeper.core.verify.pair import open_pair
 from tests.support.processes import JobProcesses, killed
 from tests.support.waiting import until
 

@@ -10,9 +10,9 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from core.drivers import my
-from core.embedded.mariadb import MariaServer
-from core.errors import Busy, SlotkeeperError, Unreachable
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 from tests.support.maria import log_in
 from tests.support.mysql_lane import Lane
 

@@ -6,16 +6,16 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from core.domain.endpoint import Login
-from core.domain.position import Position
-from core.domain.spec import BinlogOptions
-from core.drivers.copy_text import rows_of
-from core.embedded.mariadb import SUPERUSER, MariaServer
-from core.sources.mysql.follow import there
-from core.sources.mysql.position import ours
-from core.sources.mysql.selection import Selection
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.embedded.mariadb import SUPERUSER, MariaServer
+from slotkeeper.core.sources.mysql.follow import there
+from slotkeeper.core.sources.mysql.position import ours
+from slotkeeper.core.sources.mysql.selection import Selection
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
 from tests.support.maria import endpoint, password_of
 
 Rows = dict[tuple[str | None, ...], tuple[str | None, ...]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from core.drivers import my
+from slotkeeper.core.drivers import my
 
 SHAPES = Path(__file__).parents[1] / "fixtures" / "mysql_shapes.sql"
 SCHEMA = "ods"

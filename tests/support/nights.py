@@ -1,4 +1,5 @@
-"""A small world in which the nights of `core.embedded.incidents` happen: a stand-in, a sink, and one supervised job.
+"""A small world in which the nights of `slotkeeper.core.embedded.incidents` happen: a stand-in, a sink, and one
+supervised job.
 
 Commands are the product's, in this process; the job's driver is a process of its own with threads where Spark would be.
 """
@@ -13,21 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from console import demo_sources
-from console.__main__ import main
-from console.commands import doctor
-from console.demo import JOB, SINK_USER, DemoOptions, configuration
-from core.domain.job import JobState
-from core.embedded import maria_orders, orders, postgres, workload
-from core.embedded.incidents.record import Answer, Incident, World
-from core.embedded.incidents.small_disk import small_disk
-from core.embedded.mariadb import MariaServer
-from core.embedded.warehouse import Warehouse
-from core.launch import control
-from core.launch.control import Patience
-from core.launch.launch import Launch, Limits
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.console import demo_sources
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import doctor
+from slotkeeper.console.demo import JOB, SINK_USER, DemoOptions, configuration
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.embedded import maria_orders, orders, postgres, workload
+from slotkeeper.core.embedded.incidents.record import Answer, Incident, World
+from slotkeeper.core.embedded.incidents.small_disk import small_disk
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.launch import Launch, Limits
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from tests.support import maria
 from tests.support.jobs import Jobs
 from tests.support.standin import drop_database, new_database, run

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.domain.spec import ChannelSpec
-from core.embedded.warehouse import Warehouse
-from core.sqltext import dotted
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sqltext import dotted
 from tests.support.standin import run
 
 _OWN = """

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from core.dataframe import changelog
+from slotkeeper.core.dataframe import changelog
 
 Rows = dict[int, tuple[Any, ...]]
 

@@ -17,20 +17,20 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from console.actions.record import Record
-from console.actions.store import Records
-from console.tui.export import put
-from core.domain.ack import Ack
-from core.domain.job_view import Identity
-from core.domain.reset_files import BACKUPS, MARKS, PLANS
-from core.errors import SlotkeeperError
-from core.launch import identity, log
-from core.state import schema
-from core.state.acks import AckFile
-from core.state.audit import Audit, intent
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
-from core.state.sqlite import Store
+from slotkeeper.console.actions.record import Record
+from slotkeeper.console.actions.store import Records
+from slotkeeper.console.tui.export import put
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import identity, log
+from slotkeeper.core.state import schema
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
+from slotkeeper.core.state.sqlite import Store
 from tests.support import strangers
 from tests.support.strangers import Served
 

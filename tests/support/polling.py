@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint
 
 
 def server(kind: str, endpoint: Endpoint, more: Sequence[str] = ()) -> str:

@@ -1,6 +1,6 @@
 """A real PgBouncer before the run's PostgreSQL, where the machine has one: loopback only, ended by its process id.
 
-PgBouncer refuses to run as root, so it runs as the embedded server does (`core.embedded.unprivileged`).
+PgBouncer refuses to run as root, so it runs as the embedded server does (`slotkeeper.core.embedded.unprivileged`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from core.config.secrets import resolve
-from core.domain.endpoint import Endpoint
-from core.embedded.placement import give
-from core.embedded.postgres import free_port
-from core.embedded.unprivileged import must_drop, rights, unused_id
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.embedded.placement import give
+from slotkeeper.core.embedded.postgres import free_port
+from slotkeeper.core.embedded.unprivileged import must_drop, rights, unused_id
 from tests.support.waiting import until
 
 NO_PROGRAM = "pgbouncer is absent (Debian, Ubuntu: apt-get install pgbouncer)"

@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from core.domain.probe import Answer
-from core.embedded.switches import Switches, all_values
-from core.embedded.warehouse import Warehouse
-from core.sources.dws.probe.scratch import Scratch
-from core.sources.dws.probe.tables import ask_all
-from core.sources.dws.session import DwsSession
+from slotkeeper.core.domain.probe import Answer
+from slotkeeper.core.embedded.switches import Switches, all_values
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.sources.dws.probe.scratch import Scratch
+from slotkeeper.core.sources.dws.probe.tables import ask_all
+from slotkeeper.core.sources.dws.session import DwsSession
 from tests.support.standin import run
 
 SCHEMA = "probe"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import psutil
 
-from core.domain.job_view import JobView
-from core.launch import identity as processes
-from core.launch.launch import SUPERVISOR_LOCK
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from tests.support.waiting import until
 
 

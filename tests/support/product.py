@@ -13,14 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
-from core.drivers import pg
-from core.embedded import workload
-from core.embedded.plans import Mix
-from core.embedded.postgres import Server
-from core.embedded.warehouse import Warehouse
-from core.embedded.workload import Workload
-from core.state.sqlite import Store
+from slotkeeper.console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import workload
+from slotkeeper.core.embedded.plans import Mix
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.embedded.workload import Workload
+from slotkeeper.core.state.sqlite import Store
 from tests.support.mirrored import Mirrored
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from console.cli import output
-from console.cli.schemas import SCHEMAS
-from console.cli.schemas.pages import document
-from console.commands import main as main_cli
+from slotkeeper.console.cli import output
+from slotkeeper.console.cli.schemas import SCHEMAS
+from slotkeeper.console.cli.schemas.pages import document
+from slotkeeper.console.commands import main as main_cli
 
 printed: set[str] = set()
 

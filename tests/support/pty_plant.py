@@ -17,18 +17,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from core.domain.ack import Ack
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobState
-from core.domain.job_view import Identity
-from core.domain.report import JobReport, LaneReport
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
-from core.launch import identity, log
-from core.state.acks import AckFile
-from core.state.audit import Audit
-from core.state.metrics import Metrics
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.launch import identity, log
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 from tests.support.pty_payloads import NOT_IN_DATABASES, storable, tagged
 from tests.support.standin import Surface
 
@@ -204,8 +204,8 @@ def _past_the_store(file: Path, texts: list[str]) -> None:
 
 def frames(folder: Path) -> None:
     """What was, for the replay: the jobs as they are now, hostile as they are."""
-    from core.launch.view import observe_all
-    from core.state.frames import Frame
+    from slotkeeper.core.launch.view import observe_all
+    from slotkeeper.core.state.frames import Frame
 
     with Store.open(folder) as store:
         metrics, now = Metrics(store), datetime.now(timezone.utc)

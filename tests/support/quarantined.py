@@ -10,21 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Protocol
 
-from core.config.secrets import resolve
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.quarantine import QuarantineEntry, Wanted
-from core.domain.spec import SinkOptions
-from core.embedded.postgres import Server
-from core.errors import RowRefused
-from core.ports.progress import Runner
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.dialect import DIALECTS
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.quarantine.entries import QuarantineRows
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sinks.postgres.write.statements import TargetTable
-from core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import RowRefused
+from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.dialect import DIALECTS
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 from tests.support.effects import copy_lines, planned
 
 Row = Mapping[str, Any]

@@ -12,14 +12,14 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from core.config.secrets import resolve
-from core.dataframe.writer.encode import Lines
-from core.domain.slot import Column
-from core.domain.spec import SinkOptions
-from core.embedded.postgres import Server
-from core.ports.stream import QueryBatch, QueryTarget, Staged
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.stream.query_sink import PostgresQuerySink
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.dataframe.writer.encode import Lines
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
 from tests.support.changes import batches_of
 from tests.support.effects import NAMES, Effects
 from tests.support.histories import COLUMNS

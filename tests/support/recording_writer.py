@@ -13,7 +13,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from core.dataframe.writer.source import COMMITTING, QUERY_ID
+from slotkeeper.core.dataframe.writer.source import COMMITTING, QUERY_ID
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from typing import Any
 
 import pytest
 
-from core.sources.mysql import payload
-from core.sources.mysql.columns import Column, Described, SchemaColumn, columns_of
-from core.sources.mysql.events import Action, Event, Mapped, Parser, Payload, Rows
-from core.sources.mysql.rows import Decoder, Row
-from core.sources.mysql.table_map import PhysicalColumn, TableMap, Type
+from slotkeeper.core.sources.mysql import payload
+from slotkeeper.core.sources.mysql.columns import Column, Described, SchemaColumn, columns_of
+from slotkeeper.core.sources.mysql.events import Action, Event, Mapped, Parser, Payload, Rows
+from slotkeeper.core.sources.mysql.rows import Decoder, Row
+from slotkeeper.core.sources.mysql.table_map import PhysicalColumn, TableMap, Type
 
 VECTORS = Path(__file__).parents[1] / "fixtures" / "recordings"
 FOLDER = "SLOTKEEPER_RECORDINGS"

@@ -11,17 +11,17 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.clock import SystemClock
-from core.domain.progress import STREAMING, LaneState, ProgressRow
-from core.domain.reset import Goal, ResetPlan
-from core.domain.slot import Shard
-from core.domain.turn import Turn, not_passed
-from core.domain.watch import Expected
-from core.engine.messages import LaneTask, StreamTask
-from core.engine.worker import stream_task
-from core.slots.reset.apply import Result
-from core.sources.dws.position import DwsPosition, ours
-from core.wiring import worker
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import Goal, ResetPlan
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.turn import Turn, not_passed
+from slotkeeper.core.domain.watch import Expected
+from slotkeeper.core.engine.messages import LaneTask, StreamTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.slots.reset.apply import Result
+from slotkeeper.core.sources.dws.position import DwsPosition, ours
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import Mirror, no_lingering
 from tests.support.resetting import EARLIEST, Resetting
 from tests.support.standin import run

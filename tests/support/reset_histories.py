@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.domain.progress import LaneState
-from core.domain.reset import DONE, Goal, ResetPlan, TargetKind
-from core.errors import Refused
-from core.slots.reset.apply import Result
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE, Goal, ResetPlan, TargetKind
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.reset.apply import Result
 
 SAID = ("stays different", "older values stay")
 """What a plan says where the target will differ from the source although the state says RUNNING."""

@@ -11,22 +11,22 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from core.clock import SystemClock
-from core.domain.audit import Actor
-from core.domain.endpoint import Endpoint
-from core.domain.kept import NOTHING_KEPT, nothing_of
-from core.domain.progress import STREAMING, LaneKey, LaneState, ProgressRow
-from core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap, moved_from
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape
-from core.domain.slot import Column, FirstRecord, Shard, SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from core.domain.turn import Turn, not_passed
-from core.ports.progress import Lock
-from core.slots.reset import apply, plan
-from core.slots.reset.apply import ResetOrder, Result
-from core.slots.reset.context import ResetContext
-from core.sources.dws.position import NOTHING, POSITIONS, DwsPosition, ours
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.audit import Actor
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.kept import NOTHING_KEPT, nothing_of
+from slotkeeper.core.domain.progress import STREAMING, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap, moved_from
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, FirstRecord, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
+from slotkeeper.core.domain.turn import Turn, not_passed
+from slotkeeper.core.ports.progress import Lock
+from slotkeeper.core.slots.reset import apply, plan
+from slotkeeper.core.slots.reset.apply import ResetOrder, Result
+from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.sources.dws.position import NOTHING, POSITIONS, DwsPosition, ours
 from tests.support.sqlite_pair.words import WORDS
 
 NOWHERE = Endpoint("none", "localhost", 1, "none", "none")

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from core.domain.audit import AuditLine
-from core.domain.progress import ProgressRow
-from core.domain.reset import Check, Goal, ResetPlan, TargetKind
-from core.drivers import pg
-from core.ports.progress import Store
-from core.services import reset as reset_service
-from core.slots.reset import apply, plan, resume
-from core.slots.reset.apply import ResetOrder, Result
-from core.slots.reset.context import Probe, ResetContext, silent
-from core.state.audit import Audit
-from core.state.folder import StateFolder
-from core.wiring import worker
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.reset import Check, Goal, ResetPlan, TargetKind
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.services import reset as reset_service
+from slotkeeper.core.slots.reset import apply, plan, resume
+from slotkeeper.core.slots.reset.apply import ResetOrder, Result
+from slotkeeper.core.slots.reset.context import Probe, ResetContext, silent
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import Mirror
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from tests.support.least import least, run
 from tests.support.mirror import Mirror
 from tests.support.waiting import until

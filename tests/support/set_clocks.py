@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-import core.services.reset
-import core.state.audit
-import core.state.sqlite
-from core.clock import SystemClock
+import slotkeeper.core.services.reset
+import slotkeeper.core.state.audit
+import slotkeeper.core.state.sqlite
+from slotkeeper.core.clock import SystemClock
 from tests.support.mirror import Mirror
 
 HOUR = 3_600.0
@@ -74,6 +74,6 @@ def can_set_source(mirror: Mirror) -> Callable[[float], None]:
 def set_here(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     """A clock of this host for what opens one by itself: resets, the audit, the state store."""
     clock = SetClock()
-    for module in (core.services.reset, core.state.audit, core.state.sqlite):
+    for module in (slotkeeper.core.services.reset, slotkeeper.core.state.audit, slotkeeper.core.state.sqlite):
         monkeypatch.setattr(module, "SystemClock", lambda *_: clock)
     return clock

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.remedy import copy_anew
-from core.domain.reset import DONE
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.remedy import copy_anew
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run
@@ -22,7 +22,7 @@ ROWS = "INSERT INTO {table} (id, v, w, n) SELECT n, 'v' || n, n, n FROM generate
 
 @dataclass
 class MemoryAudit:
-    """What a job writes down; implements `core.engine.driver.context.JobAudit`."""
+    """What a job writes down; implements `slotkeeper.core.engine.driver.context.JobAudit`."""
 
     lines: list[AuditLine] = field(default_factory=list)
 

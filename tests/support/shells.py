@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.embedded.binaries import find_binaries
-from core.embedded.postgres import Server
+from slotkeeper.core.embedded.binaries import find_binaries
+from slotkeeper.core.embedded.postgres import Server
 from tests.support.terminal import ROOT
 
 _PROGRAM = """\
@@ -21,7 +21,7 @@ _PROGRAM = """\
 import sys
 
 sys.path.insert(0, {root!r})
-from core.launch import control, launch
+from slotkeeper.core.launch import control, launch
 from tests.support.local_driver import LOCAL
 
 
@@ -33,7 +33,7 @@ class Local:
 
 
 control.Launch = Local
-from console.__main__ import main
+from slotkeeper.console.__main__ import main
 
 sys.exit(main())
 """

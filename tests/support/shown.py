@@ -75,7 +75,7 @@ class Looking:
 
 def main(config: str, job: str) -> None:
     """Answer until standard input ends."""
-    from console.__main__ import main as product
+    from slotkeeper.console.__main__ import main as product
 
     def called() -> dict[str, object]:
         said, began, cpu = io.StringIO(), time.monotonic(), time.process_time()

@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify": ("verify", JOB),
 }
 """Every command that asks a server, as somebody gives it about the configuration's job."""
-WAITING = "import console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
+WAITING = "import slotkeeper.console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Place:
 def begun(config: Path, words: tuple[str, ...]) -> subprocess.Popen[str]:
     """A command over a configuration, whose home is the folder of that."""
     return subprocess.Popen(
-        [sys.executable, "-m", "console", *words, "--config", str(config)],
+        [sys.executable, "-m", "slotkeeper.console", *words, "--config", str(config)],
         cwd=ROOT,
         env={**os.environ, "HOME": str(config.parent)},
         stdout=subprocess.PIPE,

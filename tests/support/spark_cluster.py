@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from core.spark.folders import private_folder
-from core.spark.java import find_java, shim_home
+from slotkeeper.core.spark.folders import private_folder
+from slotkeeper.core.spark.java import find_java, shim_home
 from tests.support.waiting import until
 
 _HOME = Path(pyspark.__file__).parent

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from core.drivers import pg
-from core.embedded import mariadb, postgres
-from core.embedded.postgres import Server
-from core.embedded.switches import Switches
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import mariadb, postgres
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.core.embedded.warehouse import Warehouse
 
 TEMPLATE = "standin_template"
 MEMORY_DISK = Path("/dev/shm")

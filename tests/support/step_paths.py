@@ -12,9 +12,9 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from core.sinks.postgres.write import routing
-from core.sinks.postgres.write.optimistic import Taken
-from core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write import routing
+from slotkeeper.core.sinks.postgres.write.optimistic import Taken
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 
 LEAST, FILE = "SLOTKEEPER_TEST_LEAST_INSERTS", "SLOTKEEPER_TEST_STEPS_FILE"
 _LETTERS = "ogm"

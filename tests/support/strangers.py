@@ -17,15 +17,15 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from core.domain.endpoint import Endpoint
-from core.drivers import my, pg
-from core.embedded import maria_orders, mariadb, postgres
-from core.embedded.doris.server import DorisStandin
-from core.embedded.hologres import wire
-from core.embedded.hologres.instance import Hologres
-from core.embedded.warehouse import Warehouse
-from core.errors import SlotkeeperError
-from core.launch import identity
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import my, pg
+from slotkeeper.core.embedded import maria_orders, mariadb, postgres
+from slotkeeper.core.embedded.doris.server import DorisStandin
+from slotkeeper.core.embedded.hologres import wire
+from slotkeeper.core.embedded.hologres.instance import Hologres
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import identity
 
 TABLE = "ods.orders"
 SETTINGS = {"fsync": "off", "shared_buffers": "32MB", "max_connections": "20"}

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.drivers import pg
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.warehouse import Warehouse
 from tests.support.standin import Surface
 
 TABLE = "ods.stress"

@@ -39,7 +39,7 @@ _POINTER = re.compile(rb"\x1b\]22;[a-z-]*\x07")
 
 def console(config: Path, *args: str) -> list[str]:
     """How the console is started."""
-    return [sys.executable, "-m", "console.__main__", "--config", str(config), *args]
+    return [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(config), *args]
 
 
 @dataclass(frozen=True, slots=True)

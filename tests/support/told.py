@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from core.clock import SystemClock
-from core.config.load import load
-from core.domain.fault import Fault
-from core.judgement.judge import judge
-from core.launch.seen import gather
-from core.state.sqlite import Store
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.sqlite import Store
 from tests.support.terminal import Terminal
 
 EVERY = 0.2

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
-from core.domain.job import WantedState
-from core.domain.progress import LaneState
-from core.domain.reset import DONE
-from core.embedded.scaling import add_dn, remove_dn, rename_dn
-from core.embedded.warehouse import Warehouse
-from core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.embedded.scaling import add_dn, remove_dn, rename_dn
+from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.waiting import until

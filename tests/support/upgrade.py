@@ -7,8 +7,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from core.state.folder import StateFolder
-from core.state.sqlite import FILE_NAME
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import FILE_NAME
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "upgrade"
 COMMITS = ("41bb8e69", "7f5457e0")

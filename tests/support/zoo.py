@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.sqltext import dotted
+from slotkeeper.core.sqltext import dotted
 from tests.support.mirror import Mirror
 
 TABLE = "Ods.Zoo"

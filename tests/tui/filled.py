@@ -14,37 +14,37 @@ from typing import Any, TypeVar
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from console.monitor.lock_poller import LockPoller
-from console.monitor.poller import Collector, LocalSeen, Post, SlotsSeen
-from console.monitor.quarantine_poller import SinkQuarantines, Whole
-from console.monitor.sights import sights
-from console.monitor.slot_poller import SlotPoller
-from console.monitor.snapshot import TableSeen
-from console.monitor.store_reader import Reader
-from console.tui.app import ConsoleApp
-from console.tui.launch import place_of
-from console.tui.services import Services
-from core.clock import Clock, SystemClock
-from core.config.load import load
-from core.config.model import Loaded
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.condition import Condition
-from core.domain.job import JobState
-from core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
-from core.domain.report import JobReport, LaneReport
-from core.domain.spec import JobSpec
-from core.domain.ttl import Behind, Ttl, left_of
-from core.errors import SlotkeeperError
-from core.launch import identity as processes
-from core.services.locks import LocksSeen
-from core.services.slot_commands import Polled
-from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from core.slots.status.poll import PolledTable, PollTurn
-from core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.words import WORDS
-from core.state.audit import Audit
-from core.state.sqlite import Store
+from slotkeeper.console.monitor.lock_poller import LockPoller
+from slotkeeper.console.monitor.poller import Collector, LocalSeen, Post, SlotsSeen
+from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Whole
+from slotkeeper.console.monitor.sights import sights
+from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.snapshot import TableSeen
+from slotkeeper.console.monitor.store_reader import Reader
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.services import Services
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.ttl import Behind, Ttl, left_of
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.services.locks import LocksSeen
+from slotkeeper.core.services.slot_commands import Polled
+from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
+from slotkeeper.core.slots.status.poll import PolledTable, PollTurn
+from slotkeeper.core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.words import WORDS
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import SECOND_JOB, VALID
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

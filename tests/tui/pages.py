@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from core.config.model import Loaded
-from core.domain.peek import Ask, ChangeRow, Page
-from core.domain.slot import Column, TableIdentity
-from core.sources.dws.position import DwsPosition, place
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.peek import Ask, ChangeRow, Page
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.sources.dws.position import DwsPosition, place
 
 COLUMNS = (Column("order_id", "bigint"), Column("status", "text"), Column("amount", "numeric(10,2)"))
 IDENTITY = TableIdentity(7, COLUMNS, ("order_id",), "db1")

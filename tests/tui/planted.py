@@ -11,16 +11,16 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from console.actions.record import Action, Record, Said, Stage
-from console.actions.runner import Order, Runner
-from console.cli.output import json_text
-from console.commands.reset import plan_as_json
-from console.tui.app import ConsoleApp
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.reset import TAKES_COPY, Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind, emptied
-from core.domain.row_counts import CopyRows, RowCount
-from core.errors import Refused
-from core.sources.dws.position import DwsPosition, SyncPoints, place
+from slotkeeper.console.actions.record import Action, Record, Said, Stage
+from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.console.cli.output import json_text
+from slotkeeper.console.commands.reset import plan_as_json
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import TAKES_COPY, Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind, emptied
+from slotkeeper.core.domain.row_counts import CopyRows, RowCount
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 from tests.tui.filled import NOW, Filled, StillClock, screen
 
 Answer = tuple[int, object, str]

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from console.monitor.quarantine_poller import SinkQuarantines, Whole
-from core.config.model import Loaded
-from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
-from core.domain.report import JobReport
-from core.domain.spec import JobSpec
+from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Whole
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.spec import JobSpec
 from tests.tui.filled import NOW, Filled, console, lane
 
 ROW = (("order_id", "4711"), ("status", "PAID"), ("amount", "12345.60"), ("note", None))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from core.domain.report import JobReport, LaneReport
-from core.launch.launch import Limits
-from core.launch.recorder import Recorder
-from core.state.sqlite import Store
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.launch.launch import Limits
+from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.state.sqlite import Store
 from tests.tui.filled import StillClock
 
 EVERY = timedelta(seconds=5)

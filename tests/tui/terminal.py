@@ -48,7 +48,7 @@ class Terminal:
         }
         options = ["--config", str(config)] if configured else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "console.__main__", *options, *args],
+            [sys.executable, "-m", "slotkeeper.console.__main__", *options, *args],
             cwd=ROOT,
             env={**environ, **(env or {})},
             stdin=slave,

@@ -8,16 +8,16 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from console.actions.record import Said
-from console.actions.runner import Order
-from console.tui.app import ConsoleApp
-from console.tui.screens.actions.confirm import JobConfirm
-from console.tui.screens.actions.menu import JobMenu
-from console.tui.screens.actions.progress import ActionsScreen
-from console.tui.screens.jobs import OverviewScreen
-from console.tui.screens.table import TableScreen
-from core.domain.job import JobState
-from core.domain.report import JobReport
+from slotkeeper.console.actions.record import Said
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
+from slotkeeper.console.tui.screens.actions.menu import JobMenu
+from slotkeeper.console.tui.screens.actions.progress import ActionsScreen
+from slotkeeper.console.tui.screens.jobs import OverviewScreen
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobReport
 from tests.tui.filled import console, drive, on_screen, press, screen
 from tests.tui.planted import arm, plant, typed, until
 

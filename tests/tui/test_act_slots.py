@@ -13,15 +13,15 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.actions.record import Stage
-from console.actions.runner import Order
-from console.tui.app import ConsoleApp
-from console.tui.screens.actions.confirm import JobConfirm
-from console.tui.screens.actions.preview import SlotPreview
-from console.tui.screens.actions.progress import SlotProgress
-from console.tui.screens.slots import SlotsScreen
-from core.domain.job import JobState
-from core.domain.reset import TargetKind
+from slotkeeper.console.actions.record import Stage
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
+from slotkeeper.console.tui.screens.actions.preview import SlotPreview
+from slotkeeper.console.tui.screens.actions.progress import SlotProgress
+from slotkeeper.console.tui.screens.slots import SlotsScreen
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.reset import TargetKind
 from tests.tui.filled import Filled, console, drive, driven, polled, press, screen, slot
 from tests.tui.planted import Answer, Planted, arm, lane_move, plant, reset_plan, snapshot_plan, typed, until
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from console.tui.screens.binlog import BinlogRowsScreen, BinlogScreen
-from core.domain.peek import Ask, Filter, Page
-from core.errors import Unreachable
-from core.sources.dws.position import DwsPosition
+from slotkeeper.console.tui.screens.binlog import BinlogRowsScreen, BinlogScreen
+from slotkeeper.core.domain.peek import Ask, Filter, Page
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.sources.dws.position import DwsPosition
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.pages import PlantedPeeker, page, row
 

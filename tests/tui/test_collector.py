@@ -9,14 +9,14 @@ from pathlib import Path
 
 from textual.message import Message
 
-from console.monitor.poller import Collector, LocalSeen, SlotsSeen
-from console.monitor.slot_poller import SlotPoller
-from console.monitor.store_reader import Reader
-from core.clock import Clock
-from core.config.load import load
-from core.config.model import Loaded
-from core.errors import Unreachable
-from core.slots.status.poll import PolledTable, PollTurn
+from slotkeeper.console.monitor.poller import Collector, LocalSeen, SlotsSeen
+from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.store_reader import Reader
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.slots.status.poll import PolledTable, PollTurn
 from tests.support.waiting import until
 from tests.tui.filled import NOW, StillClock, planted
 from tests.unit.config.samples import VALID

@@ -18,21 +18,21 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from console.cli.context import FLAGS, Invocation, bare
-from console.commands import main
-from console.monitor.poller import Collector, LocalSeen
-from console.monitor.slot_poller import SlotPoller
-from console.monitor.snapshot import JobFacts, Level, Local
-from console.tui import startup
-from console.tui.widgets import live_table
-from console.tui.widgets.diff_widget import differing
-from console.views.lanes import LANE_COLUMNS, lane_rows
-from core.domain.job import JobState
-from core.domain.report import JobReport
-from core.launch.view import observe_all
-from core.state import sqlite
-from core.state.rows import JobRow, job_from
-from core.state.sqlite import Store
+from slotkeeper.console.cli.context import FLAGS, Invocation, bare
+from slotkeeper.console.commands import main
+from slotkeeper.console.monitor.poller import Collector, LocalSeen
+from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.tui import startup
+from slotkeeper.console.tui.widgets import live_table
+from slotkeeper.console.tui.widgets.diff_widget import differing
+from slotkeeper.console.views.lanes import LANE_COLUMNS, lane_rows
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.launch.view import observe_all
+from slotkeeper.core.state import sqlite
+from slotkeeper.core.state.rows import JobRow, job_from
+from slotkeeper.core.state.sqlite import Store
 from tests.tui.filled import NOW, Filled, StillClock, begin, console, drive, driven, lane, press
 from tests.tui.test_live_table import _OneTable
 
@@ -40,27 +40,49 @@ ROOT = Path(__file__).parents[2]
 MANY = 2_000
 LATE = (
     *("typer", "pydantic", "psycopg2", "sqlite3", "psutil", "textual.widgets.data_table"),
-    *("console.monitor.store_reader", "console.views.alerts", "core.slots.status.retained"),
-    *("console.monitor.health", "console.monitor.rates", "core.domain.report", "core.domain.fault", "hashlib", "html"),
+    *(
+        "slotkeeper.console.monitor.store_reader",
+        "slotkeeper.console.views.alerts",
+        "slotkeeper.core.slots.status.retained",
+    ),
+    *(
+        "slotkeeper.console.monitor.health",
+        "slotkeeper.console.monitor.rates",
+        "slotkeeper.core.domain.report",
+        "slotkeeper.core.domain.fault",
+        "hashlib",
+        "html",
+    ),
 )
 
 
 def test_what_the_first_frame_does_not_need_is_not_loaded_before_it() -> None:
-    code = f"import sys, console.__main__, console.tui.launch; print([m for m in {LATE!r} if m in sys.modules])"
+    code = "import sys, slotkeeper.console.__main__, slotkeeper.console.tui.launch;"
+    code += f" print([m for m in {LATE!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 
 
-NEVER = ("core.launch.supervisor", "core.launch.alerting", "core.sources.dws.probe", "argparse", "zipfile", "pyspark")
+NEVER = (
+    "slotkeeper.core.launch.supervisor",
+    "slotkeeper.core.launch.alerting",
+    "slotkeeper.core.sources.dws.probe",
+    "argparse",
+    "zipfile",
+    "pyspark",
+)
 """What a console that only reads has no use for: each of them was in its memory once."""
 
 
 def test_what_no_screen_needs_is_never_loaded() -> None:
-    reads = "console.monitor.store_reader, console.monitor.lock_poller, core.sources.dws.kind, core.sinks.postgres.kind"
+    reads = "slotkeeper.console.monitor.store_reader, slotkeeper.console.monitor.lock_poller,"
+    reads += " slotkeeper.core.sources.dws.kind, slotkeeper.core.sinks.postgres.kind"
     code = (
-        f"import sys, console.__main__, console.tui.launch, {reads}; from console.tui.app import ConsoleApp;"
-        "[__import__(m) for m in ConsoleApp.LATER]; import core.state.sqlite, core.sqltext;"
-        f"core.sqltext.statements('core.sources.dws'); print([m for m in {NEVER!r} if m in sys.modules])"
+        f"import sys, slotkeeper.console.__main__, slotkeeper.console.tui.launch, {reads};"
+        " from slotkeeper.console.tui.app import ConsoleApp;"
+        "[__import__(m) for m in ConsoleApp.LATER]; import slotkeeper.core.state.sqlite, slotkeeper.core.sqltext;"
+        "slotkeeper.core.sqltext.statements('slotkeeper.core.sources.dws');"
+        f" print([m for m in {NEVER!r} if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.monitor.snapshot import Level
+from slotkeeper.console.monitor.snapshot import Level
 from tests.tui.filled import Filled, console, drive
 from tests.tui.things import Things, thing, things
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.app import ConsoleApp
-from console.tui.keymap import Bound, bindings_of
-from console.tui.screens.base import Frame
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.keymap import Bound, bindings_of
+from slotkeeper.console.tui.screens.base import Frame
 from tests.tui.filled import Filled, drive, press
 from tests.tui.pages import PlantedPeeker, page
 from tests.tui.planted import arm, plant, until

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.keymap import bindings_of
-from console.tui.screens.base import Frame
+from slotkeeper.console.tui.keymap import bindings_of
+from slotkeeper.console.tui.screens.base import Frame
 from tests.tui.filled import Filled, driven, press
 from tests.tui.planted import until
 from tests.tui.quarantined import entries, holding

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.tui.widgets.live_table import LiveTable
-from core.domain.job import JobState
-from core.state.acks import AckFile
-from core.state.folder import StateFolder
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.folder import StateFolder
 from tests.tui.filled import Filled, begin, console, driven, lane, press, screen
 
 

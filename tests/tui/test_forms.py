@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.tui.screens.actions.base import FieldsScreen, Typing
-from console.tui.screens.actions.menu import TargetForm
+from slotkeeper.console.tui.screens.actions.base import FieldsScreen, Typing
+from slotkeeper.console.tui.screens.actions.menu import TargetForm
 from tests.tui.filled import Filled, drive, press, screen
 from tests.tui.planted import Planted, arm, plant, until, until_asked
 from tests.tui.quarantined import entries, holding

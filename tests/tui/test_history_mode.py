@@ -7,15 +7,15 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.monitor.history import LOG_NOT_RECORDED, Past
-from console.monitor.snapshot import Level
-from core.domain.job import JobEvent
-from core.domain.verified import Verified
-from core.judgement.judge import judge
-from core.launch.launch import Limits
-from core.launch.recorder import Recorder
-from core.launch.seen import gather
-from core.state.verified import record
+from slotkeeper.console.monitor.history import LOG_NOT_RECORDED, Past
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.launch import Limits
+from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.verified import record
 from tests.tui.filled import NOW, Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until
 from tests.tui.recorded import EVERY, live

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobState
-from core.domain.text import safe
-from core.errors import Unreachable
-from core.state.audit import Audit
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.state.audit import Audit
 from tests.tui.filled import NOW, Filled, begin, console, drive, driven, lane, planted, polled, press, screen, slot
 from tests.tui.planted import until
 from tests.tui.quarantined import entry, holding

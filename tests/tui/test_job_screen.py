@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.screens.jobs import JobScreen
-from console.tui.screens.log import LogScreen
+from slotkeeper.console.tui.screens.jobs import JobScreen
+from slotkeeper.console.tui.screens.log import LogScreen
 from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, driven, lane, press, screen
 from tests.tui.recorded import live
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from console.tui.app import ConsoleApp
-from console.tui.base_app import Shell
-from console.tui.keymap import own
-from console.tui.keymap_page import page, screens, two_meanings
-from console.tui.screens.base import Frame
-from console.tui.screens.table import TableScreen
-from console.tui.widgets.line import Panel
-from console.tui.widgets.live_table import LiveTable
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.base_app import Shell
+from slotkeeper.console.tui.keymap import own
+from slotkeeper.console.tui.keymap_page import page, screens, two_meanings
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "keymap.md"
 EVERYWHERE = (ConsoleApp, Shell, LiveTable, Panel)
@@ -32,7 +32,7 @@ def test_a_key_with_two_meanings_would_be_found() -> None:
     assert own(Wrong) == []  # a binding without a name is none of ours
     Wrong.BINDINGS = [next(one for one in own(TableScreen) if one.id == "mark").with_key("p")]
     try:
-        Wrong.__module__ = "console.tui.screens.wrong"
+        Wrong.__module__ = "slotkeeper.console.tui.screens.wrong"
         assert any("Wrong: p is pause and mark" in one for one in two_meanings())
     finally:
         Wrong.__module__ = __name__
@@ -49,5 +49,5 @@ def test_the_keys_row_of_every_screen_names_keys_that_there_are() -> None:
     for kind in screens():
         assert issubclass(kind, Frame)
         lineage = [*kind.__mro__, *ConsoleApp.__mro__, LiveTable]
-        known = {one.id for each in lineage if each.__module__.startswith("console.") for one in own(each)}
+        known = {one.id for each in lineage if each.__module__.startswith("slotkeeper.console.") for one in own(each)}
         assert set(kind.keys_shown) <= known, (kind, set(kind.keys_shown) - known)

@@ -11,12 +11,12 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.tui.app import ConsoleApp
-from console.tui.screens.base import Frame
-from console.tui.screens.help import HelpScreen
-from console.tui.screens.jobs import JobScreen
-from console.tui.screens.table import TableScreen
-from core.errors import Unreachable
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.screens.help import HelpScreen
+from slotkeeper.console.tui.screens.jobs import JobScreen
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.core.errors import Unreachable
 from tests.tui.filled import Filled, console, drive, driven, press, screen
 
 

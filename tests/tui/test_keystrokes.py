@@ -10,8 +10,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.tui.screens.actions.progress import SlotProgress
-from core.domain.job import JobState
+from slotkeeper.console.tui.screens.actions.progress import SlotProgress
+from slotkeeper.core.domain.job import JobState
 from tests.tui.filled import Filled, begin, console, driven, lane, polled, press, screen, slot
 from tests.tui.planted import Planted, arm, plant, typed, until
 from tests.tui.test_act_slots import in_history, planned

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.widgets.line import Panel
-from console.tui.widgets.live_table import LiveTable
-from core.domain.job import JobState
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.core.domain.job import JobState
 from tests.tui.filled import Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until
 from tests.tui.test_history_mode import recorded

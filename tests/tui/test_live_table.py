@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from console.monitor.snapshot import Level
-from console.tui.theme import DARK
-from console.tui.widgets.live_table import LiveTable
-from console.views.rows import Column, Row
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.theme import DARK
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.console.views.rows import Column, Row
 
 NARROW = (Column("mark", "", 1), Column("name", "NAME", 10), Column("value", "VALUE", 6, right=True))
 WIDE = (*NARROW, Column("more", "MORE", 8))

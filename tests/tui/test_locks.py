@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.screens.jobs import JobScreen
-from console.tui.screens.locks import LocksScreen
-from core.domain.lock_wait import Blocker, LockWait
-from core.errors import Unreachable
-from core.services.locks import LocksSeen
+from slotkeeper.console.tui.screens.jobs import JobScreen
+from slotkeeper.console.tui.screens.locks import LocksScreen
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.services.locks import LocksSeen
 from tests.tui.filled import (
     LARGE,
     NOW,

@@ -8,11 +8,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.tui.commands import COMMANDS, completions, wrong
-from console.tui.keymap import bindings_of
-from console.tui.screens.command_line import PaletteScreen
-from console.tui.screens.help import HelpScreen
-from console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.commands import COMMANDS, completions, wrong
+from slotkeeper.console.tui.keymap import bindings_of
+from slotkeeper.console.tui.screens.command_line import PaletteScreen
+from slotkeeper.console.tui.screens.help import HelpScreen
+from slotkeeper.console.tui.screens.table import TableScreen
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, on_screen, press, screen
 from tests.tui.test_shell_keys import place, typed
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from core.judgement.facts import SlotSeen
-from core.state import slots_seen
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.state import slots_seen
 from tests.tui.filled import NOW, Filled, driven, press, screen
 from tests.tui.planted import until
 from tests.tui.test_history_mode import recorded

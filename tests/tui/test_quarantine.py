@@ -12,15 +12,15 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.app import ConsoleApp
-from console.tui.history_mode import HistoryMode
-from console.tui.screens.actions.confirm import EntryConfirm
-from console.tui.screens.actions.menu import EntryMenu
-from console.tui.screens.errors import ErrorsScreen
-from console.tui.screens.quarantine import PAGE, QuarantineEntryScreen, QuarantineScreen
-from console.tui.screens.table import TableScreen
-from core.domain.quarantine import EntryState
-from core.errors import Unreachable
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.history_mode import HistoryMode
+from slotkeeper.console.tui.screens.actions.confirm import EntryConfirm
+from slotkeeper.console.tui.screens.actions.menu import EntryMenu
+from slotkeeper.console.tui.screens.errors import ErrorsScreen
+from slotkeeper.console.tui.screens.quarantine import PAGE, QuarantineEntryScreen, QuarantineScreen
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.core.domain.quarantine import EntryState
+from slotkeeper.core.errors import Unreachable
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
 from tests.tui.planted import arm, plant, typed, until, until_asked
 from tests.tui.quarantined import PlantedQuarantines, entries, entry, holding, retained, tell

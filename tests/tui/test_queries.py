@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.actions.menu import job_entries
-from console.monitor.query_poller import RESTING, QueryPoller
-from console.monitor.store_reader import Reader
-from core.domain.query_report import QuerySeen
-from core.domain.spec import JobSpec
+from slotkeeper.console.actions.menu import job_entries
+from slotkeeper.console.monitor.query_poller import RESTING, QueryPoller
+from slotkeeper.console.monitor.store_reader import Reader
+from slotkeeper.core.domain.query_report import QuerySeen
+from slotkeeper.core.domain.spec import JobSpec
 from tests.support.waiting import until
 from tests.tui.filled import LARGE, SMALL, Filled, begin, console, drive, lane, polled, press, screen, slot
 

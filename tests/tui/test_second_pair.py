@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.__main__ import main
-from console.actions.runner import Order
-from console.monitor.quarantine_poller import SinkQuarantines
-from core.config.load import load
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobEvent, JobState
-from core.domain.lane import Activity, Lane
-from core.engine.local_runner import LocalRunner
-from core.errors import SlotkeeperError, Unreachable
-from core.launch import identity as processes
-from core.services import slot_commands
-from core.spark.narrator import StoreNarrator
-from core.state.audit import Audit
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.services import slot_commands
+from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.sqlite import Store
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
 from tests.support.sqlite_pair.source import SqliteSession
 from tests.tui.filled import NOW, SMALL, Filled, StillClock, drive, lines, over, press

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from core import redaction
-from core.config import masking
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobState
-from core.errors import Unreachable
-from core.state.audit import Audit
+from slotkeeper.core import redaction
+from slotkeeper.core.config import masking
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.state.audit import Audit
 from tests.tui.filled import NOW, Filled, begin, console, drive, lane, polled, press, screen, slot
 
 CANARY = "cAnary-5e1a/screen"

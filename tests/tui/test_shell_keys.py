@@ -9,11 +9,11 @@ import pytest
 from textual.css.query import NoMatches
 from textual.pilot import Pilot
 
-from console.actions.runner import Order
-from console.monitor.snapshot import Level
-from console.tui.base_app import MESSAGE_SECONDS
-from console.tui.screens.base import Frame
-from console.tui.write_mode import FORBIDDEN
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.base_app import MESSAGE_SECONDS
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.write_mode import FORBIDDEN
 from tests.tui.filled import Filled, console, drive, driven, press, screen
 from tests.tui.planted import plant
 

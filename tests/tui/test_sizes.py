@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.widgets.live_table import LiveTable
-from core.domain.job import JobState
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.core.domain.job import JobState
 from tests.tui.filled import Filled, console, drive, lines, press, screen
 from tests.tui.planted import until
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from console.tui.screens.audit import SlotHistoryScreen
-from console.tui.screens.binlog import BinlogRowsScreen
-from console.tui.screens.slots import SlotScreen
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobState
-from core.domain.reset_files import MARKS
-from core.state.audit import Audit
-from core.state.resets import ResetFiles
+from slotkeeper.console.tui.screens.audit import SlotHistoryScreen
+from slotkeeper.console.tui.screens.binlog import BinlogRowsScreen
+from slotkeeper.console.tui.screens.slots import SlotScreen
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.reset_files import MARKS
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.resets import ResetFiles
 from tests.tui.filled import (
     LARGE,
     NOW,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from console.tui.widgets.line import Panel
-from console.tui.widgets.live_table import LiveTable
-from core.domain.job import JobState
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.core.domain.job import JobState
 from tests.tui.filled import Filled, begin, console, drive, driven, lane, lines, polled, press, screen, slot
 from tests.tui.planted import lane_move, plant, reset_plan, until
 

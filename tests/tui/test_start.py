@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from console.__main__ import main
-from console.tui import startup
-from console.tui import terminal as surroundings
-from console.tui.terminal import POLL_SECONDS, START_DEMO
-from core.config.load import load
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.tui import startup
+from slotkeeper.console.tui import terminal as surroundings
+from slotkeeper.console.tui.terminal import POLL_SECONDS, START_DEMO
+from slotkeeper.core.config.load import load
+from slotkeeper.core.state.sqlite import Store
 from tests.support.printed import bare
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
 from tests.unit.config.samples import VALID
@@ -159,7 +159,7 @@ def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(
     became: list[tuple[str, list[str], str | None]] = []
     monkeypatch.setattr("os.execve", lambda path, words, env: became.append((path, words, env.get("HOME"))))
     surroundings.followed(START_DEMO, {"HOME": str(tmp_path)})
-    assert became == [(sys.executable, [sys.executable, "-P", "-m", "console", "demo"], str(tmp_path))]
+    assert became == [(sys.executable, [sys.executable, "-P", "-m", "slotkeeper.console", "demo"], str(tmp_path))]
     assert surroundings.followed(0, {}) == 0 and len(became) == 1
 
 
@@ -212,7 +212,7 @@ def test_a_dumb_terminal_gets_no_screen(kind: str, monkeypatch: pytest.MonkeyPat
 
 def test_the_status_elsewhere_loads_no_screen() -> None:
     code = (
-        "import sys; from console.__main__ import main; main([]);"
+        "import sys; from slotkeeper.console.__main__ import main; main([]);"
         " print('loaded', [m for m in ('textual', 'psycopg2') if m in sys.modules])"
     )
     ran = subprocess.run(

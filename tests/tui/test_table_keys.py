@@ -10,10 +10,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.tui.app import ConsoleApp
-from console.tui.screens.table import TableScreen
-from console.tui.widgets.line import Panel
-from core.domain.job import JobState
+from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.core.domain.job import JobState
 from tests.tui.filled import LARGE, Filled, console, drive, driven, press, screen
 from tests.tui.things import thing, things
 

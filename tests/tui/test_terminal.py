@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.console_fill import Writer
-from core.state.sqlite import Store
+from slotkeeper.core.state.sqlite import Store
 from tests.support.pty_bytes import Screen
 from tests.support.terminal import Terminal, console
 from tests.support.waiting import until

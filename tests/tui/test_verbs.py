@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from textual.pilot import Pilot
 
-from console.tui.screens.columns import ColumnsScreen
-from console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.screens.columns import ColumnsScreen
+from slotkeeper.console.tui.screens.table import TableScreen
 from tests.tui.filled import LARGE, Filled, driven, on_screen, press, screen
 from tests.tui.planted import until
 from tests.tui.test_history_mode import recorded

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from textual.pilot import Pilot
 
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Lines
-from console.tui.screens.table import TableScreen
-from console.views.rows import Column, Row
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.rows import Column, Row
 from tests.tui.filled import Filled
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.bounded import STATE_FILE_BYTES, TooLong, end_in, output_of, text_of
-from core.config import secrets
-from core.domain.endpoint import SecretRef
-from core.errors import ConfigError
-from core.launch.log import last_lines
-from core.state.acks import KIND, NAME, AckFile
-from core.state.faults import StateError
-from core.state.folder import StateFolder
+from slotkeeper.core.bounded import STATE_FILE_BYTES, TooLong, end_in, output_of, text_of
+from slotkeeper.core.config import secrets
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.launch.log import last_lines
+from slotkeeper.core.state.acks import KIND, NAME, AckFile
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
 from tests.support.waiting import until
 
 ENDLESS = (sys.executable, "-c", "import sys\nwhile True: sys.stdout.write('secret' * 9999)")

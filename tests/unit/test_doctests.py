@@ -7,13 +7,9 @@ import importlib
 
 import pytest
 
-from tests.architecture.checkout import ROOT, sources
+from tests.architecture.checkout import ROOT, module, sources
 
-MODULES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sources(ROOT, "core", "console")
-    if ">>> " in path.read_text("utf-8")
-]
+MODULES = [module(path, ROOT) for path in sources(ROOT, "core", "console") if ">>> " in path.read_text("utf-8")]
 
 
 @pytest.mark.parametrize("name", MODULES)

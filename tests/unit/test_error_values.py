@@ -8,23 +8,23 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from console.monitor import store_reader
-from core.clock import SystemClock
-from core.domain.endpoint import Endpoint
-from core.domain.slot import Shard
-from core.domain.spec import ChannelSpec, JobSpec
-from core.domain.watch import exactly
-from core.drivers import pg
-from core.engine.driver import copy as copy_driver
-from core.engine.messages import CopyTask, LaneTask, StreamTask
-from core.engine.worker import copy_task, stream_task
-from core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
-from core.ports.sink import StepSink
-from core.ports.source import Chunk, Source
-from core.sinks.postgres import faults as sink_faults
-from core.sources.dws import faults as source_faults
-from core.sources.dws.position import SyncPoints
-from core.spark import task
+from slotkeeper.console.monitor import store_reader
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.engine.driver import copy as copy_driver
+from slotkeeper.core.engine.messages import CopyTask, LaneTask, StreamTask
+from slotkeeper.core.engine.worker import copy_task, stream_task
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
+from slotkeeper.core.ports.sink import StepSink
+from slotkeeper.core.ports.source import Chunk, Source
+from slotkeeper.core.sinks.postgres import faults as sink_faults
+from slotkeeper.core.sources.dws import faults as source_faults
+from slotkeeper.core.sources.dws.position import SyncPoints
+from slotkeeper.core.spark import task
 
 SECRET, VALUE = "hunter2-of-etl", "Ada Lovelace, +44 20 7946"
 TEXT = f"password={SECRET} row=({VALUE})"

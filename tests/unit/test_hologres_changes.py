@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from core.domain.kept import NOTHING_KEPT
-from core.domain.position import Order
-from core.errors import Refused
-from core.sources.hologres.changes import (
+from slotkeeper.core.domain.kept import NOTHING_KEPT
+from slotkeeper.core.domain.position import Order
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.hologres.changes import (
     AFTER,
     BEFORE,
     DELETE,
@@ -21,7 +21,7 @@ from core.sources.hologres.changes import (
     Left,
     changes,
 )
-from core.sources.hologres.position import POSITIONS, HoloPosition, Oldest
+from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, Oldest
 
 ROW = ("1", "a")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.spark.installed import without_archives
+from slotkeeper.core.spark.installed import without_archives
 
 
 @pytest.fixture

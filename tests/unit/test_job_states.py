@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.domain.job import WITH_PROCESS, JobEvent, JobState, transition
-from core.errors import Refused
+from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, transition
+from slotkeeper.core.errors import Refused
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
 

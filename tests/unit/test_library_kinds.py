@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import Refused
-from core.library import Reader, load
-from core.sources import registry
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.library import Reader, load
+from slotkeeper.core.sources import registry
 from tests.unit.config.samples import VALID
 
 

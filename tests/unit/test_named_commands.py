@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from console.commands.main import main_command
+from slotkeeper.console.commands.main import main_command
 from tests.architecture.checkout import ROOT
 
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md"))]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core import ownership
-from core.ownership import NotOurs
+from slotkeeper.core import ownership
+from slotkeeper.core.ownership import NotOurs
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 STRANGER = 64_001

@@ -13,19 +13,19 @@ from urllib.parse import quote
 
 import pytest
 
-from console.cli import output
-from console.monitor.log_tail import Tail
-from console.monitor.store_reader import message_of
-from core import redaction
-from core.config import masking
-from core.domain.job import JobEvent, JobState
-from core.domain.report import JobReport
-from core.domain.text import safe
-from core.drivers import pg
-from core.error_values import ErrorValues
-from core.errors import Trouble, Unreachable
-from core.launch.log import last_lines
-from core.state.sqlite import Store
+from slotkeeper.console.cli import output
+from slotkeeper.console.monitor.log_tail import Tail
+from slotkeeper.console.monitor.store_reader import message_of
+from slotkeeper.core import redaction
+from slotkeeper.core.config import masking
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.errors import Trouble, Unreachable
+from slotkeeper.core.launch.log import last_lines
+from slotkeeper.core.state.sqlite import Store
 
 MIB = 1 << 20
 WORDS = "words of a text " * 250
@@ -146,7 +146,7 @@ def test_what_is_stored_is_without_it(tmp_path: Path) -> None:
 
 def test_a_traceback_of_a_program_is_without_it() -> None:
     code = (
-        "from core.config import masking\n"
+        "from slotkeeper.core.config import masking\n"
         f"masking.remember({SECRET!r}); masking.mask_tracebacks()\n"
         f"raise ValueError('no ' + {SECRET!r})\n"
     )

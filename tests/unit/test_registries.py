@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from core.errors import Defect
-from core.sinks import registry as sinks
-from core.sources import registry as sources
+from slotkeeper.core.errors import Defect
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 from tests.architecture.checkout import ROOT
 
 
@@ -29,8 +29,11 @@ def test_what_a_kind_is_called_to_be_without_it_is_what_it_says_itself(registry:
 
 
 def test_what_a_kind_is_loads_no_driver() -> None:
-    asked = "import sys; from core.sources import registry as a; from core.sinks import registry as b"
+    asked = (
+        "import sys; from slotkeeper.core.sources import registry as a; from slotkeeper.core.sinks import registry as b"
+    )
     asked += "; [one.traits(name) for one in (a, b) for name in one.KINDS]"
-    asked += "; print(*sorted(name for name in sys.modules if name.startswith('core.drivers') or name == 'psycopg2'))"
+    asked += "; print(*sorted(name for name in sys.modules"
+    asked += " if name.startswith('slotkeeper.core.drivers') or name == 'psycopg2'))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == []

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import retry
-from core.domain.attempts import NO_HISTORY, History
-from core.domain.endpoint import Endpoint
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
-from core.errors import KINDS, ErrorKind, TopologyTrouble
-from core.retry import Decision, EndQuietly, Failure, Halve, RetryAfter, RetryRules, Stop, after, decide
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY, History
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.errors import KINDS, ErrorKind, TopologyTrouble
+from slotkeeper.core.retry import Decision, EndQuietly, Failure, Halve, RetryAfter, RetryRules, Stop, after, decide
 
 FIRST_DECISION: dict[ErrorKind, type[Decision]] = {
     ErrorKind.TRANSIENT: RetryAfter,
@@ -214,7 +214,14 @@ def test_it_knows_no_clock_no_chance_and_no_driver() -> None:
     tree = ast.parse(Path(retry.__file__).read_text())
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    assert modules == {"__future__", "dataclasses", "typing", "core.domain.attempts", "core.domain.spec", "core.errors"}
+    assert modules == {
+        "__future__",
+        "dataclasses",
+        "typing",
+        "slotkeeper.core.domain.attempts",
+        "slotkeeper.core.domain.spec",
+        "slotkeeper.core.errors",
+    }
 
 
 def test_the_vendor_s_five_classes_are_in_the_docstring() -> None:

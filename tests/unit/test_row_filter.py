@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.row_filter import DEEPEST, WrongFilter, read
+from slotkeeper.core.row_filter import DEEPEST, WrongFilter, read
 
 SENT = [
     ("region = 'EU'", "\"region\" = 'EU'"),

@@ -8,11 +8,11 @@ import shlex
 import pytest
 import typer
 
-from console.commands.main import hoisted, main_command
-from console.demo_sources import KINDS
-from core.embedded.incidents.record import STATUS, ByHand, Incident
-from core.embedded.incidents.registry import INCIDENTS, named
-from core.errors import ConfigError
+from slotkeeper.console.commands.main import hoisted, main_command
+from slotkeeper.console.demo_sources import KINDS
+from slotkeeper.core.embedded.incidents.record import STATUS, ByHand, Incident
+from slotkeeper.core.embedded.incidents.registry import INCIDENTS, named
+from slotkeeper.core.errors import ConfigError
 from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Signal", "What you see", "What to do", "What the tool refuses"]

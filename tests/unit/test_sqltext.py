@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.sqltext import dotted, quoted
+from slotkeeper.core.sqltext import dotted, quoted
 
 
 @pytest.mark.parametrize("name", ["order", "user", "desc"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.diagnostics import ExitCode
+from slotkeeper.console.cli.diagnostics import ExitCode
 from tests.unit.test_runbook import refused_by_parser
 
 FOLDER = Path(__file__).parents[2] / "docs" / "systemd"

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.domain.job import JobEvent
-from core.domain.lag import FRESH_SECONDS
-from core.domain.lane import Lane
-from core.domain.lock_wait import Blocker, LockWait
-from core.domain.progress import LaneState
-from core.domain.report import JobReport
-from core.domain.table import TableReport
-from core.domain.verified import Verified, in_a_phrase
-from core.engine.local_runner import LocalRunner
-from core.sources.dws.position import DwsPosition
-from core.spark.narrator import StoreNarrator
-from core.state.sqlite import Store
-from core.state.verified import last, record
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.lag import FRESH_SECONDS
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import last, record
 from tests.tui.filled import StillClock
 from tests.unit.config.samples import VALID
 from tests.unit.engine.test_lane_io import LANE

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.spec import SparkOptions
-from core.sinks import registry as sinks
-from core.sources import registry as sources
-from core.spark.settings import spark_settings
-from core.spark.task import KINDS
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.spark.settings import spark_settings
+from slotkeeper.core.spark.task import KINDS
 
 _PROGRAM = """
 import json, os, sys, threading
-from core.spark import daemon
+from slotkeeper.core.spark import daemon
 before = len(os.listdir("/proc/self/fd"))
 daemon.preload(sys.argv[1])
 opened = len(os.listdir("/proc/self/fd")) - before
@@ -37,7 +37,7 @@ def loaded(kinds: str) -> tuple[int, int, list[str]]:
 
 
 def test_a_process_that_forks_workers_loads_a_jobs_kinds_alone_and_nothing_that_a_fork_would_harm() -> None:
-    assert loaded("dws postgres") == (1, 0, ["core.sinks.postgres.kind", "core.sources.dws.kind"])
+    assert loaded("dws postgres") == (1, 0, ["slotkeeper.core.sinks.postgres.kind", "slotkeeper.core.sources.dws.kind"])
 
 
 def test_every_kind_can_be_loaded_before_a_fork() -> None:

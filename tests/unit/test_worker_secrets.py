@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from core import retry
-from core.config.load import load
-from core.domain.attempts import NO_HISTORY
-from core.errors import ConfigError
-from core.retry import Failure, RetryRules, Stop
-from core.wiring import worker
+from slotkeeper.core import retry
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.retry import Failure, RetryRules, Stop
+from slotkeeper.core.wiring import worker
 from tests.unit.config.samples import VALID
 
 

@@ -7,8 +7,8 @@ command with `--json`: describe what it prints in the file of its group, and wri
 
 from __future__ import annotations
 
-from console.cli.schemas import alerts, jobs, locks, looking, resets, rows, slots
-from console.cli.schemas.pieces import Schema
+from slotkeeper.console.cli.schemas import alerts, jobs, locks, looking, resets, rows, slots
+from slotkeeper.console.cli.schemas.pieces import Schema
 
 SCHEMAS: dict[str, Schema] = {
     **jobs.SCHEMAS,

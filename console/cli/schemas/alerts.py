@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.jobs import FAULT
-from console.cli.schemas.pieces import Schema, listed, maybe, moment, text, thing, word_of
-from core.alerts.rules import Kind
-from core.domain.pages import see
+from slotkeeper.console.cli.schemas.jobs import FAULT
+from slotkeeper.console.cli.schemas.pieces import Schema, listed, maybe, moment, text, thing, word_of
+from slotkeeper.core.alerts.rules import Kind
+from slotkeeper.core.domain.pages import see
 
 NOTIFICATION = "alert"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.locks import LOCK_WAIT
-from console.cli.schemas.pieces import (
+from slotkeeper.console.cli.schemas.locks import LOCK_WAIT
+from slotkeeper.console.cli.schemas.pieces import (
     POSITION,
     QUERY_SEEN,
     REASON,
@@ -25,11 +25,11 @@ from console.cli.schemas.pieces import (
     word,
     word_of,
 )
-from core.domain.fault import Party, Severity
-from core.domain.job import JobState, WantedState
-from core.domain.pages import see
-from core.domain.verified import APART, VOID
-from core.launch.ensure import Ensured
+from slotkeeper.core.domain.fault import Party, Severity
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.verified import APART, VOID
+from slotkeeper.core.launch.ensure import Ensured
 
 _JOB = text("the job's name")
 _STATE = word_of(f"what the job is doing ({see('states')})", JobState)

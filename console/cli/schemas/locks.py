@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.pieces import SAFE, Schema, flag, listed, maybe, moment, number, text, thing, whole
+from slotkeeper.console.cli.schemas.pieces import SAFE, Schema, flag, listed, maybe, moment, number, text, thing, whole
 
 _HIDDEN = "not shown to our login"
 _BLOCKER: dict[str, Schema] = {

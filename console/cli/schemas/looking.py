@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.pieces import (
+from slotkeeper.console.cli.schemas.pieces import (
     Schema,
     by_name,
     either,
@@ -16,11 +16,11 @@ from console.cli.schemas.pieces import (
     whole,
     word_of,
 )
-from core.config.model import Layer
-from core.domain.audit import Phase
-from core.domain.finding import Level
-from core.domain.pages import see
-from core.domain.probe import Reader
+from slotkeeper.core.config.model import Layer
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.probe import Reader
 
 LOG = "audit.jsonl"
 

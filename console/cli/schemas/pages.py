@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from console.cli.schemas import SCHEMAS
-from console.cli.schemas.alerts import NOTIFICATION
-from console.cli.schemas.looking import LOG
-from console.cli.schemas.pieces import DIALECT
+from slotkeeper.console.cli.schemas import SCHEMAS
+from slotkeeper.console.cli.schemas.alerts import NOTIFICATION
+from slotkeeper.console.cli.schemas.looking import LOG
+from slotkeeper.console.cli.schemas.pieces import DIALECT
 
 _INTRODUCTION = """\
 # What is printed as JSON

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.pieces import (
+from slotkeeper.console.cli.schemas.pieces import (
     POSITION,
     Schema,
     by_name,
@@ -18,9 +18,9 @@ from console.cli.schemas.pieces import (
     word,
     word_of,
 )
-from core.domain.progress import LaneState
-from core.domain.reset import DONE, ROLLED_BACK, TargetKind
-from core.domain.row_counts import Fate
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, TargetKind
+from slotkeeper.core.domain.row_counts import Fate
 
 _KEPT = text("what is kept for the slot on this DN, as the dialect writes it")
 

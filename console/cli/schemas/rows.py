@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.pieces import (
+from slotkeeper.console.cli.schemas.pieces import (
     SQLSTATE,
     Schema,
     by_name,
@@ -16,7 +16,7 @@ from console.cli.schemas.pieces import (
     whole,
     word_of,
 )
-from core.domain.quarantine import EntryState
+from slotkeeper.core.domain.quarantine import EntryState
 
 _ID = whole("the entry's number", 1)
 _STATE = word_of("what became of it", EntryState)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.cli.schemas.pieces import (
+from slotkeeper.console.cli.schemas.pieces import (
     POSITION,
     QUERY_SEEN,
     Schema,
@@ -19,11 +19,11 @@ from console.cli.schemas.pieces import (
     word,
     word_of,
 )
-from core.domain.job import JobState
-from core.domain.pages import see
-from core.domain.ttl import Behind, Severity
-from core.slots.status.preflight import Action, MayBegin
-from core.slots.status.retained import KnownBy
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.ttl import Behind, Severity
+from slotkeeper.core.slots.status.preflight import Action, MayBegin
+from slotkeeper.core.slots.status.retained import KnownBy
 
 _SOURCE = text("the source's name")
 _TABLE = text("schema.table at the source")

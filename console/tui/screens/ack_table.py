@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from console.monitor.snapshot import Level
-from console.tui.screens.table import TableScreen
-from core.domain.ack import Ack
-from core.errors import SlotkeeperError
-from core.state.acks import AckFile
-from core.state.folder import StateFolder
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.folder import StateFolder
 
 Change = Callable[[AckFile], object]
 

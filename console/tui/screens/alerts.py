@@ -8,12 +8,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from console.monitor.snapshot import Level
-from console.tui.screens.ack_table import AckTable
-from console.tui.screens.base import Lines
-from console.tui.screens.below import events_below
-from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
-from console.views.rows import Row
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.ack_table import AckTable
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
+from slotkeeper.console.views.rows import Row
 
 SILENCE = timedelta(hours=1)
 

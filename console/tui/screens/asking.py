@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from textual.message import Message
 
-from console.monitor.store_reader import message_of
-from console.tui.screens.table import TableScreen
+from slotkeeper.console.monitor.store_reader import message_of
+from slotkeeper.console.tui.screens.table import TableScreen
 
 
 class Answered(Message):

@@ -9,16 +9,16 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from console.monitor.snapshot import Level
-from console.monitor.store_reader import message_of
-from console.tui.screens.base import Lines
-from console.tui.screens.below import events_below
-from console.tui.screens.table import TableScreen
-from console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
-from console.views.rows import Row
-from console.views.slot_history import HISTORY_COLUMNS, history_rows
-from core.domain.reset_text import Backup
-from core.domain.text import many, safe, typed
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.monitor.store_reader import message_of
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
+from slotkeeper.console.views.rows import Row
+from slotkeeper.console.views.slot_history import HISTORY_COLUMNS, history_rows
+from slotkeeper.core.domain.reset_text import Backup
+from slotkeeper.core.domain.text import many, safe, typed
 
 
 class AuditScreen(TableScreen):
@@ -117,10 +117,10 @@ class SlotHistoryScreen(TableScreen):
         return f"Slots > {safe(self._slot, 60)} > history"
 
     def _read(self) -> list[Backup]:
-        from core.domain.reset_files import BACKUPS
-        from core.services.reset_texts import backup_of
-        from core.state.folder import StateFolder
-        from core.state.resets import ResetFiles
+        from slotkeeper.core.domain.reset_files import BACKUPS
+        from slotkeeper.core.services.reset_texts import backup_of
+        from slotkeeper.core.state.folder import StateFolder
+        from slotkeeper.core.state.resets import ResetFiles
 
         files = ResetFiles(StateFolder.open(self.console.services.folder))
         texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))

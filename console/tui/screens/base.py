@@ -1,8 +1,8 @@
 """What all screens share: identity and screens above, place and keys below, and what to do at odd sizes.
 
 A screen draws the app's picture when it is told to: it has no timer of its own, so a hidden one costs nothing. Next
-door: `console.tui.screens.table` adds a live table; `console.views.header` is the first row; `console.tui.app` tells
-screens.
+door: `slotkeeper.console.tui.screens.table` adds a live table; `slotkeeper.console.views.header` is the first row;
+`slotkeeper.console.tui.app` tells screens.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from console.cli.printed import with_config
-from console.monitor.snapshot import Level
-from console.tui.keymap import bindings_of, shown_key
-from console.tui.screens.sharing import has_tabs
-from console.tui.theme import style_of
-from console.tui.widgets.line import Line as Line
-from console.tui.widgets.live_table import ROLES
-from console.views.header import Identity, parts
-from console.views.rows import NARROW, WIDE, age, plain
-from console.views.wrapping import wrapped
+from slotkeeper.console.cli.printed import with_config
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.keymap import bindings_of, shown_key
+from slotkeeper.console.tui.screens.sharing import has_tabs
+from slotkeeper.console.tui.theme import style_of
+from slotkeeper.console.tui.widgets.line import Line as Line
+from slotkeeper.console.tui.widgets.live_table import ROLES
+from slotkeeper.console.views.header import Identity, parts
+from slotkeeper.console.views.rows import NARROW, WIDE, age, plain
+from slotkeeper.console.views.wrapping import wrapped
 
 if TYPE_CHECKING:
-    from console.tui.host import Host
-    from console.views.slots import SlotFacts
+    from slotkeeper.console.tui.host import Host
+    from slotkeeper.console.views.slots import SlotFacts
 
 SMALLEST = (60, 15)
 TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
@@ -130,7 +130,7 @@ class Frame(Screen[None]):
         """The first picture."""
         self._css_update_count = (
             self.app._css_update_count
-        )  # its widgets wear the theme of now: see `console.tui.textual_patches`
+        )  # its widgets wear the theme of now: see `slotkeeper.console.tui.textual_patches`
         self.redraw()
 
     def on_screen_resume(self) -> None:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.message import Message
 
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame
-from console.tui.screens.table import TableScreen
-from console.views.overview import event_lines
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.overview import event_lines
+from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
-    from console.monitor.series import JobSeries
-    from console.views.graphs import Parts, Shape
+    from slotkeeper.console.monitor.series import JobSeries
+    from slotkeeper.console.views.graphs import Parts, Shape
 
 LEAST_EVENTS = 4
 MOST_ROWS = 14
@@ -67,8 +67,8 @@ class GraphBelow(TableScreen):
         job, lane = self.graphed(key)
         if room < LEAST_ROOM or not job:
             return []
-        from console.monitor.series import Wanted
-        from console.views.graphs import AROUND, SAID, SPANS, Shape, even, first_span
+        from slotkeeper.console.monitor.series import Wanted
+        from slotkeeper.console.views.graphs import AROUND, SAID, SPANS, Shape, even, first_span
 
         rows, console = even(min(MOST_ROWS, (room - _BETWEEN - AROUND) // 2)), self.console
         span = first_span(console.shown.job(job), console.now)
@@ -82,8 +82,8 @@ class GraphBelow(TableScreen):
         return [] if series is None else self._drawn(series, lane, shape, SAID[span], job)
 
     def _drawn(self, series: JobSeries, lane: str, shape: Shape, said: str, job: str) -> list[Text]:
-        from console.views.graphs import both
-        from console.views.jobs import part_in
+        from slotkeeper.console.views.graphs import both
+        from slotkeeper.console.views.jobs import part_in
 
         found = self.console.shown.job(job)
         name = f"of {safe(lane, 40)}" if lane else f"of all {part_in(found) if found else 'lane'}s"

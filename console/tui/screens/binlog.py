@@ -17,17 +17,17 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.monitor.snapshot import Level, TableSeen
-from console.tui.screens.asking import AskingScreen
-from console.tui.screens.base import Lines
-from console.tui.screens.below import events_below
-from console.tui.screens.table import TableScreen
-from console.views import binlog as models
-from console.views.binlog import Place
-from console.views.rows import Column, Row
-from core.domain.peek import Ask, Filter, Page
-from core.domain.text import safe
-from core.errors import ConfigError
+from slotkeeper.console.monitor.snapshot import Level, TableSeen
+from slotkeeper.console.tui.screens.asking import AskingScreen
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views import binlog as models
+from slotkeeper.console.views.binlog import Place
+from slotkeeper.console.views.rows import Column, Row
+from slotkeeper.core.domain.peek import Ask, Filter, Page
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError
 
 Keys = tuple[str, ...]
 
@@ -317,7 +317,7 @@ class BinlogRowsScreen(AskingScreen):
         loaded = self.console.services.loaded
         if loaded is None:
             return
-        from core.services import binlog_rows  # loads drivers, which nothing needs before a source is asked
+        from slotkeeper.core.services import binlog_rows  # loads drivers, which nothing needs before a source is asked
 
         try:
             after = binlog_rows.place(loaded, self.source, text)

@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from console.tui.theme import style_of
-from console.tui.widgets.line import Line
-from console.views.fitting import Chosen
-from console.views.rows import Column, plain
+from slotkeeper.console.tui.theme import style_of
+from slotkeeper.console.tui.widgets.line import Line
+from slotkeeper.console.views.fitting import Chosen
+from slotkeeper.console.views.rows import Column, plain
 
 if TYPE_CHECKING:
-    from console.tui.host import Host
+    from slotkeeper.console.tui.host import Host
 
 HEAD = " columns   space shows or hides, r as it was, Esc or Enter closes"
 _MOST = 16

@@ -11,13 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from console.tui import commands
-from console.tui.theme import style_of
-from console.tui.widgets.line import Line, catch
-from console.views.rows import plain
+from slotkeeper.console.tui import commands
+from slotkeeper.console.tui.theme import style_of
+from slotkeeper.console.tui.widgets.line import Line, catch
+from slotkeeper.console.views.rows import plain
 
 if TYPE_CHECKING:
-    from console.tui.host import Host
+    from slotkeeper.console.tui.host import Host
 
 _MOST = 8
 

@@ -10,17 +10,17 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from console.monitor.snapshot import Level
-from console.tui.screens.ack_table import AckTable
-from console.tui.screens.base import Lines
-from console.tui.screens.below import events_below
-from console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
-from console.views.jobs import parts
-from console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
-from console.views.rows import Column, Row, named_by, rank
-from core.domain.text import safe
-from core.domain.verified import rows_quarantined
-from core.state.rows import ErrorRow
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.ack_table import AckTable
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
+from slotkeeper.console.views.jobs import parts
+from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
+from slotkeeper.console.views.rows import Column, Row, named_by, rank
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.verified import rows_quarantined
+from slotkeeper.core.state.rows import ErrorRow
 
 
 class ErrorsScreen(AckTable):

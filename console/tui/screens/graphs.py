@@ -12,19 +12,19 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from console.monitor.series import WHOLE, JobSeries, Line, Wanted
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Lines
-from console.tui.screens.below import GraphRead, parts_of
-from console.tui.screens.table import TableScreen
-from console.tui.widgets.line import Panel
-from console.views.graphs import AROUND, LEAST_ROWS, SAID, SPANS, Shape, both, even, first_span, strip
-from console.views.jobs import part_in
-from console.views.lanes import lane_level, speed
-from console.views.marks import mark_lines
-from console.views.rows import NARROW, Column, Row, named_by, seconds
-from core.domain.text import safe
-from core.domain.ttl import in_words
+from slotkeeper.console.monitor.series import WHOLE, JobSeries, Line, Wanted
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import GraphRead, parts_of
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.views.graphs import AROUND, LEAST_ROWS, SAID, SPANS, Shape, both, even, first_span, strip
+from slotkeeper.console.views.jobs import part_in
+from slotkeeper.console.views.lanes import lane_level, speed
+from slotkeeper.console.views.marks import mark_lines
+from slotkeeper.console.views.rows import NARROW, Column, Row, named_by, seconds
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import in_words
 
 ALL = "*"
 """The row of the whole job: no lane is called so."""

@@ -12,12 +12,12 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.tui.commands import COMMANDS
-from console.tui.keymap import Bound, bindings_of, keys_of
-from console.tui.screens.base import Frame, Line
-from console.tui.widgets.line import catch
-from console.views.rows import plain
-from console.views.wrapping import wrapped
+from slotkeeper.console.tui.commands import COMMANDS
+from slotkeeper.console.tui.keymap import Bound, bindings_of, keys_of
+from slotkeeper.console.tui.screens.base import Frame, Line
+from slotkeeper.console.tui.widgets.line import catch
+from slotkeeper.console.views.rows import plain
+from slotkeeper.console.views.wrapping import wrapped
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
 LEGEND = (

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Lines
-from console.tui.screens.table import TableScreen
-from console.views.rows import NARROW, Column, Row
-from core.config.model import Loaded
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.rows import NARROW, Column, Row
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.text import safe
 
 
 class DescribeScreen(TableScreen):
@@ -64,7 +64,7 @@ def describe_rows(loaded: Loaded, job: str) -> list[Row]:
         return []
     places: Iterable[str] = (f"jobs.{job}.", f"sources.{spec.source.name}.", f"sinks.{spec.sink.name}.")
     found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
-    from core.services.promise import promise_of  # the first frame is seen without a sink's driver
+    from slotkeeper.core.services.promise import promise_of  # the first frame is seen without a sink's driver
 
     said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "what follows"}
     return [Row("promise", Level.FINE, said)] + [

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from console.monitor.snapshot import JobDetail, JobFacts, Level
-from console.tui.screens.base import Lines
-from console.tui.screens.below import GraphBelow, events_below
-from console.views.jobs import (
+from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import GraphBelow, events_below
+from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
     job_rows,
@@ -21,7 +21,7 @@ from console.views.jobs import (
     what_is_safe,
     what_is_wrong,
 )
-from console.views.lanes import (
+from slotkeeper.console.views.lanes import (
     LANE_COLUMNS,
     counters,
     figures,
@@ -36,16 +36,16 @@ from console.views.lanes import (
     since,
     work,
 )
-from console.views.overview import at_work, event_lines, summary
-from console.views.queries import dn_rows
-from console.views.queries import lines as query_lines
-from console.views.queries import strip as query_strip
-from console.views.rows import FAULTS, Column, Row, age, clock, named_by, rank
-from console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
-from core.domain.text import safe
+from slotkeeper.console.views.overview import at_work, event_lines, summary
+from slotkeeper.console.views.queries import dn_rows
+from slotkeeper.console.views.queries import lines as query_lines
+from slotkeeper.console.views.queries import strip as query_strip
+from slotkeeper.console.views.rows import FAULTS, Column, Row, age, clock, named_by, rank
+from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
+from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
-    from core.domain.fault import Fault
+    from slotkeeper.core.domain.fault import Fault
 
 _LOG_LINES = 12
 """Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
@@ -77,7 +77,7 @@ class _LeadsToLocks(GraphBelow):
         faults = self.console.shown.local.faults
         if not faults:
             return []
-        from core.domain.fault import Party  # the first frame is seen without it
+        from slotkeeper.core.domain.fault import Party  # the first frame is seen without it
 
         return [one for one in faults if one.party is Party.LOCK]
 
@@ -311,13 +311,13 @@ class JobScreen(_LeadsToLocks):
 
     def action_log(self) -> None:
         """The log over the whole screen."""
-        from console.tui.screens.log import LogScreen
+        from slotkeeper.console.tui.screens.log import LogScreen
 
         self.app.push_screen(LogScreen(self.job, self.number))
 
     def action_describe(self) -> None:
         """What the configuration says of it, and where that comes from."""
-        from console.tui.screens.job_config import DescribeScreen
+        from slotkeeper.console.tui.screens.job_config import DescribeScreen
 
         self.app.push_screen(DescribeScreen(self.job, self.number))
 

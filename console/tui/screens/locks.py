@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from rich.text import Text
 from textual import events
 
-from console.cli.diagnostics import with_hint
-from console.monitor.lock_poller import EVERY
-from console.monitor.snapshot import Level
-from console.tui.screens.asking import AskingScreen
-from console.tui.screens.base import Lines
-from console.tui.screens.below import events_below
-from console.tui.write_mode import Instant
-from console.views.locks import (
+from slotkeeper.console.cli.diagnostics import with_hint
+from slotkeeper.console.monitor.lock_poller import EVERY
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.asking import AskingScreen
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.tui.write_mode import Instant
+from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
     NOBODY,
     SinkWaits,
@@ -28,12 +28,12 @@ from console.views.locks import (
     wait_lines,
     wait_of,
 )
-from console.views.rows import Row
-from core.domain.lock_wait import LockWait
-from core.domain.text import safe
+from slotkeeper.console.views.rows import Row
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
-    from core.services.locks import LocksSeen
+    from slotkeeper.core.services.locks import LocksSeen
 
 
 class LocksScreen(AskingScreen):

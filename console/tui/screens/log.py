@@ -10,14 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.monitor.log_tail import LogLine, Tail
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame, Line
-from console.views.lanes import line_level
-from console.views.rows import Row, kept
-from core.domain.text import many, safe
-from core.state.faults import StateError
-from core.state.folder import log_of
+from slotkeeper.console.monitor.log_tail import LogLine, Tail
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Frame, Line
+from slotkeeper.console.views.lanes import line_level
+from slotkeeper.console.views.rows import Row, kept
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import log_of
 
 LEVELS = ("", "WARN", "ERROR")
 _LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}

@@ -10,18 +10,18 @@ from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from console.monitor.quarantine_poller import Whole
-from console.monitor.snapshot import Level
-from console.tui.screens.asking import AskingScreen
-from console.tui.screens.base import Lines
-from console.views import quarantine as models
-from console.views.jobs import parts
-from console.views.quarantine import Choice, JobQuarantine
-from console.views.rows import Column, Row, age, named_by
-from core.domain.quarantine import QuarantineEntry, Wanted
-from core.domain.spec import JobSpec
-from core.domain.text import safe
-from core.errors import Refused
+from slotkeeper.console.monitor.quarantine_poller import Whole
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.asking import AskingScreen
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.views import quarantine as models
+from slotkeeper.console.views.jobs import parts
+from slotkeeper.console.views.quarantine import Choice, JobQuarantine
+from slotkeeper.console.views.rows import Column, Row, age, named_by
+from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
 
 PAGE = 500
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Lines
-from console.tui.screens.below import LEAST_EVENTS, LEAST_ROOM, GraphBelow, events_below
-from console.tui.screens.table import TableScreen
-from console.views.rows import Column, Row, age, columns_for
-from console.views.slots import (
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.below import LEAST_EVENTS, LEAST_ROOM, GraphBelow, events_below
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.rows import Column, Row, age, columns_for
+from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
     SlotFacts,
@@ -27,7 +27,7 @@ from console.views.slots import (
     slot_rows,
     ttl_line,
 )
-from core.domain.text import safe
+from slotkeeper.core.domain.text import safe
 
 
 class _OfSlots(TableScreen):
@@ -68,7 +68,7 @@ class _OfSlots(TableScreen):
 
     def action_binlog(self) -> None:
         """The rows that this slot has not read, or the last ones."""
-        from console.tui.screens.binlog import BinlogScreen
+        from slotkeeper.console.tui.screens.binlog import BinlogScreen
 
         one, dn = self.meant()
         if one is None:
@@ -78,7 +78,7 @@ class _OfSlots(TableScreen):
 
     def action_history(self) -> None:
         """What was done to it from this machine."""
-        from console.tui.screens.audit import SlotHistoryScreen
+        from slotkeeper.console.tui.screens.audit import SlotHistoryScreen
 
         one, _ = self.meant()
         if one is None:

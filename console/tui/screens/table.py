@@ -14,15 +14,15 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame, Line, Lines
-from console.tui.screens.sharing import rows_of, share
-from console.tui.widgets.line import Panel
-from console.tui.widgets.live_table import LiveTable
-from console.views.fitting import Chosen, fitted, needs
-from console.views.rows import Column, Row, columns_for, kept, rank
-from console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
-from core.domain.text import safe
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Frame, Line, Lines
+from slotkeeper.console.tui.screens.sharing import rows_of, share
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.console.views.fitting import Chosen, fitted, needs
+from slotkeeper.console.views.rows import Column, Row, columns_for, kept, rank
+from slotkeeper.console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
+from slotkeeper.core.domain.text import safe
 
 _AROUND_TITLE = 6
 """The cells of a title's rule besides its words and those at its end."""
@@ -333,7 +333,7 @@ class TableScreen(Frame):
 
     def action_columns(self) -> None:
         """Choose which columns are shown."""
-        from console.tui.screens.columns import ColumnsScreen
+        from slotkeeper.console.tui.screens.columns import ColumnsScreen
 
         def changed() -> Sequence[Column]:
             self.draw()
@@ -373,7 +373,7 @@ class TableScreen(Frame):
 
     def action_copy_json(self) -> None:
         """The marked rows, or this one, as JSON."""
-        from console.cli.output import json_text
+        from slotkeeper.console.cli.output import json_text
 
         keys = self._meant()
         found = [
@@ -386,7 +386,7 @@ class TableScreen(Frame):
 
     def action_export(self) -> None:
         """The rows that are listed, with all of their columns, into files."""
-        from console.tui.export import exported
+        from slotkeeper.console.tui.export import exported
 
         name, folder, at = self.heading(), self.console.services.folder, self.console.now_real()
         result = exported(folder, name, self.columns, self.listed(), at)

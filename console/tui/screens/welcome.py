@@ -12,13 +12,13 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from console.cli.new_file import write_new
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame, Line
-from console.tui.terminal import START_DEMO, START_INIT
-from core.config.load import default_path
-from core.domain.text import safe
-from core.ownership import make_folder
+from slotkeeper.console.cli.new_file import write_new
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Frame, Line
+from slotkeeper.console.tui.terminal import START_DEMO, START_INIT
+from slotkeeper.core.config.load import default_path
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.ownership import make_folder
 
 EXAMPLE = "config.example.toml"
 WORDS = (
@@ -72,7 +72,7 @@ class WelcomeScreen(Frame):
     def _written(self, path: Path) -> tuple[Level, str]:
         try:
             make_folder(path.parent)
-            write_new(path, (files("console") / EXAMPLE).read_text("utf-8"))
+            write_new(path, (files("slotkeeper.console") / EXAMPLE).read_text("utf-8"))
         except FileExistsError:
             return Level.WARNING, f"Not written: the file already exists: {safe(path, 300)}"
         except OSError as error:

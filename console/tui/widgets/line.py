@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widgets import Input
 
-from console.tui.widgets.diff_widget import Drawn
+from slotkeeper.console.tui.widgets.diff_widget import Drawn
 
 
 class Line(Drawn):

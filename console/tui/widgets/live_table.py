@@ -18,10 +18,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from console.monitor.snapshot import Level
-from console.tui.theme import style_of
-from console.tui.widgets.diff_widget import Drawn
-from console.views.rows import Column, Row, both_ends, plain
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.theme import style_of
+from slotkeeper.console.tui.widgets.diff_widget import Drawn
+from slotkeeper.console.views.rows import Column, Row, both_ends, plain
 
 MARKED = "*"
 ROLES = {

@@ -19,15 +19,15 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from core.clock import Clock, SystemClock
-from core.domain.query_report import QueryReport
-from core.domain.text import safe
-from core.errors import SlotkeeperError
-from core.redaction import masked
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.query_report import QueryReport
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.redaction import masked
 
 if TYPE_CHECKING:
-    from core.domain.spec import JobSpec
-    from core.ports.stream import QueryAccounts
+    from slotkeeper.core.domain.spec import JobSpec
+    from slotkeeper.core.ports.stream import QueryAccounts
 
 EVERY = 1.0
 FINISH = 3.0
@@ -103,14 +103,14 @@ def begin(job: JobSpec, epoch: int, anew: bool) -> None:
 
 def opened(place: Place) -> QueryAccounts:
     """The account of the query that reads there, over a session of its own."""
-    from core.dataframe.reader.options import asked
+    from slotkeeper.core.dataframe.reader.options import asked
 
     return _over(asked({"config": place.config, "job": place.job, "table": place.table}).job)
 
 
 def _over(job: JobSpec) -> QueryAccounts:
     """Its name is not that of the query's other sessions: no start ends it, or waits for its end."""
-    from core.services.sessions import open_store  # a program that only registers loads no driver
+    from slotkeeper.core.services.sessions import open_store  # a program that only registers loads no driver
 
     return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
 

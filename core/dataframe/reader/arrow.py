@@ -13,11 +13,11 @@ import pyarrow
 import pyarrow.compute
 from pyarrow import csv
 
-from core.dataframe.changelog import BEGINNING, COPIED
-from core.dataframe.reader.schema import Layout
-from core.domain.field_type import Field, FieldKind
-from core.drivers.copy_text import value_of
-from core.errors import Defect, RowRefused
+from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.domain.field_type import Field, FieldKind
+from slotkeeper.core.drivers.copy_text import value_of
+from slotkeeper.core.errors import Defect, RowRefused
 
 PIECE = 1 << 20
 """Bytes of text that become one batch: a worker's memory does not grow with a range."""

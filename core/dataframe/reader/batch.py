@@ -12,19 +12,19 @@ from contextlib import closing
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from core.dataframe.reader import filters, read
-from core.dataframe.reader.faults import naming
-from core.dataframe.reader.options import Asked
-from core.dataframe.reader.parts import ChunkPart, Part, RangePart
-from core.dataframe.reader.schema import Layout
-from core.domain.field_type import Condition
-from core.domain.position import Position
-from core.domain.slot import SlotStatus
-from core.domain.watch import trouble
-from core.errors import Refused, TroubleName
-from core.ports.changelog import Changelog
-from core.sources import registry
-from core.wiring.worker import changelog_session
+from slotkeeper.core.dataframe.reader import filters, read
+from slotkeeper.core.dataframe.reader.faults import naming
+from slotkeeper.core.dataframe.reader.options import Asked
+from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.domain.field_type import Condition
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import Refused, TroubleName
+from slotkeeper.core.ports.changelog import Changelog
+from slotkeeper.core.sources import registry
+from slotkeeper.core.wiring.worker import changelog_session
 
 
 class PlainTableReader(DataSourceReader):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import SlotStatus, TableIdentity
-from core.engine.driver.context import JobContext
-from core.engine.driver.lease import take_lease
-from core.engine.driver.start import LEASE_WAIT, channel_hash
-from core.engine.driver.start_point import retained_from
-from core.errors import Refused
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.lease import take_lease
+from slotkeeper.core.engine.driver.start import LEASE_WAIT, channel_hash
+from slotkeeper.core.engine.driver.start_point import retained_from
+from slotkeeper.core.errors import Refused
 
 
 def at(ctx: JobContext, start: str) -> JobContext:

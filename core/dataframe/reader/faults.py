@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +25,7 @@ CURES = {
     TroubleName.SOURCE_OLDER: f"the source was set back, as by a restore: find out which state is meant; then {_ANEW}",
     TroubleName.SINK_OLDER: f"the store was set back, as by a restore: {_ANEW}",
 }
-"""What a person does about a query; a job's cures (`core.domain.start.SAFE`) speak of its target."""
+"""What a person does about a query; a job's cures (`slotkeeper.core.domain.start.SAFE`) speak of its target."""
 
 
 class ReadFailed(Exception):

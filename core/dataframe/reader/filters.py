@@ -21,8 +21,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from core.dataframe.reader.schema import Layout
-from core.domain.field_type import Condition, FieldKind, FieldType
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.domain.field_type import Condition, FieldKind, FieldType
 
 _SIGNS: dict[type[Filter], str] = {
     EqualTo: "=",

@@ -13,31 +13,31 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from core.clock import Clock, SystemClock
-from core.dataframe.reader import accounts, beginning
-from core.dataframe.reader.no_target import TargetlessSessions
-from core.domain.fault import Party
-from core.domain.job import JobEvent, WantedState
-from core.domain.kept import Kept
-from core.domain.lane import Lane
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import SlotStatus
-from core.domain.spec import JobSpec
-from core.domain.table import TableReport
-from core.domain.turn import Turn
-from core.domain.watch import exactly, judge, trouble
-from core.engine.driver.context import JobContext
-from core.engine.driver.job import lane_of
-from core.engine.driver.lease import Leases
-from core.engine.driver.registration import register_at
-from core.engine.driver.start import begin
-from core.engine.local_runner import LocalRunner
-from core.engine.worker.step import Probe, nothing
-from core.errors import ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from core.ports.progress import ChunkCounts
-from core.ports.source import LOST_ANSWER_WAIT
-from core.wiring.worker import ENTRIES
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.dataframe.reader import accounts, beginning
+from slotkeeper.core.dataframe.reader.no_target import TargetlessSessions
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.job import lane_of
+from slotkeeper.core.engine.driver.lease import Leases
+from slotkeeper.core.engine.driver.registration import register_at
+from slotkeeper.core.engine.driver.start import begin
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
+from slotkeeper.core.wiring.worker import ENTRIES
 
 KEEPALIVE = 30.0
 """Seconds after which a point is registered again for nothing but its time."""
@@ -52,7 +52,7 @@ LOG = logging.getLogger("slotkeeper.dataframe")
 class _Quiet:
     """Hears what a start does; only what it waits for is said, each once in `SAID_AGAIN`.
 
-    Implements `core.engine.driver.context.Narrator`.
+    Implements `slotkeeper.core.engine.driver.context.Narrator`.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.domain.position import Position
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape
-from core.domain.slot import Column, TableIdentity
-from core.domain.turn import Turn
-from core.errors import Defect, Refused
-from core.ports.progress import Store
-from core.ports.source import Chunk
-from core.wiring.driver import WiredSessions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.errors import Defect, Refused
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.wiring.driver import WiredSessions
 
 
 class NoTarget:
-    """Implements `core.ports.driver.Target`: it takes everything, and nothing is ever copied into it."""
+    """Implements `slotkeeper.core.ports.driver.Target`: it takes everything, and nothing is ever copied into it."""
 
     def admit(self, identity: TableIdentity) -> bool:
         return False

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.domain.kept import Positions
-from core.domain.position import Position
-from core.errors import Refused
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.errors import Refused
 
 VERSION = 1
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.dataframe.reader.lease import Begun
-from core.domain.position import Position
-from core.domain.slot import SlotStatus
-from core.domain.spec import JobSpec
-from core.domain.watch import exactly, judge, trouble
-from core.errors import Refused, Trouble, TroubleName
-from core.wiring.worker import changelog_session
+from slotkeeper.core.dataframe.reader.lease import Begun
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.wiring.worker import changelog_session
 
 
 class SlotOnlooker:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.config.load import load_usable
-from core.config.model import Loaded
-from core.domain.progress import QUERY_TARGET
-from core.domain.spec import ChannelSpec, JobSpec
-from core.domain.starting import start_at
-from core.errors import ConfigError
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.progress import QUERY_TARGET
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.starting import start_at
+from slotkeeper.core.errors import ConfigError
 
 STARTS = ("slot", "earliest")
 """Starts of a query beside those of a job."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from core.dataframe.reader.schema import Layout
-from core.domain.field_type import Condition
-from core.domain.position import Position
-from core.domain.slot import Shard
-from core.domain.spec import JobSpec
-from core.ports.source import Chunk
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.domain.field_type import Condition
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.ports.source import Chunk
 
 
 @dataclass(frozen=True)

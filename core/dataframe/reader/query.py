@@ -12,21 +12,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from core.clock import Clock, SystemClock
-from core.dataframe.reader.accounts import MARK, UNREAD_TO, Place
-from core.dataframe.reader.lease import SlotLease
-from core.dataframe.reader.offsets import Offset
-from core.dataframe.reader.onlooker import SlotOnlooker
-from core.dataframe.reader.options import Asked
-from core.dataframe.reader.parts import ChunkPart, Part, RangePart
-from core.dataframe.reader.schema import Layout
-from core.domain.position import Position
-from core.domain.slot import Shard, SlotStatus
-from core.domain.watch import trouble
-from core.engine.worker.step import Probe, nothing
-from core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, TroubleName
-from core.ports.changelog import Changelog, ChangelogSession
-from core.wiring.worker import changelog_session
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.dataframe.reader.accounts import MARK, UNREAD_TO, Place
+from slotkeeper.core.dataframe.reader.lease import SlotLease
+from slotkeeper.core.dataframe.reader.offsets import Offset
+from slotkeeper.core.dataframe.reader.onlooker import SlotOnlooker
+from slotkeeper.core.dataframe.reader.options import Asked
+from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, TroubleName
+from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
+from slotkeeper.core.wiring.worker import changelog_session
 
 T = TypeVar("T")
 TRIED_FOR = 20.0

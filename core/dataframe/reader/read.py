@@ -12,16 +12,16 @@ from functools import partial
 
 import pyarrow
 
-from core.dataframe.reader import arrow
-from core.dataframe.reader.faults import named
-from core.dataframe.reader.parts import ChunkPart, Part, RangePart
-from core.domain.slot import SlotStatus
-from core.domain.spec import JobSpec
-from core.domain.watch import exactly, judge, trouble
-from core.drivers.copy_pipe import pieces
-from core.errors import TroubleName
-from core.ports.changelog import Changelog, ChangelogSession
-from core.wiring.worker import changelog_session
+from slotkeeper.core.dataframe.reader import arrow
+from slotkeeper.core.dataframe.reader.faults import named
+from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.drivers.copy_pipe import pieces
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
+from slotkeeper.core.wiring.worker import changelog_session
 
 MOST_KEPT = 4
 """Sessions that a worker keeps for its next task."""

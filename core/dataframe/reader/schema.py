@@ -12,11 +12,11 @@ import pyarrow
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
-from core.domain.field_type import TEXT, Field, FieldKind, FieldType
-from core.domain.slot import Column
-from core.errors import Refused
-from core.ports.changelog import Changelog
+from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
+from slotkeeper.core.domain.field_type import TEXT, Field, FieldKind, FieldType
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.changelog import Changelog
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
 """What stands before a changelog's own columns."""

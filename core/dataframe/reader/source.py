@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from core.dataframe.reader import accounts, versions
-from core.dataframe.reader.faults import naming
-from core.dataframe.reader.options import Asked, asked
-from core.dataframe.reader.schema import Layout, layout
-from core.dataframe.reader.stream import ChangesReader
-from core.domain.pages import see
-from core.errors import Refused
-from core.wiring.worker import changelog_session
+from slotkeeper.core.dataframe.reader import accounts, versions
+from slotkeeper.core.dataframe.reader.faults import naming
+from slotkeeper.core.dataframe.reader.options import Asked, asked
+from slotkeeper.core.dataframe.reader.schema import Layout, layout
+from slotkeeper.core.dataframe.reader.stream import ChangesReader
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.wiring.worker import changelog_session
 
 if TYPE_CHECKING:
-    from core.dataframe.reader.batch import PlainTableReader
+    from slotkeeper.core.dataframe.reader.batch import PlainTableReader
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
@@ -65,7 +65,7 @@ class SlotkeeperSource(DataSource):
     @naming
     def reader(self, schema: StructType) -> PlainTableReader:
         """The table's rows, or a range of its changes, at once."""
-        from core.dataframe.reader.batch import PlainTableReader, TableReader
+        from slotkeeper.core.dataframe.reader.batch import PlainTableReader, TableReader
 
         wanted, columns = self._made()
         return (TableReader if wanted.pushes else PlainTableReader)(wanted, columns)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.dataframe.reader import accounts
-from core.dataframe.reader.faults import naming
-from core.errors import Refused
+from slotkeeper.core.dataframe.reader import accounts
+from slotkeeper.core.dataframe.reader.faults import naming
+from slotkeeper.core.errors import Refused
 
 ASYNC = "asyncProgressTrackingEnabled"
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from core.dataframe.reader.faults import naming
-from core.dataframe.reader.offsets import Offset
-from core.dataframe.reader.options import Asked
-from core.dataframe.reader.parts import Part
-from core.dataframe.reader.schema import Layout
-from core.sources import registry
+from slotkeeper.core.dataframe.reader.faults import naming
+from slotkeeper.core.dataframe.reader.offsets import Offset
+from slotkeeper.core.dataframe.reader.options import Asked
+from slotkeeper.core.dataframe.reader.parts import Part
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.sources import registry
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from core.dataframe.reader.query import Query
+    from slotkeeper.core.dataframe.reader.query import Query
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -67,7 +67,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """A part's rows, on a worker."""
-        from core.dataframe.reader import read  # what a query asks is not loaded where it reads, nor Arrow there
+        from slotkeeper.core.dataframe.reader import (
+            read,  # what a query asks is not loaded where it reads, nor Arrow there
+        )
 
         assert isinstance(partition, Part)
         return read.read(partition)
@@ -83,7 +85,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _asking(self) -> Query:
-        from core.dataframe.reader.query import Query
+        from slotkeeper.core.dataframe.reader.query import Query
 
         if self._query is None:
             self._query = Query(self._asked, self._layout)

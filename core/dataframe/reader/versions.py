@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyspark
 
-from core.errors import Refused
+from slotkeeper.core.errors import Refused
 
 PASSED = ("4.3.0",)
 
@@ -20,7 +20,7 @@ def check(version: str = pyspark.__version__) -> None:
     >>> check("4.1.0")
     Traceback (most recent call last):
         ...
-    core.errors.Refused: pyspark 4.1.0 may call a source in another order than was tested
+    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in another order than was tested
     """
     if version not in PASSED:
         what = f"pyspark {version} may call a source in another order than was tested"

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
-from core.dataframe import changelog
-from core.domain.text import safe
-from core.errors import Refused
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
 
 _LINES = pc_csv.WriteOptions(include_header=False, quoting_style="needed")
 _UTC = pa.timestamp("us", "UTC")

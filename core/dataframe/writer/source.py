@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from core.dataframe.writer import task
-from core.dataframe.writer.spec import Field, WriterSpec, spec_of
-from core.errors import ConfigError, Defect, Refused
-from core.ports.stream import QueryBatch, Staged
+from slotkeeper.core.dataframe.writer import task
+from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
+from slotkeeper.core.errors import ConfigError, Defect, Refused
+from slotkeeper.core.ports.stream import QueryBatch, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,23 +13,23 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from core.config import values
-from core.config.check import Reading, read_section
-from core.config.keys import REQUIRED, Key, Section, section
-from core.config.keys_sink import SINK_OPTIONS
-from core.config.load import load_usable
-from core.config.model import Layer, Origin, SinkEntry
-from core.config.secrets import login
-from core.dataframe import changelog
-from core.dataframe.writer.types import column_type
-from core.domain.endpoint import Endpoint
-from core.domain.slot import Column
-from core.domain.spec import SinkOptions
-from core.domain.text import safe
-from core.errors import ConfigError, Refused
-from core.ports.kinds import StoreSession
-from core.ports.stream import QueryTarget
-from core.sinks import registry as sinks
+from slotkeeper.core.config import values
+from slotkeeper.core.config.check import Reading, read_section
+from slotkeeper.core.config.keys import REQUIRED, Key, Section, section
+from slotkeeper.core.config.keys_sink import SINK_OPTIONS
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.config.model import Layer, Origin, SinkEntry
+from slotkeeper.core.config.secrets import login
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.dataframe.writer.types import column_type
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.stream import QueryTarget
+from slotkeeper.core.sinks import registry as sinks
 
 _PLACE = "slotkeeper_postgres"
 OF_SPARK = frozenset({"checkpointlocation", "path", "queryname"})

@@ -14,9 +14,9 @@ from contextlib import closing, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from core.dataframe.writer.spec import WriterSpec
-from core.errors import ConfigError, SlotkeeperError, classed
-from core.ports.stream import QueryBatch, QuerySink, Staged
+from slotkeeper.core.dataframe.writer.spec import WriterSpec
+from slotkeeper.core.errors import ConfigError, SlotkeeperError, classed
+from slotkeeper.core.ports.stream import QueryBatch, QuerySink, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def admit(spec: WriterSpec) -> str:
 
 def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordBatch]) -> Staged:
     """Stage what a task has under a token of this attempt; a task without rows asks the sink nothing."""
-    from core.dataframe.writer.encode import Lines  # a process that only commits needs no Arrow
+    from slotkeeper.core.dataframe.writer.encode import Lines  # a process that only commits needs no Arrow
 
     token = secrets.randbits(TOKEN_BITS)
     filled = (one for one in batches if one.num_rows)

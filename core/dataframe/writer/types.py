@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from core.domain.text import safe
-from core.errors import Refused
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
 
 _PLAIN = {
     "boolean": "boolean",

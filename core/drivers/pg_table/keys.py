@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from core.drivers.pg import MADE_TEXT
+from slotkeeper.core.drivers.pg import MADE_TEXT
 
 FAMILIES = {
     "int1": "integer",

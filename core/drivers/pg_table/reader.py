@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from core.domain.endpoint import Login
-from core.drivers import pg
-from core.drivers.pg_table.keys import KeyColumn
-from core.drivers.pg_table.statements import Statements, form_of
-from core.drivers.session import Dialect, Rows, Session
-from core.errors import Refused
-from core.ports.table import Checksum, Digest, Key, KeyRange
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.keys import KeyColumn
+from slotkeeper.core.drivers.pg_table.statements import Statements, form_of
+from slotkeeper.core.drivers.session import Dialect, Rows, Session
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import Checksum, Digest, Key, KeyRange
 
 KEYS_PER_STATEMENT = 500
 
@@ -141,7 +141,7 @@ def over(connection: pg.Connection) -> Callable[..., PgTable]:
 
 
 class PgTables:
-    """A session that reads whole tables; implements `core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
 
     def __init__(self, login: Login, dialect: Dialect, limit_ms: int) -> None:
         limit = {"statement_timeout": str(limit_ms), "default_transaction_read_only": "on"}

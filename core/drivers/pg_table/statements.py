@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from core.drivers.pg import MADE_TEXT, sql
-from core.drivers.pg_table.keys import FAMILIES, KeyColumn
-from core.ports.table import COUNTED, Key, KeyRange
+from slotkeeper.core.drivers.pg import MADE_TEXT, sql
+from slotkeeper.core.drivers.pg_table.keys import FAMILIES, KeyColumn
+from slotkeeper.core.ports.table import COUNTED, Key, KeyRange
 
 Composable = sql.Composable
 

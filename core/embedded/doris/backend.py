@@ -11,11 +11,19 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
-from core.embedded.doris.faults import Call, Fault, Faults
-from core.embedded.doris.header import NotParsed, columns_of
-from core.embedded.doris.http import LOOPBACK, Request
-from core.embedded.doris.tables import SEQUENCE, SIGN, Loaded, Table, Tables
-from core.embedded.doris.transactions import DECIDED, EXISTING, LabelTaken, Refused, State, Transaction, Transactions
+from slotkeeper.core.embedded.doris.faults import Call, Fault, Faults
+from slotkeeper.core.embedded.doris.header import NotParsed, columns_of
+from slotkeeper.core.embedded.doris.http import LOOPBACK, Request
+from slotkeeper.core.embedded.doris.tables import SEQUENCE, SIGN, Loaded, Table, Tables
+from slotkeeper.core.embedded.doris.transactions import (
+    DECIDED,
+    EXISTING,
+    LabelTaken,
+    Refused,
+    State,
+    Transaction,
+    Transactions,
+)
 
 _FAILED = "Fail"
 _NO_ROW = "all partitions have no load data"

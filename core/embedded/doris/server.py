@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from core.embedded.doris.backend import Backend
-from core.embedded.doris.faults import Faults
-from core.embedded.doris.frontend import DEAD_PORT, Frontend
-from core.embedded.doris.http import LOOPBACK, Server
-from core.embedded.doris.tables import Column, Table, Tables
-from core.embedded.doris.transactions import Transactions
-from core.embedded.doris.wire import Wire
+from slotkeeper.core.embedded.doris.backend import Backend
+from slotkeeper.core.embedded.doris.faults import Faults
+from slotkeeper.core.embedded.doris.frontend import DEAD_PORT, Frontend
+from slotkeeper.core.embedded.doris.http import LOOPBACK, Server
+from slotkeeper.core.embedded.doris.tables import Column, Table, Tables
+from slotkeeper.core.embedded.doris.transactions import Transactions
+from slotkeeper.core.embedded.doris.wire import Wire
 
 
 @dataclass(frozen=True)

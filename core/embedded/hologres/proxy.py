@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from core.drivers import pg
-from core.embedded.hologres import wire
-from core.embedded.hologres.faults import Fault, Faults
-from core.embedded.hologres.rewrite import routed
-from core.embedded.hologres.walsender import WalSender
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.hologres import wire
+from slotkeeper.core.embedded.hologres.faults import Fault, Faults
+from slotkeeper.core.embedded.hologres.rewrite import routed
+from slotkeeper.core.embedded.hologres.walsender import WalSender
 
 HOST = "127.0.0.1"
 _REPLICATION = ("database", "true", "on", "yes", "1")

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from core.drivers import pg
-from core.embedded.postgres import Server
-from core.errors import Refused
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.errors import Refused
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 TYPES = frozenset(

@@ -16,11 +16,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.drivers import pg
-from core.embedded.hologres import wire
-from core.embedded.hologres.faults import Faults, StreamFault
-from core.embedded.hologres.stream_rows import message, row
-from core.embedded.hologres.stream_values import plain, sendable, value_of
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.hologres import wire
+from slotkeeper.core.embedded.hologres.faults import Faults, StreamFault
+from slotkeeper.core.embedded.hologres.stream_rows import message, row
+from slotkeeper.core.embedded.hologres.stream_values import plain, sendable, value_of
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 PAUSE = 0.03

@@ -7,9 +7,9 @@ from contextlib import closing, suppress
 
 import psutil
 
-from core.domain.fault import Party
-from core.drivers import pg
-from core.embedded.incidents.record import (
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.incidents.record import (
     COPY_ANEW,
     SLOT,
     VERIFY,
@@ -21,10 +21,10 @@ from core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from core.embedded.incidents.slots import FEW, LATE_FIRST, write
-from core.embedded.orders import TABLE
-from core.embedded.postgres import Server
-from core.embedded.scaling import add_dn
+from slotkeeper.core.embedded.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.scaling import add_dn
 
 AHEAD_S = 90.0
 SILENT_AFTER_S = 5.0

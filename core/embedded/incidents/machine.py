@@ -13,8 +13,8 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from core.domain.fault import Party
-from core.embedded.incidents.record import (
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.embedded.incidents.record import (
     START,
     STOP,
     VERIFY,
@@ -25,8 +25,8 @@ from core.embedded.incidents.record import (
     World,
     by_status,
 )
-from core.embedded.incidents.slots import FEW, write
-from core.errors import Refused
+from slotkeeper.core.embedded.incidents.slots import FEW, write
+from slotkeeper.core.errors import Refused
 
 ELSEWHERE = "elsewhere.toml"
 _DRIVER = re.compile(r"^driver\s+pid (\d+) ", re.MULTILINE)

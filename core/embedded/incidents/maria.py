@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
-from core.domain.fault import Party
-from core.drivers import my
-from core.embedded.incidents.record import (
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.drivers import my
+from slotkeeper.core.embedded.incidents.record import (
     COPY_ANEW,
     JOB,
     START,
@@ -26,8 +26,8 @@ from core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from core.embedded.orders import TABLE
-from core.errors import Refused, Unreachable
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.errors import Refused, Unreachable
 
 WITHIN = 60.0
 _POLL = 0.1

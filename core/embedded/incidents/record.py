@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from core.domain.fault import Party
-from core.drivers import pg
-from core.embedded.mariadb import MariaServer
-from core.embedded.postgres import Server
-from core.embedded.warehouse import Warehouse
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.core.embedded.warehouse import Warehouse
 
 JOB = SLOT = "orders_rt"
 TARGET = "mart.orders"
-"""What the demo and the runbook call them; the table is `core.embedded.orders.TABLE`."""
+"""What the demo and the runbook call them; the table is `slotkeeper.core.embedded.orders.TABLE`."""
 
 
 @dataclass(frozen=True, slots=True)

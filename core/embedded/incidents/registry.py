@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.embedded.incidents import cluster, machine, maria, rows, sinks, slots
-from core.embedded.incidents.record import Incident
-from core.errors import ConfigError
+from slotkeeper.core.embedded.incidents import cluster, machine, maria, rows, sinks, slots
+from slotkeeper.core.embedded.incidents.record import Incident
+from slotkeeper.core.errors import ConfigError
 
 INCIDENTS: tuple[Incident, ...] = tuple(
     sorted(

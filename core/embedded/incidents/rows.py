@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.domain.fault import Party
-from core.embedded.incidents.record import (
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.embedded.incidents.record import (
     COPY_ANEW,
     START,
     TARGET,
@@ -16,8 +16,8 @@ from core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from core.embedded.incidents.slots import FEW, LATE_FIRST, write
-from core.embedded.orders import TABLE
+from slotkeeper.core.embedded.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.core.embedded.orders import TABLE
 
 LIMIT = 5
 """Rows that may be in quarantine in the nights of bad rows."""

@@ -6,10 +6,10 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from core.domain.fault import Party
-from core.drivers import pg
-from core.embedded import postgres
-from core.embedded.incidents.record import (
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import postgres
+from slotkeeper.core.embedded.incidents.record import (
     COPY_ANEW,
     PLAN,
     SLOT,
@@ -24,9 +24,9 @@ from core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from core.embedded.incidents.slots import FEW, LATE_FIRST, write
-from core.embedded.orders import TABLE
-from core.errors import Unreachable
+from slotkeeper.core.embedded.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.errors import Unreachable
 
 REPORT = "nightly_report"
 _APPLIED_WITHIN = 60.0

@@ -7,10 +7,10 @@ from __future__ import annotations
 import threading
 from contextlib import closing, suppress
 
-from core.domain.fault import Party
-from core.drivers import pg
-from core.embedded import workload
-from core.embedded.incidents.record import (
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import workload
+from slotkeeper.core.embedded.incidents.record import (
     COPY_ANEW,
     EXECUTE,
     PLAN,
@@ -26,9 +26,9 @@ from core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from core.embedded.orders import TABLE
-from core.errors import Refused
-from core.judgement.limits import LIMITS
+from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.judgement.limits import LIMITS
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.config import handover
-from core.domain.pages import see
-from core.errors import ConfigError
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.errors import ConfigError
 
 SIZE = "64m"
 

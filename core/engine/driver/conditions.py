@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from core.domain.condition import Condition, merged, server_of
-from core.domain.fault import Party
-from core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.condition import Condition, merged, server_of
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.lane import Activity, Lane
 
 _LINE = ("08", "57P", "28")
 """SQLSTATE classes of a line and a login: connection exceptions, operator intervention, authorization."""

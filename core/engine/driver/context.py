@@ -7,25 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from core.clock import Clock, SystemClock
-from core.domain.audit import AuditLine
-from core.domain.fault import Party
-from core.domain.job import JobEvent, WantedState
-from core.domain.lag import Curve
-from core.domain.lane import Lane
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState
-from core.domain.record_ttl import RecordTtls
-from core.domain.slot import Shard
-from core.domain.spec import JobSpec
-from core.domain.table import TableReport, TableWanted
-from core.domain.tries import Requests, Tries
-from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
-from core.engine.worker.step import Probe, nothing
-from core.errors import SlotkeeperError
-from core.ports.driver import DriverSessions, TaskRunner
-from core.ports.progress import ChunkCounts
-from core.ports.target import Targets
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.lag import Curve
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.record_ttl import RecordTtls
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import TableReport, TableWanted
+from slotkeeper.core.domain.tries import Requests, Tries
+from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.driver import DriverSessions, TaskRunner
+from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.target import Targets
 
 
 class Narrator(Protocol):

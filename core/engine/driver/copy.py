@@ -9,28 +9,28 @@ from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core import retry
-from core.domain.attempts import NO_HISTORY, History
-from core.domain.job import WantedState
-from core.domain.position import Position
-from core.domain.progress import LaneState
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import compare
-from core.domain.turn import Turn, explain_chunks, explain_turn
-from core.engine.driver.context import JobContext, about
-from core.engine.driver.early import wait_to_try
-from core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
-from core.engine.driver.long_call import beside
-from core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
-from core.engine.driver.start import Begun
-from core.engine.driver.task_ends import TaskSessions
-from core.engine.driver.topology import changed, refuse
-from core.engine.messages import CopyOutcome, CopyTask
-from core.error_values import ErrorValues
-from core.errors import Busy, ErrorKind, LoginRefused, SlotkeeperError, TooLarge, Unclassified
-from core.ports.progress import ChunkCounts, Store
-from core.ports.source import Chunk
-from core.retry import Failure, RetryRules
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY, History
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import compare
+from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn
+from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.early import wait_to_try
+from slotkeeper.core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
+from slotkeeper.core.engine.driver.long_call import beside
+from slotkeeper.core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
+from slotkeeper.core.engine.driver.start import Begun
+from slotkeeper.core.engine.driver.task_ends import TaskSessions
+from slotkeeper.core.engine.driver.topology import changed, refuse
+from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
+from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.errors import Busy, ErrorKind, LoginRefused, SlotkeeperError, TooLarge, Unclassified
+from slotkeeper.core.ports.progress import ChunkCounts, Store
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.retry import Failure, RetryRules
 
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
@@ -189,7 +189,7 @@ class Snapshot:
                 return  # the copy itself finds out
 
     def _waited(self, copy: _Copy, error: SlotkeeperError) -> str | None:
-        """Wait as `core.retry` decides; returns the side that refused a password, None for another failure."""
+        """Wait as the retry rules decide; returns the side that refused a password, None for another failure."""
         clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
             self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error

@@ -1,6 +1,6 @@
 """Tries before their time: which lanes may, as people ask for them or a sink is back; a wait that such a request ends.
 
-A try is counted like any other, however early it comes: every limit of `core.retry` stays.
+A try is counted like any other, however early it comes: every limit of `slotkeeper.core.retry` stays.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from core import retry
-from core.domain.attempts import History
-from core.domain.condition import GIVEN_UP
-from core.domain.job import WantedState
-from core.domain.lane import Activity, Lane
-from core.domain.tries import TryAnswer
-from core.engine.driver.context import JobContext
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import History
+from slotkeeper.core.domain.condition import GIVEN_UP
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.tries import TryAnswer
+from slotkeeper.core.engine.driver.context import JobContext
 
 READ_EVERY = 0.25
 """Seconds between two questions of a wait whether it is to end."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.domain.lane import Lane
-from core.domain.position import Position
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.position import Position
 
 WITHIN = 20.0
 """Seconds after which it is called RUNNING all the same: a first step that is long is no failure."""

@@ -10,22 +10,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from core.clock import Clock
-from core.domain.lane import Activity, Lane, due, names_by_table
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState
-from core.domain.slot import Shard
-from core.domain.watch import judge, purged, trouble
-from core.engine.driver import lane_io
-from core.engine.driver.context import StreamPlan
-from core.engine.driver.poll_schedule import PollSchedule
-from core.engine.driver.registration import Proven, Settled
-from core.engine.driver.serial_executor import SerialExecutor
-from core.engine.worker.step import Probe
-from core.errors import SlotkeeperError, Trouble, TroubleName, classed
-from core.ports.driver import Sessions
-from core.ports.progress import Rows
-from core.ports.source import SlotAdmin
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.watch import judge, purged, trouble
+from slotkeeper.core.engine.driver import lane_io
+from slotkeeper.core.engine.driver.context import StreamPlan
+from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
+from slotkeeper.core.engine.driver.registration import Proven, Settled
+from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
+from slotkeeper.core.engine.worker.step import Probe
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
+from slotkeeper.core.ports.driver import Sessions
+from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.source import SlotAdmin
 
 SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
@@ -61,7 +61,7 @@ class LaneOwner(Protocol):
         """End the loop with an error about a source table."""
 
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
-        """Try a lane again later, or end the loop, as `core.retry` decides."""
+        """Try a lane again later, or end the loop, as `slotkeeper.core.retry` decides."""
 
     def sink_answers(self) -> None:
         """The sink answers again, after it did not: what waits by it is tried at once."""

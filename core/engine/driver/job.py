@@ -10,35 +10,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 
-from core import retry
-from core.domain.attempts import NO_HISTORY
-from core.domain.image import image_of
-from core.domain.job import JobEvent, WantedState
-from core.domain.kept import Kept
-from core.domain.lane import Lane, names_by_table
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Shard
-from core.domain.sqlstate import NO_RIGHT
-from core.domain.start import compare
-from core.domain.tries import Requests
-from core.domain.turn import Turn
-from core.domain.watch import exactly
-from core.engine.driver import lease
-from core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
-from core.engine.driver.copy import Snapshot
-from core.engine.driver.early import wait_to_try
-from core.engine.driver.first_answers import FirstAnswers
-from core.engine.driver.lease import Leases
-from core.engine.driver.loop import End, Loop
-from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
-from core.engine.driver.start import Begun, begin
-from core.engine.driver.task_ends import TaskSessions
-from core.engine.driver.topology import refuse
-from core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
-from core.ports.target import Targets, Watched
-from core.retry import Failure, RetryRules
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.lane import Lane, names_by_table
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.sqlstate import NO_RIGHT
+from slotkeeper.core.domain.start import compare
+from slotkeeper.core.domain.tries import Requests
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver import lease
+from slotkeeper.core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
+from slotkeeper.core.engine.driver.copy import Snapshot
+from slotkeeper.core.engine.driver.early import wait_to_try
+from slotkeeper.core.engine.driver.first_answers import FirstAnswers
+from slotkeeper.core.engine.driver.lease import Leases
+from slotkeeper.core.engine.driver.loop import End, Loop
+from slotkeeper.core.engine.driver.open_transactions import Interrupted
+from slotkeeper.core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
+from slotkeeper.core.engine.driver.start import Begun, begin
+from slotkeeper.core.engine.driver.task_ends import TaskSessions
+from slotkeeper.core.engine.driver.topology import refuse
+from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
+from slotkeeper.core.ports.target import Targets, Watched
+from slotkeeper.core.retry import Failure, RetryRules
 
 _OF_ALL = (
     *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
@@ -57,7 +57,8 @@ class JobEnd(Enum):
 
 
 def run_group(ctx: JobContext) -> JobEnd:
-    """Run the tables until they are to stop, their own end, or an error of `core.errors` that a person has to see.
+    """Run the tables until they are to stop, their own end, or an error of `slotkeeper.core.errors` that a person has
+    to see.
 
     A table that cannot start or be copied is handed in, and the others go on.
     """
@@ -121,7 +122,9 @@ def _once(ctx: JobContext) -> JobEnd | None:
 
 
 def _begun(ctx: JobContext) -> Streaming | None:
-    """Start and copy, tried again as `core.retry` decides: each try is a whole start under an epoch of its own."""
+    """Start and copy, tried again as `slotkeeper.core.retry` decides: each try is a whole start under an epoch of its
+    own.
+    """
     history, since = NO_HISTORY, ctx.clock.monotonic()
     rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
     while True:

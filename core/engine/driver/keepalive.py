@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.domain.job import JobEvent, WantedState
-from core.domain.kept import Kept as Registered
-from core.domain.progress import LaneKey, ProgressRow
-from core.domain.slot import Shard
-from core.domain.watch import exactly
-from core.engine.driver.context import JobContext, about
-from core.engine.driver.open_transactions import Interrupted
-from core.engine.driver.registration import Registration, register
-from core.errors import SlotkeeperError, Superseded, Trouble
+from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.kept import Kept as Registered
+from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.open_transactions import Interrupted
+from slotkeeper.core.engine.driver.registration import Registration, register
+from slotkeeper.core.errors import SlotkeeperError, Superseded, Trouble
 
 KEPT_AT_ONCE = 0.25
 """Seconds of registering between two questions about what is waited for."""

@@ -7,18 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.clock import Clock
-from core.domain.advance import explain_miss, stands_free
-from core.domain.lane import Lane
-from core.domain.position import Position
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotStatus
-from core.domain.watch import ahead_of_row, judge, no_point, trouble
-from core.engine.driver.registration import Proven, Settled, register_at
-from core.engine.worker.step import Probe
-from core.errors import SlotkeeperError, Trouble, TroubleName
-from core.ports.progress import Rows
-from core.ports.source import SlotAdmin, Source
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.advance import explain_miss, stands_free
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.watch import ahead_of_row, judge, no_point, trouble
+from slotkeeper.core.engine.driver.registration import Proven, Settled, register_at
+from slotkeeper.core.engine.worker.step import Probe
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.source import SlotAdmin, Source
 
 
 @dataclass(frozen=True, slots=True)

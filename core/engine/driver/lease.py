@@ -11,14 +11,14 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 
-from core.domain.fault import Party
-from core.domain.lane import Lane
-from core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
-from core.engine.driver.context import JobContext, about
-from core.engine.driver.open_transactions import pause
-from core.engine.driver.reshape import name_the_command
-from core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
-from core.ports.progress import Store
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
+from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.open_transactions import pause
+from slotkeeper.core.engine.driver.reshape import name_the_command
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
+from slotkeeper.core.ports.progress import Store
 
 TARGET_WAIT = 5.0
 """A session that was just ended may hold its locks for a moment longer."""

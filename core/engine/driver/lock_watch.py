@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.clock import Clock
-from core.domain.lock_wait import LockWait
-from core.errors import classed
-from core.ports.locks import LockReader
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.errors import classed
+from slotkeeper.core.ports.locks import LockReader
 
 EVERY = 2.0
 """Seconds between two questions: with the two that an answer may take it is below the five promised."""

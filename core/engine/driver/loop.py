@@ -15,30 +15,30 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from core import retry
-from core.clock import Clock
-from core.domain.condition import GIVEN_UP
-from core.domain.job import WantedState
-from core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table, times
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard
-from core.domain.watch import exactly, trouble
-from core.engine.driver.context import StreamPlan, placed
-from core.engine.driver.early import brought_forward, freed
-from core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
-from core.engine.driver.poll_schedule import LINES
-from core.engine.driver.registration import Settled
-from core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
-from core.engine.driver.target_watch import TargetWatch
-from core.engine.driver.topology import changed
-from core.engine.driver.upkeep import Upkeep
-from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
-from core.engine.worker.step import Probe
-from core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified, classed
-from core.ports.driver import Sessions, TaskRunner
-from core.ports.progress import Rows
-from core.ports.source import SlotAdmin
-from core.retry import Failure, RetryRules
+from slotkeeper.core import errors, retry
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.condition import GIVEN_UP
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table, times
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.watch import exactly, trouble
+from slotkeeper.core.engine.driver.context import StreamPlan, placed
+from slotkeeper.core.engine.driver.early import brought_forward, freed
+from slotkeeper.core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
+from slotkeeper.core.engine.driver.poll_schedule import LINES
+from slotkeeper.core.engine.driver.registration import Settled
+from slotkeeper.core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
+from slotkeeper.core.engine.driver.target_watch import TargetWatch
+from slotkeeper.core.engine.driver.topology import changed
+from slotkeeper.core.engine.driver.upkeep import Upkeep
+from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker.step import Probe
+from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
+from slotkeeper.core.ports.driver import Sessions, TaskRunner
+from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.source import SlotAdmin
+from slotkeeper.core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
 """A task this long past its deadline is overrun, or later where tasks have been ending later."""
@@ -484,7 +484,7 @@ class Loop:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
-        """Schedule the lane's next try, or end, as `core.retry` decides."""
+        """Schedule the lane's next try, or end, as `slotkeeper.core.retry` decides."""
         now = self._clock.monotonic()
         since = lane.failing_since if lane.history.failures else now
         failure = Failure.of(error, lane.width)
@@ -544,7 +544,7 @@ class Loop:
             try:
                 settled = work()
             except Exception as error:
-                settled = Settled(lane.position, error=classed(error))
+                settled = Settled(lane.position, error=errors.classed(error))
             self.post(self._registered, lane.name, settled, self._clock.monotonic() - began)
 
         self._executor.submit(f"register {self.line(lane)}", run)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.domain.fault import Party
-from core.domain.job import WantedState
-from core.engine.driver.context import JobContext
-from core.errors import Refused
-from core.ports.source import Source
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import Source
 
 SHORTEST, LONGEST = 0.02, 0.2
 """Seconds between two questions, growing: on a quiet source only an answer is waited for that the next one gives."""

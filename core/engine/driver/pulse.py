@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.clock import Clock
-from core.domain.condition import Condition, server_of
-from core.errors import SlotkeeperError, Unreachable, classed
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.condition import Condition, server_of
+from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
 
 EVERY = 2.0
 """Seconds between two questions to a server."""
@@ -26,7 +26,7 @@ _TURN = 0.5
 class Pinged:
     """A server in words ("source dws1 (h:8000)"), a short question to it, and what ends a question that hangs.
 
-    `party` is a `core.domain.fault.Party` value, `name` the server without its address ("source dws1").
+    `party` is a `slotkeeper.core.domain.fault.Party` value, `name` the server without its address ("source dws1").
     """
 
     party: str

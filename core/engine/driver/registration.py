@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.clock import Clock
-from core.domain.kept import Kept
-from core.domain.lane import Lane
-from core.domain.one_stream import confirmable
-from core.domain.position import Position
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotStatus
-from core.domain.watch import Expected, ahead_of_row, judge
-from core.domain.watch import trouble as named
-from core.engine.worker.step import Probe, nothing
-from core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
-from core.ports.progress import Rows
-from core.ports.source import Confirmation, SlotAdmin
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.one_stream import confirmable
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.watch import Expected, ahead_of_row, judge
+from slotkeeper.core.domain.watch import trouble as named
+from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
+from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.source import Confirmation, SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,21 +15,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from core.domain.job import WantedState
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.remedy import BY_HAND, THEN, copy_anew, start
-from core.domain.row_counts import CopyRows
-from core.domain.shape import Reshape
-from core.domain.shape_ways import RESNAPSHOT
-from core.domain.slot import TableIdentity
-from core.domain.start import ANEW, SAFE
-from core.domain.text import typed
-from core.domain.watch import trouble
-from core.engine.driver.context import JobContext, about
-from core.engine.driver.long_call import beside
-from core.engine.driver.open_transactions import Interrupted
-from core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
-from core.sqltext import dotted, literal
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.remedy import BY_HAND, THEN, copy_anew, start
+from slotkeeper.core.domain.row_counts import CopyRows
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.shape_ways import RESNAPSHOT
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.start import ANEW, SAFE
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.long_call import beside
+from slotkeeper.core.engine.driver.open_transactions import Interrupted
+from slotkeeper.core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.sqltext import dotted, literal
 
 NAMES = (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST)
 REFUSALS = (Refused, RowRefused)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from core.ports.driver import TaskRunner
+from slotkeeper.core.ports.driver import TaskRunner
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The start of a job: leases, epoch, the three-way comparison, and the creation of slots (design 4.1, 4.4, 4.5).
 
 Its channels go through it together, phase by phase, under one epoch. Nothing here decides by itself what a state means:
-`core.domain.start` does.
+`slotkeeper.core.domain.start` does.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from core.domain.kept import Kept as Registered
-from core.domain.one_stream import confirmable
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus, TableIdentity
-from core.domain.start import StartAction, StartDecision, by_record, compare, is_first, owes_copy
-from core.domain.starting import NO_COPY, StartKind, start_at
-from core.domain.text import typed
-from core.domain.topology import NodeChange
-from core.domain.turn import Turn
-from core.domain.watch import no_point
-from core.engine.driver import lease, start_point, topology
-from core.engine.driver.context import JobContext, about, record_ttls
-from core.engine.driver.keepalive import KeepAlive, Kept
-from core.engine.driver.open_transactions import pause, wait_for_open_transactions
-from core.engine.driver.reshape import refuse_outdated
-from core.engine.driver.topology import refuse
-from core.errors import Busy, Refused, Trouble, TroubleName
-from core.ports.progress import Store
-from core.ports.source import SlotAdmin
+from slotkeeper.core.domain.kept import Kept as Registered
+from slotkeeper.core.domain.one_stream import confirmable
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.start import StartAction, StartDecision, by_record, compare, is_first, owes_copy
+from slotkeeper.core.domain.starting import NO_COPY, StartKind, start_at
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.topology import NodeChange
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import no_point
+from slotkeeper.core.engine.driver import lease, start_point, topology
+from slotkeeper.core.engine.driver.context import JobContext, about, record_ttls
+from slotkeeper.core.engine.driver.keepalive import KeepAlive, Kept
+from slotkeeper.core.engine.driver.open_transactions import pause, wait_for_open_transactions
+from slotkeeper.core.engine.driver.reshape import refuse_outdated
+from slotkeeper.core.engine.driver.topology import refuse
+from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import SlotAdmin
 
 T = TypeVar("T")
 

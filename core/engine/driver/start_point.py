@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.progress import LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.starting import EVERY_DN, StartAt, StartKind
-from core.domain.turn import Turn
-from core.domain.watch import trouble
-from core.engine.driver.context import JobContext
-from core.engine.driver.open_transactions import wait_for_open_transactions
-from core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from core.ports.progress import Store
-from core.ports.source import Retention, SlotAdmin
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.starting import EVERY_DN, StartAt, StartKind
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.open_transactions import wait_for_open_transactions
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from core.domain.fault import Party
-from core.domain.job import JobEvent, JobState
-from core.domain.lane import Activity, Lane
-from core.domain.progress import LaneState
-from core.domain.spec import JobSpec
-from core.domain.table import TableReport
-from core.engine.driver.context import Narrator
-from core.errors import SlotkeeperError, Trouble
-from core.ports.progress import ChunkCounts
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.engine.driver.context import Narrator
+from slotkeeper.core.errors import SlotkeeperError, Trouble
+from slotkeeper.core.ports.progress import ChunkCounts
 
 _STATES = {
     JobEvent.BEGAN: JobState.PENDING,
@@ -165,7 +165,7 @@ class Telling:
 
 
 class GroupNarrator:
-    """Hears one group; implements `core.engine.driver.context.Narrator`.
+    """Hears one group; implements `slotkeeper.core.engine.driver.context.Narrator`.
 
     `leads`: what happens to it happens to the job. `begun` is called once its lanes are known, or it has begun to copy.
     """

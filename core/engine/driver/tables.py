@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from core.domain.job import JobState, WantedState
-from core.domain.lane import Lane
-from core.domain.progress import STREAMING
-from core.domain.table import AS_THE_JOB, TableWanted
-from core.engine.driver.context import JobContext
-from core.engine.driver.job import JobEnd, run_group
-from core.engine.driver.reshape import NAMES, PASSING
-from core.engine.driver.shared_runner import SharedRunner
-from core.engine.driver.table_narrator import GroupNarrator, Telling
-from core.engine.local_runner import Pooled
-from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import STREAMING
+from slotkeeper.core.domain.table import AS_THE_JOB, TableWanted
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.job import JobEnd, run_group
+from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
+from slotkeeper.core.engine.driver.shared_runner import SharedRunner
+from slotkeeper.core.engine.driver.table_narrator import GroupNarrator, Telling
+from slotkeeper.core.engine.local_runner import Pooled
+from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
 """Seconds between two readings of what is wanted of single tables."""
@@ -33,7 +33,7 @@ END_WITHIN = 8.0
 
 
 def run(ctx: JobContext) -> JobEnd:
-    """Run the job until it is to stop, its own end, or an error of `core.errors` that a person has to see."""
+    """Run the job until it is to stop, its own end, or an error that a person has to see."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
     return Tables(ctx).run() if several else run_group(ctx)
@@ -49,7 +49,7 @@ class _Alone:
 
 
 class Tables:
-    """The tables of a job of several; implements `core.engine.driver.context.Desk`."""
+    """The tables of a job of several; implements `slotkeeper.core.engine.driver.context.Desk`."""
 
     def __init__(self, ctx: JobContext) -> None:
         self._ctx = replace(ctx, whole=ctx.job, asked=_kept(ctx.asked))

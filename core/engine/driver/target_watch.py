@@ -2,7 +2,7 @@
 
 No position is registered unless a check of the target has passed that began after the position was committed: what is
 written into a target that somebody has emptied, exchanged or altered can then be replayed (ADR 63). Only the
-registration waits, never a step. `loop.py` calls this in every turn, `core.domain.target_seen` decides.
+registration waits, never a step. `loop.py` calls this in every turn, `slotkeeper.core.domain.target_seen` decides.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from core.clock import Clock
-from core.domain.fault import Party
-from core.domain.lane import Activity, Lane
-from core.domain.position import Position
-from core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
-from core.engine.driver.context import StreamPlan
-from core.engine.driver.idle_lanes import LaneOwner
-from core.engine.driver.registration import Proven, register_at
-from core.engine.driver.serial_executor import SerialExecutor
-from core.engine.worker.step import Probe
-from core.errors import Busy, SlotkeeperError, Superseded, Trouble, classed
-from core.ports.target import Asked, TargetReader, Watched
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
+from slotkeeper.core.engine.driver.context import StreamPlan
+from slotkeeper.core.engine.driver.idle_lanes import LaneOwner
+from slotkeeper.core.engine.driver.registration import Proven, register_at
+from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
+from slotkeeper.core.engine.worker.step import Probe
+from slotkeeper.core.errors import Busy, SlotkeeperError, Superseded, Trouble, classed
+from slotkeeper.core.ports.target import Asked, TargetReader, Watched
 
 EVERY = 1.0
 SHARE = 10

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from core.ports.driver import TaskEnds
+from slotkeeper.core.ports.driver import TaskEnds
 
 
 class TaskSessions:

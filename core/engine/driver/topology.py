@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from core.domain.progress import ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import StartDecision
-from core.domain.topology import NodeChange, left_unread, node_change
-from core.engine.driver.context import JobContext
-from core.errors import Busy, Defect, TopologyTrouble, Trouble, TroubleName
-from core.ports.progress import Store
-from core.ports.source import SlotAdmin, Source
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import StartDecision
+from slotkeeper.core.domain.topology import NodeChange, left_unread, node_change
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.errors import Busy, Defect, TopologyTrouble, Trouble, TroubleName
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import SlotAdmin, Source
 
 
 def refuse(decision: StartDecision | None) -> None:

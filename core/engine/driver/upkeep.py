@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from core.clock import Clock
-from core.domain.condition import server_of
-from core.domain.lane import Activity, Lane
-from core.domain.position import Position, further
-from core.domain.progress import ProgressRow
-from core.domain.slot import Shard
-from core.engine.driver.context import StreamPlan
-from core.engine.driver.early import admitted
-from core.engine.driver.idle_lanes import LaneOwner
-from core.engine.driver.serial_executor import SerialExecutor
-from core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
-from core.ports.driver import Sessions
-from core.retry import LOGIN_WAIT_MOST
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.condition import server_of
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.engine.driver.context import StreamPlan
+from slotkeeper.core.engine.driver.early import admitted
+from slotkeeper.core.engine.driver.idle_lanes import LaneOwner
+from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
+from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
+from slotkeeper.core.ports.driver import Sessions
+from slotkeeper.core.retry import LOGIN_WAIT_MOST
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
@@ -119,8 +119,8 @@ class Upkeep:
     def awaits_login(self, now: float) -> bool:
         """Whether a refused password is still waited out.
 
-        Workers come and go, and each would be refused again with the same one: this driver logs in first. Its own
-        count of refusals (`core.drivers.logins`) compares a password with the refused one before it asks a server.
+        Workers come and go, and each would be refused again with the same one: this driver logs in first. Its own count
+        of refusals (`slotkeeper.core.drivers.logins`) compares a password with the refused one before it asks a server.
         """
         if not self._refused or self._logging_in or now < self._login_at:
             return bool(self._refused)

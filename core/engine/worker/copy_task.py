@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from core.clock import Clock, SystemClock
-from core.domain.progress import LaneKey
-from core.drivers.copy_pipe import copy_through
-from core.engine.messages import CopyOutcome, CopyTask
-from core.engine.worker import stream_task
-from core.engine.worker.step import Probe, may_quarantine, nothing
-from core.engine.worker.stream_task import OpenPair, lend, peak_kib
-from core.error_values import ErrorValues
-from core.errors import RowRefused
-from core.ports.sink import StepSink
-from core.ports.source import Chunk, Source
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.drivers.copy_pipe import copy_through
+from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker.step import Probe, may_quarantine, nothing
+from slotkeeper.core.engine.worker.stream_task import OpenPair, lend, peak_kib
+from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.errors import RowRefused
+from slotkeeper.core.ports.sink import StepSink
+from slotkeeper.core.ports.source import Chunk, Source
 
 
 def work(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.domain.quarantine import COPIED, LeftOut, Refusal, RowLeftOut
-from core.domain.start import SAFE
-from core.engine.worker.two_part import pair_of
-from core.errors import TooLarge, Trouble, TroubleName
-from core.ports.sink import Fields, LabelSink
+from slotkeeper.core.domain.quarantine import COPIED, LeftOut, Refusal, RowLeftOut
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.engine.worker.two_part import pair_of
+from slotkeeper.core.errors import TooLarge, Trouble, TroubleName
+from slotkeeper.core.ports.sink import Fields, LabelSink
 
 LONGEST = 60.0
 """Seconds for all trials of a step: the next try is half as wide."""

@@ -13,17 +13,17 @@ from contextlib import closing
 from dataclasses import replace
 from typing import BinaryIO
 
-from core.clock import Clock, SystemClock
-from core.domain.advance import explain_miss, stands_free
-from core.domain.position import Position
-from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.quarantine import LeftOut
-from core.domain.spec import SinkOptions
-from core.engine.worker.isolation import Isolated, Isolation, touched
-from core.engine.worker.two_part import StagedRows, StagedSink, label_of
-from core.errors import Busy, ErrorKind, SlotkeeperError
-from core.ports.progress import NOTHING_OUT, Decisions
-from core.ports.sink import Batch, LabelSink, Outcome
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.advance import explain_miss, stands_free
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
+from slotkeeper.core.domain.quarantine import LeftOut
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.engine.worker.isolation import Isolated, Isolation, touched
+from slotkeeper.core.engine.worker.two_part import StagedRows, StagedSink, label_of
+from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError
+from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
+from slotkeeper.core.ports.sink import Batch, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
@@ -35,7 +35,9 @@ _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 
 
 class PlannedSink(StagedSink):
-    """Implements `core.ports.sink.StepSink` out of a sink with labels and the store; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink with labels and the store; not shared between
+    threads.
+    """
 
     withdraws = True
 

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from core.clock import Clock
-from core.domain.advance import explain_miss
-from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow
-from core.domain.slot import SlotStatus
-from core.domain.spec import SinkOptions
-from core.domain.watch import Expected, ahead_of_row, judge, purged
-from core.drivers.copy_pipe import copy_through
-from core.errors import RowRefused, SlotkeeperError, Trouble
-from core.ports.sink import StepSink
-from core.ports.source import Bounded, Source
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.advance import explain_miss
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.watch import Expected, ahead_of_row, judge, purged
+from slotkeeper.core.drivers.copy_pipe import copy_through
+from slotkeeper.core.errors import RowRefused, SlotkeeperError, Trouble
+from slotkeeper.core.ports.sink import StepSink
+from slotkeeper.core.ports.source import Bounded, Source
 
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, stops or disturbs the step in tests."""
@@ -64,7 +64,7 @@ class Stepper:
         self._status: SlotStatus | None = None
 
     def take(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
-        """One step from `after`; raises errors of `core.errors`, with nothing committed."""
+        """One step from `after`; raises errors of `slotkeeper.core.errors`, with nothing committed."""
         try:
             return self._take(read_now, after)
         except BaseException as error:
@@ -81,7 +81,7 @@ class Stepper:
             raise
 
     def finish(self, read_now: Callable[[], SlotStatus], row: ProgressRow) -> None:
-        """Finish the range that the lane's row says is decided; raises errors of `core.errors`."""
+        """Finish the range that the lane's row says is decided; raises errors of `slotkeeper.core.errors`."""
 
         def read_again() -> int:
             """Stage the range once more, between two statuses as in any step."""

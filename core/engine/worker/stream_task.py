@@ -14,20 +14,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from core.clock import Clock, SystemClock
-from core.domain.advance import explain_miss
-from core.domain.endpoint import Endpoint
-from core.domain.position import Position
-from core.domain.progress import STREAMING, LaneKey, ProgressRow
-from core.domain.slot import SlotStatus
-from core.domain.spec import JobSpec
-from core.domain.watch import trouble
-from core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
-from core.engine.worker.step import Probe, Stepper, StepPlan, nothing
-from core.error_values import ErrorValues
-from core.errors import ErrorKind, SlotkeeperError, TroubleName
-from core.ports.sink import StepSink
-from core.ports.source import Source
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.advance import explain_miss
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
+from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker.step import Probe, Stepper, StepPlan, nothing
+from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError, TroubleName
+from slotkeeper.core.ports.sink import StepSink
+from slotkeeper.core.ports.source import Source
 
 LINGER = 0.3
 """Seconds for which a task stays with lanes that are all quiet."""

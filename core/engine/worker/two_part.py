@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import BinaryIO, Protocol
 
-from core.domain.advance import explain_miss, stands_free
-from core.domain.encoding import Encoding
-from core.domain.position import Position
-from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.watch import trouble
-from core.drivers.copy_text import copy_line, rows_of
-from core.drivers.row_pipe import rows_in, size_of
-from core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
-from core.ports.progress import NOTHING_OUT, Decisions
-from core.ports.sink import Batch, BatchSink, Fields, Top
+from slotkeeper.core.domain.advance import explain_miss, stands_free
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers.copy_text import copy_line, rows_of
+from slotkeeper.core.drivers.row_pipe import rows_in, size_of
+from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
+from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20
 """Characters of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
@@ -220,7 +220,9 @@ class StagedSink:
 
 
 class TwoPartSink(StagedSink):
-    """Implements `core.ports.sink.StepSink` out of a sink and the store beside it; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink and the store beside it; not shared between
+    threads.
+    """
 
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
         super().__init__(sink, store)

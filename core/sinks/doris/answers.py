@@ -11,8 +11,17 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.domain.text import safe
-from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import (
+    AccessRefused,
+    Busy,
+    Refused,
+    RowRefused,
+    SlotkeeperError,
+    TooLarge,
+    Unclassified,
+    Unreachable,
+)
 
 SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already Exists"
 """`Status`; a publish timeout is committed, and seen later."""

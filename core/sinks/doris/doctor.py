@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.finding import Finding, Level
-from core.domain.image import image_of
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.tls import Line, line_finding
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import Refused, SlotkeeperError, Unreachable
-from core.ports.kinds import SinkAsked
-from core.sinks.doris import shape
-from core.sinks.doris.http import BE_PORT
-from core.sinks.doris.seen import partitions
-from core.sinks.doris.shape import quoted
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.tls import Line, line_finding
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.kinds import SinkAsked
+from slotkeeper.core.sinks.doris import shape
+from slotkeeper.core.sinks.doris.http import BE_PORT
+from slotkeeper.core.sinks.doris.seen import partitions
+from slotkeeper.core.sinks.doris.shape import quoted
 
 KEPT_SECONDS, KEPT_LABELS = "streaming_label_keep_max_second", "label_num_threshold"
 """Settings of the FE that say how long the label of a Stream Load is known (Doris, "FE Configuration").

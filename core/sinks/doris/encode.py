@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import IO
 
-from core.ports.sink import Fields
+from slotkeeper.core.ports.sink import Fields
 
 SIGN, SEQUENCE = "__DORIS_DELETE_SIGN__", "__DORIS_SEQUENCE_COL__"
 IN_MEMORY = 8 << 20

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
-from core.domain.endpoint import Login, Place, place_of
-from core.domain.secret import secret_of
-from core.domain.text import safe
-from core.drivers import deadline, tls_context
-from core.drivers.logins import Refusals, by_newest
-from core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.domain.endpoint import Login, Place, place_of
+from slotkeeper.core.domain.secret import secret_of
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import deadline, tls_context
+from slotkeeper.core.drivers.logins import Refusals, by_newest
+from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
 """How long a server is waited for before the body is sent all the same (RFC 9110, 10.1.1). `recv` and no `poll`: over

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.image import image_of
-from core.domain.kept import Positions
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import Defect, Refused
-from core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from core.ports.progress import Store
-from core.ports.table import TableSession
-from core.sinks.doris import doctor, making, shape, traits
-from core.sinks.doris.http import DorisHttp
-from core.sinks.doris.seen import DorisSight
-from core.sinks.doris.sink import DorisSink
-from core.sinks.doris.tables import DorisTables
-from core.sinks.doris.target import SHADOW, DorisTarget
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import Defect, Refused
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.table import TableSession
+from slotkeeper.core.sinks.doris import doctor, making, shape, traits
+from slotkeeper.core.sinks.doris.http import DorisHttp
+from slotkeeper.core.sinks.doris.seen import DorisSight
+from slotkeeper.core.sinks.doris.sink import DorisSink
+from slotkeeper.core.sinks.doris.tables import DorisTables
+from slotkeeper.core.sinks.doris.target import SHADOW, DorisTarget
 
 
 class DorisConnection:
-    """One session; implements `core.ports.kinds.BatchSession`."""
+    """One session; implements `slotkeeper.core.ports.kinds.BatchSession`."""
 
     def __init__(self, login: Login) -> None:
         self._queries = MysqlQueries(login, "sink")
@@ -72,7 +72,7 @@ class DorisConnection:
 
 
 class DorisKind:
-    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+    """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     no_reset = ""
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from core.domain.objection import Objection
-from core.domain.slot import Column, TableIdentity
-from core.sinks.doris.encode import backquoted
-from core.sinks.doris.shape import quoted, unsendable
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.sinks.doris.encode import backquoted
+from slotkeeper.core.sinks.doris.shape import quoted, unsendable
 
 _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _PLAIN = {

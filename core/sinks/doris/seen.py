@@ -11,23 +11,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from core.domain.image import image_of
-from core.domain.objection import refuse
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.target_seen import PARTS, TargetSeen
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import AccessRefused, Refused, SlotkeeperError
-from core.ports.target import Asked
-from core.sinks.doris import shape
-from core.sinks.doris.shape import quoted
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError
+from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.sinks.doris import shape
+from slotkeeper.core.sinks.doris.shape import quoted
 
 LATE_SECONDS = 60.0
 """For so long a committed load may not be seen yet (Doris, "Stream Load": Publish Timeout)."""
 
 
 class DorisSight:
-    """Implements `core.ports.target.TargetSight`."""
+    """Implements `slotkeeper.core.ports.target.TargetSight`."""
 
     late = LATE_SECONDS
 

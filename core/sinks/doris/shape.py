@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from core.domain.endpoint import Place
-from core.domain.objection import Objection
-from core.domain.slot import TableIdentity
-from core.domain.text import safe
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import SlotkeeperError, Unreachable
-from core.sinks.doris.encode import SEQUENCE, SIGN, Layout, backquoted
+from slotkeeper.core.domain.endpoint import Place
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.sinks.doris.encode import SEQUENCE, SIGN, Layout, backquoted
 
 _MODEL = re.compile(r"^(UNIQUE|DUPLICATE|AGGREGATE|AGG|PRIMARY) KEY\s*\(([^)]*)\)", re.M | re.I)
 _MAPPED = re.compile(r'"function_column\.sequence_col"\s*=\s*"([^"]*)"')

@@ -1,6 +1,6 @@
 """Loads of one channel into its target: pre-committed under a label, committed by number, or whole chunks at once.
 
-Implements `core.ports.sink.LabelSink`; what an answer is, `answers.py` says.
+Implements `slotkeeper.core.ports.sink.LabelSink`; what an answer is, `answers.py` says.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from core.domain.quarantine import Refusal
-from core.errors import Busy, RowRefused, SlotkeeperError
-from core.ports.sink import Batch, Fields, Outcome
-from core.sinks.doris import answers
-from core.sinks.doris.encode import Body, Layout, body_of
-from core.sinks.doris.http import DorisHttp, HttpAnswer
+from slotkeeper.core.domain.quarantine import Refusal
+from slotkeeper.core.errors import Busy, RowRefused, SlotkeeperError
+from slotkeeper.core.ports.sink import Batch, Fields, Outcome
+from slotkeeper.core.sinks.doris import answers
+from slotkeeper.core.sinks.doris.encode import Body, Layout, body_of
+from slotkeeper.core.sinks.doris.http import DorisHttp, HttpAnswer
 
 LOAD_SECONDS = 600
 """The header `timeout` of a load, after which Doris ends it; ours is a little later."""

@@ -1,8 +1,8 @@
 """Whole tables of a Doris for a comparison: rows come as texts, in the order of their key, and are hashed here.
 
-The hash is that of `core.drivers.pg_table.statements` with every text counted, so that a table compares with one of a
-PostgreSQL. It is computed here and not by Doris, whose functions for it were tried on no Doris: a range that is hashed
-travels to us, a row at a time, and no value is kept or shown.
+The hash is that of `slotkeeper.core.drivers.pg_table.statements` with every text counted, so that a table compares with
+one of a PostgreSQL. It is computed here and not by Doris, whose functions for it were tried on no Doris: a range that
+is hashed travels to us, a row at a time, and no value is kept or shown.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from core.domain.endpoint import Login
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import Refused
-from core.ports.table import COUNTED, Checksum, Digest, Key, KeyRange
-from core.sinks.doris import shape
-from core.sinks.doris.encode import backquoted
-from core.sinks.doris.shape import DorisColumn, quoted
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import COUNTED, Checksum, Digest, Key, KeyRange
+from slotkeeper.core.sinks.doris import shape
+from slotkeeper.core.sinks.doris.encode import backquoted
+from slotkeeper.core.sinks.doris.shape import DorisColumn, quoted
 
 KEYS_PER_STATEMENT = 200
 _FAMILIES = {
@@ -43,7 +43,7 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class DorisKey:
-    """A column of a key; implements `core.ports.table.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.ports.table.ComparedKey`."""
 
     name: str
     family: str
@@ -102,7 +102,7 @@ def number_text(text: str, single: bool) -> str:
 
 
 class DorisReader:
-    """One table; implements `core.ports.table.ComparedTable`."""
+    """One table; implements `slotkeeper.core.ports.table.ComparedTable`."""
 
     def __init__(self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str]) -> None:
         self._queries = queries
@@ -203,7 +203,7 @@ def _md5(text: str) -> str:
 
 
 class DorisTables:
-    """A session that reads whole tables; implements `core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
 
     def __init__(self, login: Login, limit_ms: int) -> None:
         self._queries = MysqlQueries(login, "sink", limit_ms / 1000 if limit_ms else 600.0)

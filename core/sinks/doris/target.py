@@ -9,30 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.domain.image import image_of
-from core.domain.objection import Objection, refuse
-from core.domain.position import Position
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape, changes
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.text import typed
-from core.domain.turn import Turn
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import Refused, SlotkeeperError, Unreachable
-from core.ports.progress import Store
-from core.ports.source import Chunk
-from core.sinks.doris import making, shape
-from core.sinks.doris.seen import DorisSight
-from core.sinks.doris.shape import DorisTable, quoted
-from core.sinks.seen_beside import SeenBeside
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape, changes
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sinks.doris import making, shape
+from slotkeeper.core.sinks.doris.seen import DorisSight
+from slotkeeper.core.sinks.doris.shape import DorisTable, quoted
+from slotkeeper.core.sinks.seen_beside import SeenBeside
 
 SHADOW = "shadow"
 """The way of a copy that goes into a table beside the target."""
 
 
 class DorisTarget:
-    """The target table over a session; implements `core.ports.driver.Target`."""
+    """The target table over a session; implements `slotkeeper.core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, queries: MysqlQueries, store: Store | None = None) -> None:
         self._job = job

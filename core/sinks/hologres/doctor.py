@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.finding import Finding, Level, clock_finding
-from core.domain.image import image_of
-from core.domain.spec import JobSpec
-from core.domain.text import safe
-from core.domain.tls import line_finding
-from core.drivers.session import Session
-from core.errors import SlotkeeperError, Unreachable
-from core.ports.kinds import SinkAsked
-from core.sinks.hologres import shape
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain.finding import Finding, Level, clock_finding
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.tls import line_finding
+from slotkeeper.core.drivers.session import Session
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.ports.kinds import SinkAsked
+from slotkeeper.core.sinks.hologres import shape
+from slotkeeper.core.sqltext import dotted, quoted
 
 RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 

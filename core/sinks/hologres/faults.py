@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from core.domain import refused_login
-from core.domain.text import safe
-from core.drivers import passing, pg
-from core.errors import Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import passing, pg
+from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
 
 _LIMIT = "57014"
 _LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)

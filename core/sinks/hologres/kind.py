@@ -9,31 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.image import image_of
-from core.domain.kept import Positions
-from core.domain.objection import refuse
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.drivers import pg
-from core.drivers.pg_table.reader import PgTables
-from core.drivers.session import PING_LIMIT_MS, Dialect, Session
-from core.errors import Defect
-from core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from core.ports.progress import Store
-from core.sinks.hologres import doctor, shape, traits
-from core.sinks.hologres.faults import classify
-from core.sinks.hologres.seen import HologresSight
-from core.sinks.hologres.sink import LIMIT_MS, HologresSink
-from core.sinks.hologres.target import HologresTarget
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
+from slotkeeper.core.errors import Defect
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.sinks.hologres import doctor, shape, traits
+from slotkeeper.core.sinks.hologres.faults import classify
+from slotkeeper.core.sinks.hologres.seen import HologresSight
+from slotkeeper.core.sinks.hologres.sink import LIMIT_MS, HologresSink
+from slotkeeper.core.sinks.hologres.target import HologresTarget
 
-DIALECT = Dialect("sink", ("core.sinks.hologres", "shape.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS)
+DIALECT = Dialect(
+    "sink", ("slotkeeper.core.sinks.hologres", "shape.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS
+)
 
 
 class HologresConnection:
-    """One session; implements `core.ports.kinds.BatchSession`."""
+    """One session; implements `slotkeeper.core.ports.kinds.BatchSession`."""
 
     def __init__(self, login: Login) -> None:
         self._session = Session(login.endpoint, login.password, login.name, DIALECT)
@@ -78,7 +80,7 @@ class HologresConnection:
 
 
 class HologresKind:
-    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+    """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     no_reset = ""
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)

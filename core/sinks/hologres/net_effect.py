@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.domain.spec import SinkOptions
-from core.ports.sink import Fields
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.ports.sink import Fields
 
 EVENT_FIELDS = 3
 """Fields before the columns of an event: point, sequence, kind."""

@@ -10,23 +10,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from core.domain.image import image_of
-from core.domain.objection import refuse
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.target_seen import PARTS, TargetSeen
-from core.drivers import pg
-from core.drivers.session import Session
-from core.errors import Refused, SlotkeeperError
-from core.ports.target import Asked
-from core.sinks.hologres import shape
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Session
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.sinks.hologres import shape
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS = 10_000
 
 
 class HologresSight:
-    """Implements `core.ports.target.TargetSight`."""
+    """Implements `slotkeeper.core.ports.target.TargetSight`."""
 
     late = 0.0
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.domain.objection import Objection
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import SinkOptions
-from core.drivers.pg_table import types
-from core.drivers.session import Rows, Session
-from core.errors import Refused
-from core.sinks.hologres.statements import RowTarget, plain
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers.session import Rows, Session
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.hologres.statements import RowTarget, plain
+from slotkeeper.core.sqltext import dotted, quoted
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "p": "the parent of physical partitions"}
 _NUMERIC = re.compile(r"numeric\((\d+),\d+\)")

@@ -1,18 +1,18 @@
 """Ranges and chunks of one channel into its target, in statements that each stand alone.
 
-Implements `core.ports.sink.BatchSink` of a server that keeps nothing unseen: what is decided is written, and may be
-written once more.
+Implements `slotkeeper.core.ports.sink.BatchSink` of a server that keeps nothing unseen: what is decided is written, and
+may be written once more.
 """
 
 from __future__ import annotations
 
-from core.domain.spec import SinkOptions
-from core.drivers.session import Session
-from core.errors import Defect, RowRefused
-from core.ports.sink import Batch
-from core.sinks.hologres import statements as compose
-from core.sinks.hologres.net_effect import EVENT_FIELDS, net_effect, selected
-from core.sinks.hologres.statements import Composable, RowTarget
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers.session import Session
+from slotkeeper.core.errors import Defect, RowRefused
+from slotkeeper.core.ports.sink import Batch
+from slotkeeper.core.sinks.hologres import statements as compose
+from slotkeeper.core.sinks.hologres.net_effect import EVENT_FIELDS, net_effect, selected
+from slotkeeper.core.sinks.hologres.statements import Composable, RowTarget
 
 LIMIT_MS = 120_000
 """Of one statement, at the server and here."""

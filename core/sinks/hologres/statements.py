@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.domain import type_name
-from core.drivers import pg
-from core.ports.sink import Fields
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.ports.sink import Fields
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.domain.image import image_of
-from core.domain.objection import Objection, refuse
-from core.domain.position import Position
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape, changes
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.turn import Turn
-from core.drivers import pg
-from core.drivers.session import Session
-from core.errors import Refused, SlotkeeperError, Unreachable
-from core.ports.progress import Store
-from core.ports.source import Chunk
-from core.sinks.hologres import shape
-from core.sinks.hologres.seen import HologresSight
-from core.sinks.hologres.shape import HologresTable
-from core.sinks.seen_beside import SeenBeside
-from core.sqltext import dotted
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape, changes
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Session
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sinks.hologres import shape
+from slotkeeper.core.sinks.hologres.seen import HologresSight
+from slotkeeper.core.sinks.hologres.shape import HologresTable
+from slotkeeper.core.sinks.seen_beside import SeenBeside
+from slotkeeper.core.sqltext import dotted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 COUNT_MS = 5_000
@@ -33,7 +33,7 @@ COUNT_MS = 5_000
 
 
 class HologresTarget:
-    """The target table over a session; implements `core.ports.driver.Target`."""
+    """The target table over a session; implements `slotkeeper.core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, session: Session, store: Store | None = None) -> None:
         self._job = job

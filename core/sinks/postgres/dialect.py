@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.drivers import pg
-from core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table import types
 
 SQL = pg.sql.SQL
 Composable = pg.sql.Composable

@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Finding, Level, clock_finding
-from core.domain.image import image_of
-from core.domain.lock_owner import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
-from core.domain.spec import JobSpec
-from core.domain.text import typed
-from core.domain.tls import line_finding
-from core.drivers.search_path import path_findings
-from core.errors import ErrorKind, SlotkeeperError
-from core.ports.kinds import SinkAsked
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.check import eligibility
-from core.sinks.postgres.check.target import target_of
-from core.sinks.postgres.check.viewer import SCHEMA_RIGHTS, TABLE_RIGHTS, PostgresViewer, Rights, ServerSeen
-from core.sinks.postgres.progress import locks
-from core.sqltext import dotted, quoted, statements
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Finding, Level, clock_finding
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.lock_owner import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.tls import line_finding
+from slotkeeper.core.drivers.search_path import path_findings
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.ports.kinds import SinkAsked
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.sinks.postgres.check.target import target_of
+from slotkeeper.core.sinks.postgres.check.viewer import SCHEMA_RIGHTS, TABLE_RIGHTS, PostgresViewer, Rights, ServerSeen
+from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sqltext import dotted, quoted, statements
 
 _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
 _AUDIT = "slotkeeper_audit"

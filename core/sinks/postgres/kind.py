@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.kept import Positions
-from core.domain.progress import LaneKey
-from core.domain.promise import SinkTraits
-from core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.drivers import pg
-from core.drivers.pg_table.reader import PgTables
-from core.drivers.session import PING_LIMIT_MS
-from core.errors import Defect
-from core.ports.kinds import BatchSession, SinkAsked, SinkKind
-from core.ports.progress import LaneSeen, Runner
-from core.ports.stream import QueryTarget
-from core.sinks.postgres import doctor, session, traits
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
-from core.sinks.postgres.check.records import PostgresRecords
-from core.sinks.postgres.check.seen import PostgresTargets
-from core.sinks.postgres.check.viewer import PostgresViewer
-from core.sinks.postgres.progress.audit import SinkAudit
-from core.sinks.postgres.progress.decisions import PostgresDecisions
-from core.sinks.postgres.progress.resets import PostgresResets
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.quarantine.beside import BesideReplays
-from core.sinks.postgres.quarantine.entries import QuarantineRows
-from core.sinks.postgres.quarantine.replay import Replays
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.stream.accounts import PostgresAccounts
-from core.sinks.postgres.stream.query_sink import PostgresQuerySink
-from core.sinks.postgres.target import PostgresTarget
-from core.sinks.postgres.write.batches import PostgresBatches
-from core.sinks.postgres.write.sink import PostgresSink
-from core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.session import PING_LIMIT_MS
+from slotkeeper.core.errors import Defect
+from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
+from slotkeeper.core.ports.progress import LaneSeen, Runner
+from slotkeeper.core.ports.stream import QueryTarget
+from slotkeeper.core.sinks.postgres import doctor, session, traits
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
+from slotkeeper.core.sinks.postgres.check.records import PostgresRecords
+from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
+from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
+from slotkeeper.core.sinks.postgres.progress.audit import SinkAudit
+from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.quarantine.beside import BesideReplays
+from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
+from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.stream.accounts import PostgresAccounts
+from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
+from slotkeeper.core.sinks.postgres.target import PostgresTarget
+from slotkeeper.core.sinks.postgres.write.batches import PostgresBatches
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 
 class PostgresQuarantine:
-    """The quarantine of one sink over a session; implements `core.ports.quarantine.Quarantine`."""
+    """The quarantine of one sink over a session; implements `slotkeeper.core.ports.quarantine.Quarantine`."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session
@@ -84,7 +84,7 @@ class PostgresQuarantine:
 
 
 class PostgresConnection:
-    """One session at a sink; implements `core.ports.kinds.StoreSession`."""
+    """One session at a sink; implements `slotkeeper.core.ports.kinds.StoreSession`."""
 
     def __init__(self, login: Login, progress_schema: str, kind: str, positions: Positions | None) -> None:
         self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)
@@ -192,7 +192,7 @@ class PostgresConnection:
 
 
 class PostgresKind:
-    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+    """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     def __init__(self, name: str, its: SinkTraits, no_reset: str = "") -> None:
         self._name = name

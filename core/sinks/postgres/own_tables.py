@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from core.domain.progress import LaneKey
-from core.domain.text import safe
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Refused
-from core.sinks.postgres.progress import locks
-from core.sinks.postgres.session import SinkSession
-from core.sqltext import quoted, statements
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sqltext import quoted, statements
 
-_SQL: Book = ("core.sinks.postgres", "own_tables.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres", "own_tables.sql")
 _VERSIONS = "slotkeeper_versions"
 _ADDS = re.compile(r"ALTER TABLE \{schema\}\.(\w+)\s+ADD COLUMN IF NOT EXISTS (\w+)")
 """What a migration adds: of columns that are there it has nothing to do."""
@@ -38,7 +38,10 @@ TABLES = {
 def migrations(group: str) -> list[Book]:
     """The files of a group, version 1 first."""
     folder = Path(__file__).with_name("migrations") / group
-    return [("core.sinks.postgres", f"migrations/{group}/{file.name}") for file in sorted(folder.glob("[0-9]*.sql"))]
+    return [
+        ("slotkeeper.core.sinks.postgres", f"migrations/{group}/{file.name}")
+        for file in sorted(folder.glob("[0-9]*.sql"))
+    ]
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
@@ -78,7 +81,7 @@ def _recognise(session: SinkSession, cursor: pg.Cursor, group: str, there: set[s
     """Bring tables that no number is recorded for to version 1, and make those of them that are missing."""
     table = TABLES[group][0]
     folder = Path(__file__).with_name("migrations") / group
-    earlier: Book = ("core.sinks.postgres", f"migrations/{group}/earlier.sql")
+    earlier: Book = ("slotkeeper.core.sinks.postgres", f"migrations/{group}/earlier.sql")
     if len(there) < len(TABLES[group]):
         _apply(session, cursor, migrations(group)[0], "apply")
     for column in statements(*earlier) if table in there and (folder / "earlier.sql").exists() else ():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from core.clock import Clock
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.drivers import pg
-from core.drivers.session import Book, Dialect, Session
-from core.sinks.postgres.dialect import DIALECTS
-from core.sinks.postgres.faults import classify
-from core.sqltext import statements
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book, Dialect, Session
+from slotkeeper.core.sinks.postgres.dialect import DIALECTS
+from slotkeeper.core.sinks.postgres.faults import classify
+from slotkeeper.core.sqltext import statements
 
 SETTINGS = {
     "default_transaction_isolation": "read committed",
@@ -46,7 +46,7 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
 
 
-POSTGRES = Dialect("sink", ("core.sinks.postgres", "tables.sql"), SETTINGS, classify)
+POSTGRES = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETTINGS, classify)
 
 
 def dialect_of(kind: str) -> Dialect:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.domain import target_seen
-from core.domain.image import image_of
-from core.domain.objection import refuse
-from core.domain.position import Position
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.text import typed
-from core.domain.turn import Turn
-from core.drivers import pg
-from core.errors import Refused, SlotkeeperError
-from core.ports.progress import Store
-from core.ports.source import Chunk
-from core.ports.target import Asked
-from core.sinks.postgres.check import eligibility, seen
-from core.sinks.postgres.check import reshape as reshaping
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.check.viewer import PostgresViewer
-from core.sinks.postgres.progress.store import PostgresProgress
-from core.sinks.postgres.session import SinkSession, lengthen
-from core.sinks.postgres.write.statements import TargetTable
-from core.sqltext import dotted
+from slotkeeper.core.domain import target_seen
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.sinks.postgres.check import eligibility, seen
+from slotkeeper.core.sinks.postgres.check import reshape as reshaping
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sqltext import dotted
 
 _OLD_VALUES = ("22", "42846", "42804")
 """SQLSTATE of values and types that a cast refuses (class 22: data exception)."""
@@ -35,7 +35,7 @@ NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it
 
 
 class PostgresTarget:
-    """The target table over the start's sink session; implements `core.ports.driver.Target`."""
+    """The target table over the start's sink session; implements `slotkeeper.core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, session: SinkSession) -> None:
         self._job = job

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from core.domain.audit import AuditLine, Phase
-from core.domain.elapsed import elapsed
-from core.domain.reset import (
+from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.reset import (
     BEGUN,
     DONE,
     GOING_BACK,
@@ -24,17 +24,17 @@ from core.domain.reset import (
     time_check,
     what_moved,
 )
-from core.domain.reset_files import MARKS, PLANS
-from core.domain.reset_text import plan_from
-from core.domain.row_counts import CopyRows
-from core.domain.text import typed
-from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
-from core.ports.source import LOST_ANSWER_WAIT
-from core.redaction import masked
-from core.slots.reset import plan as planning
-from core.slots.reset import points
-from core.slots.reset.backup import back_up
-from core.slots.reset.context import ResetContext
+from slotkeeper.core.domain.reset_files import MARKS, PLANS
+from slotkeeper.core.domain.reset_text import plan_from
+from slotkeeper.core.domain.row_counts import CopyRows
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
+from slotkeeper.core.redaction import masked
+from slotkeeper.core.slots.reset import plan as planning
+from slotkeeper.core.slots.reset import points
+from slotkeeper.core.slots.reset.backup import back_up
+from slotkeeper.core.slots.reset.context import ResetContext
 
 PASSING = frozenset(
     {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from core.domain.reset import BACKED_UP, ResetEntry, ResetPlan
-from core.domain.reset_files import BACKUPS
-from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
-from core.domain.slot import TableIdentity
-from core.errors import Refused
-from core.slots.reset.context import ResetContext
+from slotkeeper.core.domain.reset import BACKED_UP, ResetEntry, ResetPlan
+from slotkeeper.core.domain.reset_files import BACKUPS
+from slotkeeper.core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.reset.context import ResetContext
 
 
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:

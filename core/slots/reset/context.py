@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.clock import Clock
-from core.domain.audit import Actor, AuditLine
-from core.domain.kept import Positions
-from core.domain.reset import Check
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.ports.progress import ResetStore
-from core.ports.source import Retention
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.audit import Actor, AuditLine
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.reset import Check
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.ports.progress import ResetStore
+from slotkeeper.core.ports.source import Retention
 
 Probe = Callable[[str], None]
 """Called at named points of a reset; does nothing in production, stops or kills it in tests."""

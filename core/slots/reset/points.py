@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from enum import Enum
 
-from core.domain.kept import Kept
-from core.domain.progress import ProgressRow
-from core.domain.reset import Move, ResetPlan
-from core.domain.watch import trouble
-from core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
-from core.slots.reset.context import ResetContext
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.reset import Move, ResetPlan
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, TroubleName
+from slotkeeper.core.slots.reset.context import ResetContext
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from core.domain.audit import Phase
-from core.domain.reset import BACKED_UP, BEGUN, DONE, NEVER_BEGUN, ROLLED_BACK, WRITTEN, OpenReset, ResetEntry
-from core.domain.reset_files import MARKS
-from core.domain.reset_text import plan_from
-from core.errors import Refused, Trouble, TroubleName
-from core.slots.reset import apply, plan
-from core.slots.reset.apply import Result
-from core.slots.reset.context import ResetContext
+from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.domain.reset import (
+    BACKED_UP,
+    BEGUN,
+    DONE,
+    NEVER_BEGUN,
+    ROLLED_BACK,
+    WRITTEN,
+    OpenReset,
+    ResetEntry,
+)
+from slotkeeper.core.domain.reset_files import MARKS
+from slotkeeper.core.domain.reset_text import plan_from
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.slots.reset import apply, plan
+from slotkeeper.core.slots.reset.apply import Result
+from slotkeeper.core.slots.reset.context import ResetContext
 
 
 def resume(ctx: ResetContext) -> Result:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from core.domain.peek import Ask, Filter, Page, Range
-from core.domain.position import Position, further
-from core.domain.slot import Shard, TableIdentity
-from core.errors import Refused, SlotkeeperError
-from core.ports.source import BinlogReader
+from slotkeeper.core.domain.peek import Ask, Filter, Page, Range
+from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.slot import Shard, TableIdentity
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.source import BinlogReader
 
 SECONDS = 5.0
 """How long a peek may go on; a statement of it has its own, shorter limit at the server."""

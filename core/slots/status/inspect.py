@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.domain.position import Position
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.errors import Refused
-from core.ports.source import NEUTRAL, SlotWords
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import NEUTRAL, SlotWords
 
 
 @dataclass(frozen=True, slots=True)

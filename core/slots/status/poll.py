@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from core.domain.finding import clock_apart
-from core.domain.purge import Purge
-from core.domain.slot import TableAnswer, UnreadRows
-from core.errors import Refused, SlotkeeperError, Unreachable
-from core.ports.source import SlotPoller
-from core.slots.status.inspect import TableSlots, inspect
-from core.slots.status.retained import OwnLane, TableRetained, purges_of, put_together, times_untold
+from slotkeeper.core.domain.finding import clock_apart
+from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.slot import TableAnswer, UnreadRows
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.source import SlotPoller
+from slotkeeper.core.slots.status.inspect import TableSlots, inspect
+from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, purges_of, put_together, times_untold
 
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
@@ -29,7 +29,8 @@ NO_TIME = "the server did not count unread rows of this table in time"
 class PolledTable:
     """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet).
 
-    `clock_apart`: by how many seconds the server's clock was ahead of ours then, at least (`core.domain.finding`).
+    `clock_apart`: by how many seconds the server's clock was ahead of ours then, at least
+    (`slotkeeper.core.domain.finding`).
     """
 
     slots: TableSlots

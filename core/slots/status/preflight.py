@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from core.domain.position import Position
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.domain.ttl import Behind
-from core.errors import Refused
-from core.ports.source import NEUTRAL, DdlWords, SlotViewer, SlotWords
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.domain.ttl import Behind
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import NEUTRAL, DdlWords, SlotViewer, SlotWords
 
 
 class Action(Enum):

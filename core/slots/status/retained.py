@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 
-from core.domain.position import Position
-from core.domain.purge import Purge
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of
-from core.errors import AccessRefused
-from core.ports.source import NEUTRAL, PurgesByAge, SlotViewer, SlotWords
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of
+from slotkeeper.core.errors import AccessRefused
+from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotViewer, SlotWords
 
 NO_TIMES = "no registration time is known for {slots}, so no time left is told"
 

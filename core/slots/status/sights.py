@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from core.judgement.facts import SlotSeen
-from core.slots.status.inspect import SlotView, TableSlots
-from core.slots.status.retained import TableRetained
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
+from slotkeeper.core.slots.status.retained import TableRetained
 
 
 def sights(

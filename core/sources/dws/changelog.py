@@ -1,6 +1,6 @@
 """A DWS binlog table for readers that hand rows on: ranges whose ends are fixed before they are read, whole images.
 
-Implements `core.ports.changelog.Changelog`.
+Implements `slotkeeper.core.ports.changelog.Changelog`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from core.domain.field_type import Condition, FieldType
-from core.domain.position import Position
-from core.domain.slot import Column, Shard, SlotStatus
-from core.drivers import pg
-from core.drivers.operators import Operators, spelled
-from core.ports.sink import Top
-from core.ports.source import Chunk
-from core.sources.dws import chunks, field_types
-from core.sources.dws.position import DwsPosition, ours
-from core.sources.dws.source import ALL, DwsSource, range_parts
-from core.sources.dws.viewer import DwsViewer
-from core.sqltext import statements
+from slotkeeper.core.domain.field_type import Condition, FieldType
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.operators import Operators, spelled
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sources.dws import chunks, field_types
+from slotkeeper.core.sources.dws.position import DwsPosition, ours
+from slotkeeper.core.sources.dws.source import ALL, DwsSource, range_parts
+from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sqltext import statements
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
@@ -47,7 +47,7 @@ class DwsChangelog(DwsSource):
         parts = range_parts(
             self.table, shard, DwsPosition(max(0, end.point - 1), None), end.point, self.options.new_system_value
         )
-        statement = SQL(statements("core.sources.dws", "changelog.sql")["last_event"]).format(**parts)
+        statement = SQL(statements("slotkeeper.core.sources.dws", "changelog.sql")["last_event"]).format(**parts)
         ((last,),) = self.session.composed_rows(statement, None)
         return self.reached(after, end, Top(None if last is None else end.point, last), status)
 
@@ -69,7 +69,7 @@ class DwsChangelog(DwsSource):
             conditions = [self._met(one, {}) for one in only]
             if self.options.binlog_ignore_update_before:
                 conditions.append(SQL("{} <> 'B'").format(parts["type"]))
-            return SQL(statements("core.sources.dws", "changelog.sql")["images"]).format(
+            return SQL(statements("slotkeeper.core.sources.dws", "changelog.sql")["images"]).format(
                 **parts,
                 up_to_sequence=Literal(ALL if end.sequence is None else end.sequence),
                 columns=chunks.column_list(self.identity, columns, as_text),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.domain.slot import Column, TableIdentity
-from core.drivers import pg
-from core.drivers.operators import Operators, spelled
-from core.ports.source import Chunk
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.operators import Operators, spelled
+from slotkeeper.core.ports.source import Chunk
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 

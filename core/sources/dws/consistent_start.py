@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.domain.sight import Sight
-from core.domain.slot import Shard, SlotStatus
-from core.ports.source import Waiter
-from core.sources.dws.position import points_of
+from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.ports.source import Waiter
+from slotkeeper.core.sources.dws.position import points_of
 
 WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
 """Where an administrator sees the transactions that are open."""
@@ -40,7 +40,7 @@ class Seeing(Protocol):
 
 
 class DwsOpenTransactions:
-    """Those that were open when this was made; implements `core.ports.source.OpenTransactions`."""
+    """Those that were open when this was made; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, source: Seeing) -> None:
         self._source = source

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Finding, Level, clock_finding
-from core.domain.objection import Objection
-from core.domain.tls import line_finding
-from core.domain.ttl import ttl_of
-from core.drivers.search_path import path_findings
-from core.errors import ErrorKind, SlotkeeperError
-from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.dws import eligibility, sight
-from core.sources.dws.eligibility import ServerFacts, column_objections
-from core.sources.dws.peek import read_nothing
-from core.sources.dws.source import Selection
-from core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Finding, Level, clock_finding
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.tls import line_finding
+from slotkeeper.core.domain.ttl import ttl_of
+from slotkeeper.core.drivers.search_path import path_findings
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.sources.dws import eligibility, sight
+from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objections
+from slotkeeper.core.sources.dws.peek import read_nothing
+from slotkeeper.core.sources.dws.source import Selection
+from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
+from slotkeeper.core.sqltext import dotted, quoted
 
 
 def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.domain.objection import INHERITED, Objection
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain.objection import INHERITED, Objection
+from slotkeeper.core.sqltext import dotted, quoted
 
 LEAST_KERNEL = (9, 1, 0, 200)
 """DWS: the binlog functions are there from 9.1.0.200 on."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from core.domain import refused_login
-from core.domain.text import safe
-from core.drivers import passing, pg
-from core.errors import (
+from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import passing, pg
+from slotkeeper.core.errors import (
     Busy,
     Refused,
     SlotkeeperError,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from core import row_filter
-from core.domain.objection import Objection
-from core.domain.slot import TableIdentity
+from slotkeeper.core import row_filter
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.slot import TableIdentity
 
 _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')
 """Types whose values may say now: cast to a time they would be another one at each reading."""
@@ -26,7 +26,9 @@ def objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, s
         yield Objection(f"where cannot be read: it {error}", "correct the channel's row filter")
         return
     if found.text != where:
-        yield Objection("where is not what a row filter is read as", "give the job the text of core.row_filter.read")
+        yield Objection(
+            "where is not what a row filter is read as", "give the job the text of slotkeeper.core.row_filter.read"
+        )
         return
     types = {column.name: identity.plain(column.type) for column in identity.columns}
     absent = sorted(found.columns - set(types))

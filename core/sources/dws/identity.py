@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.domain.slot import Column, TableIdentity, UserType
-from core.drivers.session import Rows
+from slotkeeper.core.domain.slot import Column, TableIdentity, UserType
+from slotkeeper.core.drivers.session import Rows
 
 
 def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.kept import Positions
-from core.domain.manual_sql import ManualSql
-from core.domain.objection import Objection
-from core.domain.spec import BinlogOptions, JobSpec
-from core.drivers import pg
-from core.drivers.pg_table.reader import PgTables
-from core.drivers.session import PING_LIMIT_MS
-from core.ports.kinds import Probe, SourceAsked, SourceKind
-from core.sources.dws import doctor, eligibility, manual_sql
-from core.sources.dws.changelog import DwsChangelog
-from core.sources.dws.peek import DwsPeek, refuse_names
-from core.sources.dws.poll import DwsStatusPoller
-from core.sources.dws.position import POSITIONS
-from core.sources.dws.retention import DwsRetention
-from core.sources.dws.session import DWS, DwsSession
-from core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
-from core.sources.dws.traits import TRAITS
-from core.sources.dws.verbs import DwsSlotVerbs
-from core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.manual_sql import ManualSql
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.session import PING_LIMIT_MS
+from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
+from slotkeeper.core.sources.dws import doctor, eligibility, manual_sql
+from slotkeeper.core.sources.dws.changelog import DwsChangelog
+from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
+from slotkeeper.core.sources.dws.poll import DwsStatusPoller
+from slotkeeper.core.sources.dws.position import POSITIONS
+from slotkeeper.core.sources.dws.retention import DwsRetention
+from slotkeeper.core.sources.dws.session import DWS, DwsSession
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from slotkeeper.core.sources.dws.traits import TRAITS
+from slotkeeper.core.sources.dws.verbs import DwsSlotVerbs
+from slotkeeper.core.sources.dws.viewer import DwsViewer
 
 
 class _Source(DwsSource):
@@ -40,7 +40,7 @@ class _Source(DwsSource):
 
 
 class DwsConnection:
-    """One session at a DWS; implements `core.ports.changelog.ChangelogSession`."""
+    """One session at a DWS; implements `slotkeeper.core.ports.changelog.ChangelogSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)
@@ -106,7 +106,7 @@ class DwsConnection:
 
 
 class DwsKind:
-    """GaussDB(DWS); implements `core.ports.kinds.SourceKind`."""
+    """GaussDB(DWS); implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS
@@ -116,7 +116,7 @@ class DwsKind:
     @property
     def probe(self) -> Probe:
         """What `doctor --probe` may do there."""
-        from core.sources.dws.probe.run import DwsProbe  # ten files that nobody else needs
+        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # ten files that nobody else needs
 
         return DwsProbe()
 

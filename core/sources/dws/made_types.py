@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from core.domain.slot import UserType
-from core.drivers.session import Book
-from core.sources.dws.session import DwsSession
+from slotkeeper.core.domain.slot import UserType
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.sources.dws.session import DwsSession
 
-_SQL: Book = ("core.sources.dws", "made_types.sql")
+_SQL: Book = ("slotkeeper.core.sources.dws", "made_types.sql")
 RANGE, MULTIRANGE = "r", "m"
 
 

@@ -5,8 +5,8 @@ It goes round every guard of ours: no lease, no plan, no backup, no audit.
 
 from __future__ import annotations
 
-from core.domain.position import Position
-from core.sqltext import dotted, literal
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.sqltext import dotted, literal
 
 UNKNOWN = "?"
 
@@ -25,7 +25,7 @@ def register(
 ) -> str:
     """Registers on one DN what is registered there: no point moves, and its TTL begins anew.
 
-    >>> from core.sources.dws.position import DwsPosition
+    >>> from slotkeeper.core.sources.dws.position import DwsPosition
     >>> print(register("t", "s", "dn_1", DwsPosition(7), DwsPosition(5), None))
     SELECT pgxc_register_binlog_sync_point('t', 's', n.node_id, 7, false, ?),
            pgxc_register_binlog_sync_point('t', 's', n.node_id, 5, true, ?)

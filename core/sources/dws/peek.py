@@ -1,6 +1,6 @@
 """Reads a few rows of a DWS binlog for people to look at. Nothing here names a slot, so nothing can create one.
 
-Implements `core.ports.source.BinlogReader`.
+Implements `slotkeeper.core.ports.source.BinlogReader`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from core.domain.peek import ChangeRow, Filter, Range, Searched
-from core.domain.position import Position
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
-from core.drivers import pg
-from core.errors import Refused, SlotkeeperError
-from core.sources.dws.identity import identity_of
-from core.sources.dws.position import NOTHING, DwsPosition, ours, place
-from core.sources.dws.retention import TIME, first_at, records
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import range_parts
-from core.sources.dws.viewer import DwsViewer
-from core.sqltext import statements
+from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.identity import identity_of
+from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
+from slotkeeper.core.sources.dws.retention import TIME, first_at, records
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import range_parts
+from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sqltext import statements
 
 READ_LIMIT_MS = 3_000
 LONGEST = 4_000
@@ -121,7 +121,7 @@ class DwsPeek:
         self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter
     ) -> pg.sql.Composable:
         parts = range_parts(table, shard, window.after, window.up_to, self._new_names)
-        return SQL(statements("core.sources.dws", "peek.sql")["rows"]).format(
+        return SQL(statements("slotkeeper.core.sources.dws", "peek.sql")["rows"]).format(
             **parts,
             time=SQL("picked.{}").format(Identifier(TIME)) if self._new_names else SQL("NULL::bigint"),
             values=SQL(", ").join(_text_of(column.name, identity) for column in identity.columns),

@@ -1,7 +1,7 @@
 """One quiet session that watches slots: a question is one statement, and nothing else is ever sent.
 
 Settings go with the login. DWS knows no read-only session (vendor's psycopg2 page), so only statements that read are
-sent. Implements `core.ports.source.SlotPoller`.
+sent. Implements `slotkeeper.core.ports.source.SlotPoller`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.domain.slot import TableAnswer, UnreadRows
-from core.domain.text import whole
-from core.domain.ttl import ttl_of
-from core.drivers.session import Book, Rows, Session
-from core.errors import Refused, SlotkeeperError
-from core.sources.dws.session import DWS
-from core.sources.dws.viewer import NO_FUNCTION, moment, named, points_of, unread_of
-from core.sources.dws.words import WORDS
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.slot import TableAnswer, UnreadRows
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.domain.ttl import ttl_of
+from slotkeeper.core.drivers.session import Book, Rows, Session
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.session import DWS
+from slotkeeper.core.sources.dws.viewer import NO_FUNCTION, moment, named, points_of, unread_of
+from slotkeeper.core.sources.dws.words import WORDS
 
 LIMIT_MS = 3_000
 QUIET = replace(DWS, settings={"statement_timeout": str(LIMIT_MS)}, limit_ms=None, quiet=True)
-_SQL: Book = ("core.sources.dws", "poll.sql")
+_SQL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
 
 
 class DwsStatusPoller:

@@ -9,22 +9,22 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.reset import Count
-from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from core.domain.watch import trouble
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
-from core.sources.dws.chunks import count_statement
-from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
-from core.sources.dws.viewer import DwsViewer
-from core.sources.dws.words import WORDS
-from core.sqltext import dotted, literal, statements
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.reset import Count
+from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.sources.dws.chunks import count_statement
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
+from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sources.dws.words import WORDS
+from slotkeeper.core.sqltext import dotted, literal, statements
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
 
@@ -33,7 +33,7 @@ COUNT_LIMIT_MS = 5_000
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TIME = "gs_binlog_timestamp_us"
-_SQL: Book = ("core.sources.dws", "retention.sql")
+_SQL: Book = ("slotkeeper.core.sources.dws", "retention.sql")
 _TOO_MUCH = ("57014", "53")
 """Out of time, of disk or of memory: what a shorter range may cure."""
 _NO_TIMES = frozenset({"0A000", "42809", "42883"})
@@ -41,7 +41,7 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 
 
 class DwsRetention(DwsSlotAdmin):
-    """One session for a reset; and for a start without a copy; implements `core.ports.source.Retention`."""
+    """One session for a reset; and for a start without a copy; implements `slotkeeper.core.ports.source.Retention`."""
 
     words = WORDS
 

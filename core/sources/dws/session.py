@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.domain.tls import moved
-from core.drivers import pg
-from core.drivers.session import Dialect, Session
-from core.errors import SlotkeeperError
-from core.sources.dws.faults import classify
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.tls import moved
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Dialect, Session
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.dws.faults import classify
 
 STATUS_LIMIT_MS = 2_000
 """A status's own limit: a DN that does not answer in this time counts as not answering."""
@@ -33,7 +33,7 @@ PATH = "pg_catalog"
 
 DWS = Dialect(
     "source",
-    ("core.sources.dws", "queries.sql"),
+    ("slotkeeper.core.sources.dws", "queries.sql"),
     SETTINGS,
     classify,
     autocommit=True,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.domain.sight import Sight
-from core.domain.text import safe
-from core.drivers import pg
-from core.drivers.session import Book, Rows
-from core.errors import SlotkeeperError
-from core.ports.source import Waiter
-from core.sources.dws.session import DwsSession
-from core.sqltext import statements
+from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.source import Waiter
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sqltext import statements
 
-_SQL: Book = ("core.sources.dws", "sight.sql")
+_SQL: Book = ("slotkeeper.core.sources.dws", "sight.sql")
 CURE = "GRANT gs_role_read_all_stats TO {user}"
 """DWS "Preset roles": members see all users' sessions (PG_STAT_ACTIVITY), and those of all coordinators."""
 

@@ -9,28 +9,28 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Protocol
 
-from core.domain.kept import Kept
-from core.domain.objection import refuse
-from core.domain.position import Position
-from core.domain.sight import Sight
-from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions, ChannelSpec
-from core.domain.text import safe
-from core.domain.watch import exactly, judge
-from core.drivers import pg
-from core.drivers.operators import Operators, operators_of
-from core.drivers.row_pipe import put, texts
-from core.drivers.session import Rows
-from core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports.sink import Top
-from core.ports.source import Chunk, Confirmation, Waiter
-from core.sources.dws import chunks, eligibility, made_types, sight
-from core.sources.dws.consistent_start import DwsOpenTransactions
-from core.sources.dws.identity import identity_of
-from core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
-from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from core.sources.dws.viewer import DwsViewer, homes
-from core.sqltext import dotted, statements
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.watch import exactly, judge
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.operators import Operators, operators_of
+from slotkeeper.core.drivers.row_pipe import put, texts
+from slotkeeper.core.drivers.session import Rows
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Chunk, Confirmation, Waiter
+from slotkeeper.core.sources.dws import chunks, eligibility, made_types, sight
+from slotkeeper.core.sources.dws.consistent_start import DwsOpenTransactions
+from slotkeeper.core.sources.dws.identity import identity_of
+from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
+from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
+from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
 """Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
@@ -91,7 +91,7 @@ class Selection:
 
 
 class DwsSource:
-    """One table and slot of a DWS; implements `core.ports.source.Source`. Not shared between threads.
+    """One table and slot of a DWS; implements `slotkeeper.core.ports.source.Source`. Not shared between threads.
 
     Several may be over one session, one of them at a time.
     """
@@ -164,7 +164,7 @@ class DwsSource:
     def selects(self, identity: TableIdentity) -> None:
         """Refuse by name a mapping or a row filter that this table cannot serve; a driver alone reads the filter."""
         if self.selection.where:
-            from core.sources.dws import filters  # a worker has no parser
+            from slotkeeper.core.sources.dws import filters  # a worker has no parser
 
             casts = self.session.rows("made_casts", {"table": self.table})
             refuse(list(filters.objections(self.selection.where, identity, casts)), "source")
@@ -372,7 +372,7 @@ class DwsSource:
     ) -> pg.sql.Composable:
         parts = range_parts(self.table, shard, after, up_to, self.options.new_system_value)
         kind = parts["type"]
-        return pg.sql.SQL(statements("core.sources.dws")[name]).format(
+        return pg.sql.SQL(statements("slotkeeper.core.sources.dws")[name]).format(
             **{**parts, "type": self.selection.kind(kind)},
             columns=_column_images(self.identity, self.selection, kind, as_text),
             only=pg.sql.SQL(" AND {} <> 'B'").format(kind) if self.options.binlog_ignore_update_before else _NOTHING,
@@ -436,7 +436,7 @@ def _xmin(calls: PointCalls, shard: Shard, position: DwsPosition, before: SyncPo
 
 
 class DwsSlotAdmin(DwsSource):
-    """A source session that may also register; implements `core.ports.source.SlotAdmin`.
+    """A source session that may also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
 
     Only the driver and slot commands hold one: it writes the slot's points and ends our own old sessions.
     """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from core.sources.dws.session import REGISTER_LIMIT_MS
-from core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 
 
 class DwsSlotVerbs(DwsSlotAdmin):
-    """A source session of a slot command, which alone may clear a slot; implements what `core.slots` verbs ask for."""
+    """A source session of a slot command, which alone may clear a slot; implements what `slotkeeper.core.slots` verbs
+    ask for.
+    """
 
     def clear(self) -> int:
         """Clear the slot on all DNs; returns how many points the server says it cleared."""

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from core.domain.position import Position
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.domain.text import whole
-from core.domain.ttl import Ttl, ttl_of
-from core.drivers.pg import number
-from core.drivers.search_path import names_of_path
-from core.drivers.session import Book, Rows
-from core.errors import Refused, SlotkeeperError
-from core.ports.source import SlotCalls
-from core.sources.dws.eligibility import ServerFacts, TableFacts
-from core.sources.dws.position import place
-from core.sources.dws.session import DwsSession
-from core.sources.dws.words import TIMEOUT, WORDS
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.domain.ttl import Ttl, ttl_of
+from slotkeeper.core.drivers.pg import number
+from slotkeeper.core.drivers.search_path import names_of_path
+from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.sources.dws.eligibility import ServerFacts, TableFacts
+from slotkeeper.core.sources.dws.position import place
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.words import TIMEOUT, WORDS
 
 COUNT_LIMIT_MS = 30_000
 """Counting unread rows reads the binlog itself."""
@@ -30,7 +30,7 @@ COUNT_LIMIT_MS = 30_000
 NO_FUNCTION = frozenset({"42883", "0A000"})
 """The function is not there, or is there and does not serve this kind of table."""
 
-_SQL: Book = ("core.sources.dws", "viewer.sql")
+_SQL: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 _NO_RELATION = "42P01"
 _CLOSED = frozenset({"42501", "42703"})
 """No right to pgxc_class, or a catalog without one of the columns."""
@@ -69,7 +69,7 @@ CALLS = SlotCalls(
 
 
 class DwsViewer:
-    """One session that only looks; implements `core.ports.source.SlotViewer`."""
+    """One session that only looks; implements `slotkeeper.core.ports.source.SlotViewer`."""
 
     calls = CALLS
     words = WORDS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.ports.source import DdlWords, SlotWords
-from core.sources.dws.position import POSITIONS
+from slotkeeper.core.ports.source import DdlWords, SlotWords
+from slotkeeper.core.sources.dws.position import POSITIONS
 
 TIMEOUT = "binlog_consume_timeout"
 """The setting that says for how long maintenance waits for readers."""

@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from core.domain.slot import Column, Shard, TableIdentity
-from core.domain.text import whole
-from core.domain.ttl import seconds_of
-from core.drivers import pg
-from core.errors import Refused, SlotkeeperError
-from core.sources.hologres.position import HoloPosition
-from core.sources.hologres.session import HoloSession
+from slotkeeper.core.domain.slot import Column, Shard, TableIdentity
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.domain.ttl import seconds_of
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.hologres.position import HoloPosition
+from slotkeeper.core.sources.hologres.session import HoloSession
 
 DEFAULT_TTL = 2_592_000
 """Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days where nothing is set."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from core.errors import Refused
+from slotkeeper.core.errors import Refused
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
 WORDS = {

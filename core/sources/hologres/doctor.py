@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import datetime
 
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Finding, Level, clock_finding
-from core.domain.text import safe
-from core.domain.tls import line_finding
-from core.errors import Refused, SlotkeeperError
-from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.hologres import catalog, eligibility
-from core.sources.hologres.session import HoloSession
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Finding, Level, clock_finding
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.tls import line_finding
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.sources.hologres import catalog, eligibility
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sqltext import dotted, quoted
 
 EXTENSION_BEFORE = (2, 0)
 

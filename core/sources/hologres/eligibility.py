@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from core.domain.objection import Objection, refuse
-from core.domain.spec import BinlogOptions
-from core.domain.text import safe, whole
-from core.errors import Refused, SlotkeeperError
-from core.sources.hologres.catalog import TableState, parts
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.stream.values import field_of
-from core.sqltext import dotted, literal
+from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.text import safe, whole
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.hologres.catalog import TableState, parts
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.stream.values import field_of
+from slotkeeper.core.sqltext import dotted, literal
 
 ADVISED_TTL = 604_800
 """Hologres: "we recommend that you set this time to no less than seven days"."""

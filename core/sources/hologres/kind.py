@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.kept import Positions
-from core.domain.manual_sql import ManualSql
-from core.domain.objection import Objection
-from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.spec import BinlogOptions, JobSpec
-from core.drivers import pg
-from core.drivers.pg_table.reader import PgTables
-from core.drivers.session import PING_LIMIT_MS
-from core.errors import Refused
-from core.ports.kinds import SourceAsked, SourceKind
-from core.sources.hologres import doctor, manual_sql
-from core.sources.hologres.peek import HoloPeek
-from core.sources.hologres.position import POSITIONS
-from core.sources.hologres.retention import HoloRetention
-from core.sources.hologres.session import HOLOGRES, HoloSession
-from core.sources.hologres.source import HoloSource
-from core.sources.hologres.stream.ranges import IDLE_SECONDS
-from core.sources.hologres.stream.records import Streams
-from core.sources.hologres.traits import TRAITS
-from core.sources.hologres.viewer import HoloViewer
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.manual_sql import ManualSql
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.session import PING_LIMIT_MS
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.sources.hologres import doctor, manual_sql
+from slotkeeper.core.sources.hologres.peek import HoloPeek
+from slotkeeper.core.sources.hologres.position import POSITIONS
+from slotkeeper.core.sources.hologres.retention import HoloRetention
+from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
+from slotkeeper.core.sources.hologres.source import HoloSource
+from slotkeeper.core.sources.hologres.stream.ranges import IDLE_SECONDS
+from slotkeeper.core.sources.hologres.stream.records import Streams
+from slotkeeper.core.sources.hologres.traits import TRAITS
+from slotkeeper.core.sources.hologres.viewer import HoloViewer
 
 
 class HoloConnection:
-    """One session at a Hologres, with the streams that it reads; implements `core.ports.kinds.SourceSession`."""
+    """One session at a Hologres, with the streams that it reads; implements
+    `slotkeeper.core.ports.kinds.SourceSession`.
+    """
 
     idle_seconds = IDLE_SECONDS
     """After so long without a read its streams are ended."""
@@ -93,7 +95,7 @@ class HoloConnection:
 
 
 class NoHoloProbe:
-    """Implements `core.ports.kinds.Probe`: there are no questions yet."""
+    """Implements `slotkeeper.core.ports.kinds.Probe`: there are no questions yet."""
 
     asked = 0
 
@@ -119,7 +121,7 @@ class NoHoloProbe:
 
 
 class HoloKind:
-    """Hologres; implements `core.ports.kinds.SourceKind`."""
+    """Hologres; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = manual_sql
     positions: Positions = POSITIONS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.domain.position import Position
-from core.sqltext import dotted, literal
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.sqltext import dotted, literal
 
 
 def status(table: str) -> str:

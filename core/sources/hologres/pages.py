@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from core.domain.slot import Column, Shard
-from core.drivers import pg
-from core.drivers.session import Rows
-from core.errors import Busy
-from core.sources.hologres.catalog import Record, number_of
-from core.sources.hologres.changes import BEFORE, Change, Event, Left, changes
-from core.sources.hologres.session import HoloSession
-from core.sqltext import statements
+from slotkeeper.core.domain.slot import Column, Shard
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Rows
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.sources.hologres.catalog import Record, number_of
+from slotkeeper.core.sources.hologres.changes import BEFORE, Change, Event, Left, changes
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sqltext import statements
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 _NO_COLUMNS = SQL("")
@@ -119,7 +119,7 @@ class Pages:
         return [Event(int(lsn), int(kind), int(us), tuple(values)) for lsn, kind, us, *values in rows]
 
     def _rows(self, name: str, stretch: Stretch, limit_ms: int | None, **parts: pg.sql.Composable) -> Rows:
-        statement = SQL(statements("core.sources.hologres")[name]).format(
+        statement = SQL(statements("slotkeeper.core.sources.hologres")[name]).format(
             table=table_name(self._table),
             shard=Literal(number_of(stretch.shard)),
             after=Literal(stretch.after),

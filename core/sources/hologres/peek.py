@@ -1,19 +1,19 @@
-"""Reads a few records of a Hologres binlog for people. Implements `core.ports.source.BinlogReader`."""
+"""Reads a few records of a Hologres binlog for people. Implements `slotkeeper.core.ports.source.BinlogReader`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from core.domain.peek import ChangeRow, Filter, Range, Searched
-from core.domain.position import Position
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
-from core.errors import Refused, SlotkeeperError
-from core.sources.hologres import catalog
-from core.sources.hologres.changes import Change, Left
-from core.sources.hologres.pages import Pages, Stretch
-from core.sources.hologres.position import HoloPosition, ours
-from core.sources.hologres.retention import first_at, first_record
-from core.sources.hologres.session import HoloSession
+from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.changes import Change, Left
+from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.position import HoloPosition, ours
+from slotkeeper.core.sources.hologres.retention import first_at, first_record
+from slotkeeper.core.sources.hologres.session import HoloSession
 
 READ_LIMIT_MS = 3_000
 PAGE = 500

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from core.domain.kept import Kept, nothing_of
-from core.domain.position import Order, Position
+from slotkeeper.core.domain.kept import Kept, nothing_of
+from slotkeeper.core.domain.position import Order, Position
 
 _TEXT = re.compile(r"(\d{1,19}|-)/(\d{1,17})/(\d{1,17})")
 _PLACE = re.compile(r"\d{1,19}|-")
@@ -147,7 +147,7 @@ class Oldest(HoloPosition):
 
 
 class HoloPositions:
-    """Implements `core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.kept.Positions`."""
 
     unit = "LSNs"
     name = "LSN"

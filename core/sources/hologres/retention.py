@@ -6,27 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from core.domain.kept import NOTHING_KEPT, Kept
-from core.domain.position import Position
-from core.domain.reset import Count
-from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from core.drivers import pg
-from core.errors import SlotkeeperError
-from core.sources.hologres import catalog
-from core.sources.hologres.changes import LETTERS
-from core.sources.hologres.pages import Stretch, table_name
-from core.sources.hologres.position import POSITIONS, HoloPosition, ours
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.source import HoloSource
-from core.sources.hologres.words import WORDS
+from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.reset import Count
+from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.changes import LETTERS
+from slotkeeper.core.sources.hologres.pages import Stretch, table_name
+from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.source import HoloSource
+from slotkeeper.core.sources.hologres.words import WORDS
 
 COUNT_LIMIT_MS = 5_000
 """Counting a range reads it; a plan is not worth more of a server's time than this per shard."""
 
 
 class HoloRetention(HoloSource):
-    """Implements `core.ports.source.Retention`; each shard's places are its own."""
+    """Implements `slotkeeper.core.ports.source.Retention`; each shard's places are its own."""
 
     words = WORDS
 

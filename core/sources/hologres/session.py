@@ -6,10 +6,10 @@ binlogs").
 
 from __future__ import annotations
 
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.drivers.session import Dialect, Session
-from core.sources.hologres.faults import classify
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.drivers.session import Dialect, Session
+from slotkeeper.core.sources.hologres.faults import classify
 
 STATUS_LIMIT_MS = 2_000
 """A question about a shard has its own limit: one that does not answer in this time counts as not answering."""
@@ -18,7 +18,12 @@ SETTINGS = {"client_connection_check_interval": "500"}
 """Left out where the server does not know it (it speaks PostgreSQL 11)."""
 
 HOLOGRES = Dialect(
-    "source", ("core.sources.hologres", "queries.sql"), SETTINGS, classify, autocommit=True, limit_ms=STATUS_LIMIT_MS
+    "source",
+    ("slotkeeper.core.sources.hologres", "queries.sql"),
+    SETTINGS,
+    classify,
+    autocommit=True,
+    limit_ms=STATUS_LIMIT_MS,
 )
 
 

@@ -11,24 +11,24 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import BinaryIO
 
-from core.domain.kept import NOTHING_KEPT, Kept
-from core.domain.objection import refuse
-from core.domain.position import Position
-from core.domain.slot import Column, Shard, SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions, ChannelSpec
-from core.domain.text import whole
-from core.domain.watch import trouble
-from core.drivers.row_pipe import put, texts
-from core.errors import Refused, SlotkeeperError, TroubleName
-from core.ports.sink import Top
-from core.ports.source import Chunk, Confirmation
-from core.sources.hologres import catalog, chunks, eligibility
-from core.sources.hologres.catalog import SECOND, TableState
-from core.sources.hologres.changes import Left
-from core.sources.hologres.pages import Pages, Stretch
-from core.sources.hologres.position import HoloPosition, Oldest, ours
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.stream.records import StreamRecords, Streams
+from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers.row_pipe import put, texts
+from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Chunk, Confirmation
+from slotkeeper.core.sources.hologres import catalog, chunks, eligibility
+from slotkeeper.core.sources.hologres.catalog import SECOND, TableState
+from slotkeeper.core.sources.hologres.changes import Left
+from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.position import HoloPosition, Oldest, ours
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 
 OLD_IMAGES = ("B", "d")
 STEPS_OF_TTL = 8
@@ -36,7 +36,9 @@ STEPS_OF_TTL = 8
 
 
 class HoloSource:
-    """One table; implements `core.ports.source.Source`, and as nothing is registered, `SlotAdmin` and `SlotVerbs`."""
+    """One table; implements `slotkeeper.core.ports.source.Source`, and as nothing is registered, `SlotAdmin` and
+    `SlotVerbs`.
+    """
 
     shown_as = ""
     cleared_for = 1
@@ -277,7 +279,7 @@ class HoloSource:
 
 
 class NoneOpen:
-    """Nobody is waited for; implements `core.ports.source.OpenTransactions`.
+    """Nobody is waited for; implements `slotkeeper.core.ports.source.OpenTransactions`.
 
     A table's binlog has recorded since it was turned on, and a row and its record show at once (Hologres, "Technical
     Principle of Hologres Binlog": changes of both occur simultaneously): what is not in a copy lies behind the newest

@@ -7,18 +7,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from core.domain.position import Position
-from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
-from core.domain.ttl import Ttl
-from core.errors import SlotkeeperError
-from core.ports.source import SlotCalls
-from core.sources.hologres import catalog
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.words import WORDS
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.words import WORDS
 
 
 class HoloViewer:
-    """Implements `core.ports.source.SlotViewer` and `SlotPoller`."""
+    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller`."""
 
     calls = SlotCalls((), "", "", "")
     words = WORDS

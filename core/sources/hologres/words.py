@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.ports.source import SlotWords
-from core.sources.hologres.position import POSITIONS
+from slotkeeper.core.ports.source import SlotWords
+from slotkeeper.core.sources.hologres.position import POSITIONS
 
 WORDS = SlotWords(
     no_list="no slot of the server is used, by SQL or by stream: shown is where our own progress rows stand",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from core.sources.mysql.tokens import Said, Token
+from slotkeeper.core.sources.mysql.tokens import Said, Token
 
 _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT", "REPAIR"})
 """Behind ALTER TABLE t, before PARTITION: rows come or go. A repair may drop rows that it cannot place."""
@@ -37,7 +37,7 @@ def empties(said: Said) -> bool:
     REORGANIZE PARTITION of a LIST drops the rows whose values no new partition has, without an error (observed with
     MariaDB 10.11). Of a RANGE it cannot: the total range must not shrink (error 1520).
 
-    >>> from core.sources.mysql.tokens import read
+    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (1))"))
     True
     >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))"))

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable
 from decimal import Decimal
 
-from core.sources.mysql import values
-from core.sources.mysql.errors import Damaged, Unsupported
+from slotkeeper.core.sources.mysql import values
+from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _NUMBERS = {5: struct.Struct("<h"), 6: struct.Struct("<H"), 7: struct.Struct("<i"), 8: struct.Struct("<I")}

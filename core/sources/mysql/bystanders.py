@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from core.sources.mysql.follow import there
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.statements import Statement, is_temporary, kind_of_object, unwrapped
+from slotkeeper.core.sources.mysql.follow import there
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.statements import Statement, is_temporary, kind_of_object, unwrapped
 
 RIGHTS = ("SELECT", "TRIGGER", "EXECUTE")
 """What a login needs on *.* to see every table, trigger and routine."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from core.errors import Refused
-from core.ports.source import Chunk
-from core.sources.mysql.image import Image, bound_text
-from core.sources.mysql.tables import TableSeen, quoted
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sources.mysql.image import Image, bound_text
+from slotkeeper.core.sources.mysql.tables import TableSeen, quoted
 
 Ask = Callable[[str, Sequence[object]], list[Any]]
 Bound = tuple[str, ...]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.sources.mysql import binary_json, values
-from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
-from core.sources.mysql.table_map import CHARACTER, PhysicalColumn, TableMap, Type
+from slotkeeper.core.sources.mysql import binary_json, values
+from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.table_map import CHARACTER, PhysicalColumn, TableMap, Type
 
 FULL = "set binlog_row_metadata = FULL at the source"
 MOST_COLUMNS = 4096

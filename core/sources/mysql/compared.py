@@ -1,8 +1,8 @@
 """Whole tables of a MySQL for a comparison: rows come as the copy reads them, and are hashed here.
 
-The hash is that of `core.drivers.pg_table.statements` with every text counted, so that a table compares with one of a
-PostgreSQL: a server's own text of a FLOAT or of bytes is another one, so it cannot be computed there. No value is kept
-or shown. Keys of text are ordered by their bytes, as on the other end.
+The hash is that of `slotkeeper.core.drivers.pg_table.statements` with every text counted, so that a table compares with
+one of a PostgreSQL: a server's own text of a FLOAT or of bytes is another one, so it cannot be computed there. No value
+is kept or shown. Keys of text are ordered by their bytes, as on the other end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 
-from core.domain.endpoint import Login
-from core.errors import Refused
-from core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
-from core.sources.mysql import filters
-from core.sources.mysql.chunks import selected
-from core.sources.mysql.image import Image, double_literal, speller
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.tables import quoted, read_table
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.sources.mysql import filters
+from slotkeeper.core.sources.mysql.chunks import selected
+from slotkeeper.core.sources.mysql.image import Image, double_literal, speller
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.tables import quoted, read_table
 
 KEYS_PER_STATEMENT = 200
 _NUMBERS = frozenset({"integer", "numeric"})
@@ -30,7 +30,7 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class MysqlKey:
-    """A column of a key; implements `core.ports.table.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.ports.table.ComparedKey`."""
 
     image: Image
 
@@ -66,7 +66,7 @@ class MysqlKey:
 
 
 def canonical(family: str) -> Callable[[str], str]:
-    """One spelling for each value of a key, that of `core.drivers.pg_table.keys`.
+    """One spelling for each value of a key, that of `slotkeeper.core.drivers.pg_table.keys`.
 
     >>> canonical("numeric")("1.500"), canonical("timestamp")("2020-01-01 00:00:00.120000"), canonical("text")("1.0")
     ('1.5', '2020-01-01 00:00:00.12', '1.0')
@@ -89,7 +89,7 @@ def trimmed(text: str) -> str:
 
 
 class MysqlTableReader:
-    """One table; implements `core.ports.table.ComparedTable`."""
+    """One table; implements `slotkeeper.core.ports.table.ComparedTable`."""
 
     def __init__(
         self, session: MysqlSession, name: str, key: Sequence[str], columns: Sequence[str], where: str, limit: float
@@ -216,7 +216,7 @@ def _md5(text: str) -> str:
 
 
 class MysqlTables:
-    """A session that reads whole tables; implements `core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
 
     def __init__(self, login: Login, limit_ms: int) -> None:
         self._session = MysqlSession(login)

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.endpoint import Endpoint
-from core.domain.finding import Finding, Level, clock_finding
-from core.domain.purge import hours
-from core.domain.spec import ALLOW, BinlogOptions
-from core.errors import SlotkeeperError
-from core.ports.kinds import FollowedTable, SourceAsked
-from core.sources.mysql import inventory, purging, requirements
-from core.sources.mysql.requirements import objections
-from core.sources.mysql.retention import MysqlRetention
-from core.sources.mysql.session import MysqlSession
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.finding import Finding, Level, clock_finding
+from slotkeeper.core.domain.purge import hours
+from slotkeeper.core.domain.spec import ALLOW, BinlogOptions
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.sources.mysql import inventory, purging, requirements
+from slotkeeper.core.sources.mysql.requirements import objections
+from slotkeeper.core.sources.mysql.retention import MysqlRetention
+from slotkeeper.core.sources.mysql.session import MysqlSession
 
 _DAY = 86_400
 

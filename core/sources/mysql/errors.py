@@ -1,6 +1,6 @@
 """What can be wrong with a binlog's bytes, for a person in one line: damaged, or of a form that is not read.
 
-The pure parts raise these; whoever reads a stream makes errors of `core.errors` of them, with where it was.
+The pure parts raise these; whoever reads a stream makes errors of `slotkeeper.core.errors` of them, with where it was.
 """
 
 from __future__ import annotations

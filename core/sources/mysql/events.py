@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from core.domain.pages import see
-from core.sources.mysql import query_text
-from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
-from core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.sources.mysql import query_text
+from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
 
 HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = HEADER.size

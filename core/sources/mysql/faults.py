@@ -6,11 +6,20 @@ of sql/rpl_source.cc and sql/sql_repl.cc.
 
 from __future__ import annotations
 
-from core.domain import refused_login
-from core.domain.text import safe
-from core.drivers import my, tls_context
-from core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unclassified, Unreachable
-from core.sources.mysql.errors import BinlogError, Damaged, GoneBack
+from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import my, tls_context
+from slotkeeper.core.errors import (
+    AccessRefused,
+    Busy,
+    Refused,
+    SlotkeeperError,
+    Trouble,
+    TroubleName,
+    Unclassified,
+    Unreachable,
+)
+from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, GoneBack
 
 REPLICA_RIGHTS = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 """What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""

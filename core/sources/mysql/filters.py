@@ -1,9 +1,9 @@
 """A channel's row filter asked of rows here: a stream has no server that could be asked about an image.
 
-Of what `core.row_filter` reads this much is answered: comparisons of a column with a value or another column, IN,
-BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is refused by name.
-Texts are compared by their characters, whatever collation the source has, and numbers as numbers. Rows of a copy are
-asked in the same way, so that both agree.
+Of what `slotkeeper.core.row_filter` reads this much is answered: comparisons of a column with a value or another
+column, IN, BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is
+refused by name. Texts are compared by their characters, whatever collation the source has, and numbers as numbers. Rows
+of a copy are asked in the same way, so that both agree.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from core.errors import Refused
-from core.sources.mysql.image import Image
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.image import Image
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr

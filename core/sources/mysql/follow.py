@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
-from core.errors import SlotkeeperError, Unreachable
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.statements import Statement
-from core.sources.mysql.stream import Stream
-from core.sources.mysql.transactions import Alive, End, Item, TableRows
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.statements import Statement
+from slotkeeper.core.sources.mysql.stream import Stream
+from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, TableRows
 
 Ranged = TableRows | Statement | End
 """What a range has."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from core.domain.position import Order
+from slotkeeper.core.domain.position import Order
 
 _MARIA = re.compile(r"\d{1,10}-\d{1,10}-\d{1,20}(,\d{1,10}-\d{1,10}-\d{1,20})*")
 _MYSQL = re.compile(r"[0-9a-f-]{36}(:\d+(-\d+)?)+(,[0-9a-f-]{36}(:\d+(-\d+)?)+)*")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from core.domain.text import safe
-from core.sources.mysql.columns import SchemaColumn
-from core.sources.mysql.errors import Unsupported
-from core.sources.mysql.values import shortest_float
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.sources.mysql.columns import SchemaColumn
+from slotkeeper.core.sources.mysql.errors import Unsupported
+from slotkeeper.core.sources.mysql.values import shortest_float
 
 Spell = Callable[[Any], str]
 _SIZE = re.compile(r"\((\d+)")

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from core.domain.objection import Objection, refuse
-from core.errors import Refused
-from core.sources.mysql.alters import ENGINES
-from core.sources.mysql.columns import Described
-from core.sources.mysql.requirements import ServerFacts
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.statements import cascades
-from core.sources.mysql.tables import TableSeen, quoted
-from core.sources.mysql.tokens import Said, Unread, read
-from core.sources.mysql.values import text_reader
+from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.alters import ENGINES
+from slotkeeper.core.sources.mysql.columns import Described
+from slotkeeper.core.sources.mysql.requirements import ServerFacts
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.statements import cascades
+from slotkeeper.core.sources.mysql.tables import TableSeen, quoted
+from slotkeeper.core.sources.mysql.tokens import Said, Unread, read
+from slotkeeper.core.sources.mysql.values import text_reader
 
 CASCADES_WRITTEN = (9, 6)
 """The MySQL whose server carries cascades out itself, and writes row events for them, but where
@@ -85,7 +85,7 @@ def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
 def charset_objections(table: str, described: Described) -> Iterator[Objection]:
     """The columns whose text the stream cannot read: a copy could, for the server converts what it selects.
 
-    >>> from core.sources.mysql.columns import SchemaColumn
+    >>> from slotkeeper.core.sources.mysql.columns import SchemaColumn
     >>> [one.what for one in charset_objections("s.t", (SchemaColumn("a", "char", "char(1)", True, "swe7"),))]
     ['s.t: column a has character set swe7, which is not read']
     """

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.kept import Positions
-from core.domain.manual_sql import ManualSql
-from core.domain.objection import Objection
-from core.domain.position import Position
-from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.spec import BinlogOptions, JobSpec
-from core.errors import Refused
-from core.ports.kinds import SourceAsked, SourceKind
-from core.sources.mysql import doctor
-from core.sources.mysql.compared import MysqlTables
-from core.sources.mysql.kept import POSITIONS
-from core.sources.mysql.retention import MysqlRetention
-from core.sources.mysql.selection import Selection
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.source import MysqlSource
-from core.sources.mysql.traits import TRAITS
-from core.sources.mysql.viewer import MysqlReader, MysqlViewer
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.manual_sql import ManualSql
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.sources.mysql import doctor
+from slotkeeper.core.sources.mysql.compared import MysqlTables
+from slotkeeper.core.sources.mysql.kept import POSITIONS
+from slotkeeper.core.sources.mysql.retention import MysqlRetention
+from slotkeeper.core.sources.mysql.selection import Selection
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.source import MysqlSource
+from slotkeeper.core.sources.mysql.traits import TRAITS
+from slotkeeper.core.sources.mysql.viewer import MysqlReader, MysqlViewer
 
 PING_SECONDS = 5.0
 
 
 class MysqlConnection:
-    """One session at a server; implements `core.ports.kinds.SourceSession`."""
+    """One session at a server; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)
@@ -102,7 +102,7 @@ class MysqlConnection:
 
 
 class NothingByHand:
-    """Implements `core.domain.manual_sql.ManualSql`: nothing is kept at the server."""
+    """Implements `slotkeeper.core.domain.manual_sql.ManualSql`: nothing is kept at the server."""
 
     def status(self, table: str) -> str:
         """Where the binlog ends."""
@@ -116,7 +116,7 @@ class NothingByHand:
 
 
 class NothingToProbe:
-    """Implements `core.ports.kinds.Probe`: what is not documented is refused by name where it is met."""
+    """Implements `slotkeeper.core.ports.kinds.Probe`: what is not documented is refused by name where it is met."""
 
     asked = 0
 
@@ -147,7 +147,7 @@ def _no_probe() -> Refused:
 
 
 class MysqlKind:
-    """MySQL and MariaDB; implements `core.ports.kinds.SourceKind`."""
+    """MySQL and MariaDB; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = NothingByHand()
     positions: Positions = POSITIONS

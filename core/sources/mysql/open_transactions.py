@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 
-from core.errors import AccessRefused, SlotkeeperError
-from core.sources.mysql.session import MysqlSession
+from slotkeeper.core.errors import AccessRefused, SlotkeeperError
+from slotkeeper.core.sources.mysql.session import MysqlSession
 
 _OPEN = "SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_modified > 0"
 READ_EVERY = 0.25
@@ -20,7 +20,7 @@ _UNKNOWN = "the list of open transactions may be from before the copy's place"
 
 
 class MysqlOpen:
-    """The writers that were open; implements `core.ports.source.OpenTransactions`."""
+    """The writers that were open; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, session: MysqlSession) -> None:
         self._session = session
@@ -44,7 +44,7 @@ class MysqlOpen:
 
 
 class NobodyOpen:
-    """Nobody has to be waited for: the place says so. Implements `core.ports.source.OpenTransactions`."""
+    """Nobody has to be waited for: the place says so. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
         """Nothing."""

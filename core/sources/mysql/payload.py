@@ -10,9 +10,9 @@ import io
 from collections.abc import Iterator
 from typing import cast
 
-from core.drivers.my import EVENT_BYTES
-from core.sources.mysql.errors import Damaged, Unsupported
-from core.sources.mysql.events import (
+from slotkeeper.core.drivers.my import EVENT_BYTES
+from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
+from slotkeeper.core.sources.mysql.events import (
     HEADER,
     HEADER_BYTES,
     Commit,

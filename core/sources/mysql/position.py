@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from core.domain.position import Order, Position
-from core.errors import Defect
-from core.sources.mysql.gtid import Gtids, order_of, parse_gtids
+from slotkeeper.core.domain.position import Order, Position
+from slotkeeper.core.errors import Defect
+from slotkeeper.core.sources.mysql.gtid import Gtids, order_of, parse_gtids
 
 FIRST_OFFSET = 4
 """Where the first event of a file begins."""

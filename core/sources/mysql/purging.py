@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-from core.domain.purge import Purge
-from core.domain.ttl import LONGEST, seconds_of
-from core.drivers import my
-from core.errors import SlotkeeperError
-from core.sources.mysql import starts
-from core.sources.mysql.errors import BinlogError
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.starts import BinlogFile
+from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.ttl import LONGEST, seconds_of
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.mysql import starts
+from slotkeeper.core.sources.mysql.errors import BinlogError
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.starts import BinlogFile
 
 _DAY = 86_400
 SECONDS, DAYS, AUTO = "binlog_expire_logs_seconds", "expire_logs_days", "binlog_expire_logs_auto_purge"

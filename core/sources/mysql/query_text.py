@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from core.sources.mysql.values import UTF8, text_reader
+from slotkeeper.core.sources.mysql.values import UTF8, text_reader
 
 _FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
 """Bytes of the status variables that may come before the character set, by code; 2, 5 and 6 begin with a length."""

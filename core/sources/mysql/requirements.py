@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from core.drivers import my
-from core.errors import Refused
-from core.sources.mysql import faults
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql import faults
 
 OLDEST_MYSQL, OLDEST_MARIADB = (5, 7), (10, 3)
 """MySQL: what Doris asked for. MariaDB: the oldest with INVISIBLE columns and versioned tables as they are read here;

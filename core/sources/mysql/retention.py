@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from core.domain.position import Position
-from core.domain.reset import Count
-from core.domain.row_counts import RowCount, count_within
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from core.drivers import my
-from core.errors import Refused, SlotkeeperError
-from core.sources.mysql import starts
-from core.sources.mysql.events import Action
-from core.sources.mysql.follow import Follower, there
-from core.sources.mysql.gtid import MariaState
-from core.sources.mysql.kept import POSITIONS
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, ours
-from core.sources.mysql.requirements import ServerFacts
-from core.sources.mysql.source import SHARD, MysqlSource
-from core.sources.mysql.statements import Statement
-from core.sources.mysql.transactions import End, Item, TableRows
+from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.reset import Count
+from slotkeeper.core.domain.row_counts import RowCount, count_within
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.mysql import starts
+from slotkeeper.core.sources.mysql.events import Action
+from slotkeeper.core.sources.mysql.follow import Follower, there
+from slotkeeper.core.sources.mysql.gtid import MariaState
+from slotkeeper.core.sources.mysql.kept import POSITIONS
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.requirements import ServerFacts
+from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.statements import Statement
+from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 
 _KINDS = {Action.INSERT: ("I",), Action.UPDATE: ("B", "U"), Action.DELETE: ("d",)}
 
@@ -36,7 +36,7 @@ def _begin_of(facts: ServerFacts, file: str, line: my.Session) -> MysqlPosition:
 
 
 class MysqlRetention(MysqlSource):
-    """Implements `core.ports.source.Retention`."""
+    """Implements `slotkeeper.core.ports.source.Retention`."""
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         """None: the server lists no slots."""

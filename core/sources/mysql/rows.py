@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.sources.mysql import values
-from core.sources.mysql.columns import Column
-from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
-from core.sources.mysql.events import Action, Rows
+from slotkeeper.core.sources.mysql import values
+from slotkeeper.core.sources.mysql.columns import Column
+from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.events import Action, Rows
 
 Row = tuple[Any, ...]
 _Read = Callable[[bytes, int, Callable[[Row], None]], int]

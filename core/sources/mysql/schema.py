@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.drivers import my
-from core.sources.mysql.columns import Described, SchemaColumn
+from slotkeeper.core.drivers import my
+from slotkeeper.core.sources.mysql.columns import Described, SchemaColumn
 
 _COLUMNS = """
 SELECT column_name, data_type, column_type, is_nullable, character_set_name, character_octet_length,

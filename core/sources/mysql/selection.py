@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.domain.slot import TableIdentity
-from core.domain.spec import ALLOW, ChannelSpec
-from core.errors import Refused
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import ALLOW, ChannelSpec
+from slotkeeper.core.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from core.domain.endpoint import Login
-from core.drivers import my
-from core.errors import SlotkeeperError
-from core.sources.mysql import faults
-from core.sources.mysql.errors import BinlogError
-from core.sources.mysql.requirements import ServerFacts, read_facts
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.mysql import faults
+from slotkeeper.core.sources.mysql.errors import BinlogError
+from slotkeeper.core.sources.mysql.requirements import ServerFacts, read_facts
 
 T = TypeVar("T")
 STATUS_SECONDS = 5.0

@@ -13,33 +13,33 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, BinaryIO
 
-from core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from core.domain.position import Position
-from core.domain.slot import Shard, SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions
-from core.drivers.row_pipe import put, put_all
-from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.ports.sink import Top
-from core.ports.source import Chunk, Confirmation, OpenTransactions
-from core.sources.mysql import chunks, faults, filters, inventory, requirements, starts
-from core.sources.mysql.bystanders import Bystanders
-from core.sources.mysql.columns import columns_of
-from core.sources.mysql.errors import BinlogError
-from core.sources.mysql.events import Action
-from core.sources.mysql.follow import MOST_BYTES, Follower, Spool, same, there
-from core.sources.mysql.image import Image, speller
-from core.sources.mysql.open_transactions import open_now
-from core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
-from core.sources.mysql.rows import Decoder
-from core.sources.mysql.schema import read_charsets
-from core.sources.mysql.selection import Selection
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.statements import Effect, Statement
-from core.sources.mysql.stream import SILENT_SECONDS, Reading, Stream
-from core.sources.mysql.table_map import TableMap
-from core.sources.mysql.tables import TableSeen, read_table
-from core.sources.mysql.transactions import TableRows
-from core.sources.mysql.words import WORDS
+from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.drivers.row_pipe import put, put_all
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions
+from slotkeeper.core.sources.mysql import chunks, faults, filters, inventory, requirements, starts
+from slotkeeper.core.sources.mysql.bystanders import Bystanders
+from slotkeeper.core.sources.mysql.columns import columns_of
+from slotkeeper.core.sources.mysql.errors import BinlogError
+from slotkeeper.core.sources.mysql.events import Action
+from slotkeeper.core.sources.mysql.follow import MOST_BYTES, Follower, Spool, same, there
+from slotkeeper.core.sources.mysql.image import Image, speller
+from slotkeeper.core.sources.mysql.open_transactions import open_now
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.schema import read_charsets
+from slotkeeper.core.sources.mysql.selection import Selection
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.statements import Effect, Statement
+from slotkeeper.core.sources.mysql.stream import SILENT_SECONDS, Reading, Stream
+from slotkeeper.core.sources.mysql.table_map import TableMap
+from slotkeeper.core.sources.mysql.tables import TableSeen, read_table
+from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.core.sources.mysql.words import WORDS
 
 SHARD = Shard("binlog", 1)
 """The one stream."""
@@ -56,7 +56,9 @@ _CURES = {
 
 
 class MysqlSource:
-    """One table; implements `core.ports.source.Source` and, as nothing is registered, `SlotAdmin` and `SlotVerbs`."""
+    """One table; implements `slotkeeper.core.ports.source.Source` and, as nothing is registered, `SlotAdmin` and
+    `SlotVerbs`.
+    """
 
     shown_as = ""
     cleared_for = 1

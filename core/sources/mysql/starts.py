@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.drivers import my
-from core.errors import Refused
-from core.sources.mysql.errors import Damaged
-from core.sources.mysql.events import FormatDescription, Parser, Rotate
-from core.sources.mysql.gtid import Gtids, MariaState, parse_gtids
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from core.sources.mysql.requirements import ServerFacts, newest
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.errors import Damaged
+from slotkeeper.core.sources.mysql.events import FormatDescription, Parser, Rotate
+from slotkeeper.core.sources.mysql.gtid import Gtids, MariaState, parse_gtids
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from slotkeeper.core.sources.mysql.requirements import ServerFacts, newest
 
 _SECONDS = 20.0
 

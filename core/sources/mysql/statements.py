@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from core.sources.mysql import alters
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.tokens import NOTHING_SAID, Said, Token
+from slotkeeper.core.sources.mysql import alters
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.tokens import NOTHING_SAID, Said, Token
 
 
 class Effect(Enum):
@@ -87,7 +87,7 @@ def judge(
 
     `cascades_known`: a foreign key that changes rows without row events is allowed.
 
-    >>> from core.sources.mysql.tokens import read
+    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> judge(read("ALTER TABLE `t` ADD c INT"), "s", {("s", "t")}), judge(read("DROP TABLE s.o"), "x", {("s", "t")})
     (<Effect.RESHAPES: 'may have changed its columns'>, <Effect.NONE: 'nothing'>)
     """
@@ -177,7 +177,7 @@ _MODIFIERS = frozenset(
 def target_after(tokens: Sequence[Token], word: str) -> str:
     """The table behind a word and its modifiers, without its schema and without regard to case; "" where none is.
 
-    >>> from core.sources.mysql.tokens import read
+    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> target_after(read("INSERT IGNORE INTO `s` . `T` (a) VALUES (1)").tokens, "INSERT")
     't'
     """
@@ -204,7 +204,7 @@ def _only_system(tokens: Sequence[Token]) -> bool:
     Such a table has no trigger (MySQL, "Restrictions on Stored Programs"). A cloud's server writes these as text in
     every few minutes.
 
-    >>> from core.sources.mysql.tokens import read
+    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> _only_system(read("INSERT INTO mysql.beat (id, at) VALUES (1, 2) ON DUPLICATE KEY UPDATE at = 2").tokens)
     True
     >>> _only_system(read("INSERT INTO mysql.beat VALUES (f(1))").tokens)
@@ -244,7 +244,7 @@ def kind_of_object(words: Sequence[str]) -> str:
 def unwrapped(said: Said) -> Said:
     """A statement without what stands before its verb: MariaDB's SET STATEMENT ... FOR, and ANALYZE of one it runs.
 
-    >>> from core.sources.mysql.tokens import read
+    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> unwrapped(read("SET STATEMENT max_statement_time = (1) FOR DROP TABLE t")).words
     ('DROP', 'TABLE', 'T')
     >>> unwrapped(read("ANALYZE FORMAT=JSON DELETE FROM t")).words[0], unwrapped(read("ANALYZE TABLE t")).words[0]

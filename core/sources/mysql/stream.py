@@ -10,16 +10,16 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from core.domain.spec import SyncOptions
-from core.drivers import my
-from core.errors import Refused, SlotkeeperError, Trouble, TroubleName
-from core.sources.mysql import faults, payload, starts, xa
-from core.sources.mysql.errors import BinlogError
-from core.sources.mysql.events import Parser
-from core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from core.sources.mysql.statements import Effect, Statement
-from core.sources.mysql.transactions import Alive, End, Item, Table, TableRows, Transactions
+from slotkeeper.core.domain.spec import SyncOptions
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.sources.mysql import faults, payload, starts, xa
+from slotkeeper.core.sources.mysql.errors import BinlogError
+from slotkeeper.core.sources.mysql.events import Parser
+from slotkeeper.core.sources.mysql.gtid import MariaState, MysqlSet, parse_gtids
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from slotkeeper.core.sources.mysql.statements import Effect, Statement
+from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, Table, TableRows, Transactions
 
 SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
 """How long a stream may stay silent, heartbeats included, where no job says otherwise."""
@@ -46,7 +46,7 @@ class Reading:
 
 
 class Stream:
-    """A stream under way; every call raises an error of `core.errors`."""
+    """A stream under way; every call raises an error of `slotkeeper.core.errors`."""
 
     def __init__(
         self, connect: Callable[[], my.Session], place: str, user: str, start: MysqlPosition, reading: Reading

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from core.domain.objection import Objection
-from core.domain.slot import Column, TableIdentity
-from core.errors import Refused
-from core.sources.mysql.columns import Described
-from core.sources.mysql.errors import Unsupported
-from core.sources.mysql.image import Image, image_of
-from core.sources.mysql.requirements import ServerFacts
-from core.sources.mysql.schema import read_described
-from core.sources.mysql.session import MysqlSession
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.columns import Described
+from slotkeeper.core.sources.mysql.errors import Unsupported
+from slotkeeper.core.sources.mysql.image import Image, image_of
+from slotkeeper.core.sources.mysql.requirements import ServerFacts
+from slotkeeper.core.sources.mysql.schema import read_described
+from slotkeeper.core.sources.mysql.session import MysqlSession
 
 _TABLE = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables"
 

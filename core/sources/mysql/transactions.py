@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 
-from core.sources.mysql.errors import Damaged, GoneBack, Unsupported
-from core.sources.mysql.events import (
+from slotkeeper.core.sources.mysql.errors import Damaged, GoneBack, Unsupported
+from slotkeeper.core.sources.mysql.events import (
     NO_TABLE,
     Commit,
     Event,
@@ -34,11 +34,11 @@ from core.sources.mysql.events import (
     XaPrepared,
     xid_text,
 )
-from core.sources.mysql.gtid import MariaState, MysqlSet
-from core.sources.mysql.position import FIRST_OFFSET, Birth, MysqlPosition, PendingXa
-from core.sources.mysql.statements import Effect, Statement, judge
-from core.sources.mysql.table_map import TableMap
-from core.sources.mysql.tokens import Said, Unread, read
+from slotkeeper.core.sources.mysql.gtid import MariaState, MysqlSet
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, Birth, MysqlPosition, PendingXa
+from slotkeeper.core.sources.mysql.statements import Effect, Statement, judge
+from slotkeeper.core.sources.mysql.table_map import TableMap
+from slotkeeper.core.sources.mysql.tokens import Said, Unread, read
 
 Table = tuple[str, str]
 """Schema and name."""

@@ -18,8 +18,8 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from core.drivers.my import ROW_BYTES
-from core.sources.mysql.errors import Damaged, Unsupported
+from slotkeeper.core.drivers.my import ROW_BYTES
+from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LEFT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)

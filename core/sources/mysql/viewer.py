@@ -9,26 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from core.domain.peek import ChangeRow, Filter, Range, Searched
-from core.domain.position import Position
-from core.domain.purge import Purge
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
-from core.domain.spec import BinlogOptions
-from core.domain.ttl import Ttl
-from core.errors import Refused
-from core.ports.source import SlotCalls
-from core.sources.mysql.image import speller
-from core.sources.mysql.position import MysqlPosition, ours
-from core.sources.mysql.purging import Purges
-from core.sources.mysql.retention import MysqlRetention
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.source import SHARD
-from core.sources.mysql.transactions import TableRows
-from core.sources.mysql.words import WORDS
+from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.sources.mysql.image import speller
+from slotkeeper.core.sources.mysql.position import MysqlPosition, ours
+from slotkeeper.core.sources.mysql.purging import Purges
+from slotkeeper.core.sources.mysql.retention import MysqlRetention
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.source import SHARD
+from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.core.sources.mysql.words import WORDS
 
 
 class MysqlViewer:
-    """Implements `core.ports.source.SlotViewer`, `SlotPoller` and `PurgesByAge`."""
+    """Implements `slotkeeper.core.ports.source.SlotViewer`, `SlotPoller` and `PurgesByAge`."""
 
     calls = SlotCalls((), "", "", "")
     words = WORDS
@@ -94,7 +94,7 @@ class MysqlViewer:
 
 
 class MysqlReader:
-    """Reads rows for people, in whole transactions; implements `core.ports.source.BinlogReader`."""
+    """Reads rows for people, in whole transactions; implements `slotkeeper.core.ports.source.BinlogReader`."""
 
     def __init__(self, session: MysqlSession) -> None:
         self.session = session

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.ports.source import SlotWords
-from core.sources.mysql.kept import POSITIONS
+from slotkeeper.core.ports.source import SlotWords
+from slotkeeper.core.sources.mysql.kept import POSITIONS
 
 WORDS = SlotWords(
     no_list="the server lists no slots: the positions are those of the progress rows",

@@ -13,13 +13,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from core.drivers import my
-from core.errors import Trouble, TroubleName
-from core.sources.mysql import payload, starts
-from core.sources.mysql.errors import Damaged
-from core.sources.mysql.events import Parser
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa
-from core.sources.mysql.transactions import End, Fate, Item, TableRows, Transactions, XaEnd
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.sources.mysql import payload, starts
+from slotkeeper.core.sources.mysql.errors import Damaged
+from slotkeeper.core.sources.mysql.events import Parser
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa
+from slotkeeper.core.sources.mysql.transactions import End, Fate, Item, TableRows, Transactions, XaEnd
 
 KEPT_BYTES = 8 << 20
 """Rows of prepared transactions in memory, of all of them; the binlog has what goes beyond."""

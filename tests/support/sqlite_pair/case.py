@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from core.ports.progress import Repeats
-from core.wiring import worker
+from slotkeeper.core.ports.progress import Repeats
+from slotkeeper.core.wiring import worker
 from tests.support.mirror import Mirror
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.kills import Kills

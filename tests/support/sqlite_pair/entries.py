@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
-from core.wiring.worker import ENTRIES
+from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.wiring.worker import ENTRIES
 from tests.support.sqlite_pair import kind, sink
 
 

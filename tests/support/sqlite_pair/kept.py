@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from core.domain.spec import BinlogOptions
-from core.ports.source import Confirmation
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.ports.source import Confirmation
 from tests.support.sqlite_pair.position import KEPT_POSITIONS, OneKept, SqlitePosition, ours
 from tests.support.sqlite_pair.source import SHARD, SqliteSession, SqliteSource, identity, latest, oldest
 

@@ -15,8 +15,8 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
-from core.engine.local_runner import LocalRunner
-from core.errors import Busy
+from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.errors import Busy
 
 CALLS = 9
 """A kill is at one of the next so many calls of any point."""

@@ -7,18 +7,18 @@ from datetime import datetime
 
 import pytest
 
-from core.config import keys, values
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding, Level
-from core.domain.kept import Positions
-from core.domain.objection import Objection
-from core.domain.position import Position
-from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.spec import BinlogOptions, JobSpec
-from core.errors import Refused
-from core.ports.kinds import SourceAsked, SourceKind
-from core.sources import registry
+from slotkeeper.core.config import keys, values
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import Origin
 from tests.support.sqlite_pair.kept import KeptSource
@@ -32,7 +32,7 @@ NAME, KEEPS = "sqlite", "sqlite_keeps"
 
 
 class SqliteConnection:
-    """One session; implements `core.ports.kinds.SourceSession`."""
+    """One session; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     def __init__(self, login: Login, keeps: bool = False) -> None:
         self.name = login.name
@@ -91,7 +91,7 @@ class SqliteConnection:
 
 
 class NothingToType:
-    """Implements `core.domain.manual_sql.ManualSql`."""
+    """Implements `slotkeeper.core.domain.manual_sql.ManualSql`."""
 
     def status(self, table: str) -> str:
         return "-- there is no slot: nothing to type"
@@ -103,7 +103,7 @@ class NothingToType:
 
 
 class NoProbe:
-    """Implements `core.ports.kinds.Probe`: nothing here is undocumented."""
+    """Implements `slotkeeper.core.ports.kinds.Probe`: nothing here is undocumented."""
 
     asked = 0
 
@@ -126,7 +126,7 @@ class NoProbe:
 
 
 class SqliteSourceKind:
-    """Implements `core.ports.kinds.SourceKind`."""
+    """Implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual = NothingToType()
     positions: Positions = POSITIONS

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
-from core.domain.kept import Kept, OnePlace, nothing_of
-from core.domain.position import Order, Position
+from slotkeeper.core.domain.kept import Kept, OnePlace, nothing_of
+from slotkeeper.core.domain.position import Order, Position
 
 BEGIN = 4
 """The offset at which the first event of a file lies."""
@@ -135,7 +135,7 @@ class OneKept(OnePlace):
 
 
 class SqlitePositions:
-    """Implements `core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.kept.Positions`."""
 
     unit = "transactions"
     name = "position"

@@ -21,25 +21,25 @@ from typing import Any
 
 import pytest
 
-from core.config import keys, values
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding, Level
-from core.domain.kept import Positions
-from core.domain.position import Position
-from core.domain.promise import SinkTraits
-from core.domain.row_counts import RowCount
-from core.domain.shape import Reshape, changes
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.turn import Turn
-from core.errors import Defect, Refused, Unreachable
-from core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from core.ports.progress import Store
-from core.ports.sink import Batch, Fields
-from core.ports.source import Chunk
-from core.ports.table import TableSession
-from core.sinks import registry
+from slotkeeper.core.config import keys, values
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape, changes
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.errors import Defect, Refused, Unreachable
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.sink import Batch, Fields
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.ports.table import TableSession
+from slotkeeper.core.sinks import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.tables import KeyColumn, Row, RowsRead
 
@@ -94,7 +94,7 @@ def connect(file: str) -> sqlite3.Connection:
 
 @dataclass
 class SqliteSink:
-    """Ranges and chunks of one channel; implements `core.ports.sink.BatchSink`."""
+    """Ranges and chunks of one channel; implements `slotkeeper.core.ports.sink.BatchSink`."""
 
     session: SqliteSession
     identity: TableIdentity
@@ -185,7 +185,7 @@ def _pieces(rows: Iterator[Fields]) -> Iterator[list[Fields]]:
 
 
 class SqliteTarget:
-    """The file as a start sees it; implements `core.ports.driver.Target`."""
+    """The file as a start sees it; implements `slotkeeper.core.ports.driver.Target`."""
 
     def __init__(self, session: SqliteSession, target: str) -> None:
         self._session = session
@@ -230,7 +230,7 @@ class SqliteTarget:
 
 
 class SqliteSession:
-    """One session at the file; implements `core.ports.kinds.BatchSession`."""
+    """One session at the file; implements `slotkeeper.core.ports.kinds.BatchSession`."""
 
     def __init__(self, file: str, keeps: bool) -> None:
         self.file = file
@@ -300,7 +300,7 @@ class Transaction:
 
 @dataclass
 class TargetTables:
-    """The rows by key, whichever variant wrote them; implements `core.ports.table.TableSession`."""
+    """The rows by key, whichever variant wrote them; implements `slotkeeper.core.ports.table.TableSession`."""
 
     file: str
 
@@ -323,7 +323,7 @@ class TargetTables:
 
 
 class SqliteKind:
-    """A kind of sink; implements `core.ports.kinds.SinkKind`."""
+    """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     no_reset = ""
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)

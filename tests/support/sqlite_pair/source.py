@@ -13,17 +13,17 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
-from core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from core.domain.position import Position
-from core.domain.reset import Count
-from core.domain.row_counts import RowCount
-from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions
-from core.domain.watch import trouble
-from core.drivers.row_pipe import put, texts
-from core.errors import Refused, TroubleName, Unreachable
-from core.ports.sink import Top
-from core.ports.source import Chunk, Confirmation
+from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.reset import Count
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers.row_pipe import put, texts
+from slotkeeper.core.errors import Refused, TroubleName, Unreachable
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Chunk, Confirmation
 from tests.support.sqlite_pair.binlog import connect, now_us, quoted, table_columns
 from tests.support.sqlite_pair.position import BEGIN, POSITIONS, SqlitePosition, ours, pair_of
 from tests.support.sqlite_pair.words import WORDS
@@ -143,7 +143,9 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 
 
 class SqliteSource:
-    """One table; implements `core.ports.source.Source` and, as nothing is registered, all the ports above it."""
+    """One table; implements `slotkeeper.core.ports.source.Source` and, as nothing is registered, all the ports above
+    it.
+    """
 
     shown_as = ""
     cleared_for = 1
@@ -334,7 +336,7 @@ class SqliteSource:
 
 class NoneOpen:
     """Nobody is waited for: SQLite has one writer at a time, and what it commits lies behind the newest position read
-    before; what it had committed, the copy sees. Implements `core.ports.source.OpenTransactions`."""
+    before; what it had committed, the copy sees. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
         return ""

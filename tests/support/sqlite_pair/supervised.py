@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from core.domain.job import JobState
-from core.domain.job_view import JobView
-from core.launch import control
-from core.launch import identity as processes
-from core.launch.control import Patience
-from core.launch.launch import Launch
-from core.launch.view import observe
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.launch import Launch
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from tests.support.jobs import FAST, Jobs
 from tests.support.mirror import Mirror
 from tests.support.waiting import until

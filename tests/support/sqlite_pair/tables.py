@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from core.errors import Refused
-from core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from tests.support.sqlite_pair.binlog import connect, quoted, table_columns
 
 Row = Sequence[str | None]
@@ -17,7 +17,7 @@ Row = Sequence[str | None]
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """Implements `core.ports.table.ComparedKey`."""
+    """Implements `slotkeeper.core.ports.table.ComparedKey`."""
 
     name: str
 
@@ -27,7 +27,7 @@ class KeyColumn:
 
 @dataclass
 class RowsRead:
-    """Implements `core.ports.table.ComparedTable`; `read` gives all rows, each with the values of `names`."""
+    """Implements `ports.table.ComparedTable`; `read` gives all rows, each with the values of `names`."""
 
     label: str
     names: Sequence[str]
@@ -79,7 +79,7 @@ def _hash(value: object) -> str:
 
 @dataclass
 class SourceTables:
-    """Implements `core.ports.table.TableSession` over the file of a source."""
+    """Implements `slotkeeper.core.ports.table.TableSession` over the file of a source."""
 
     file: str
 

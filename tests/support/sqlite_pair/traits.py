@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.domain.promise import SinkTraits
-from core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.source_traits import SourceTraits
 
 FILE = "file"
 """The name of the keys that say where a file is."""

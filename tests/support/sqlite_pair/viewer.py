@@ -9,12 +9,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from core.domain.peek import ChangeRow, Filter, Range, Searched
-from core.domain.position import Position
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
-from core.domain.ttl import Ttl
-from core.errors import Refused
-from core.ports.source import SlotCalls
+from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SlotCalls
 from tests.support.sqlite_pair.binlog import now_us
 from tests.support.sqlite_pair.source import (
     SHARD,
@@ -36,7 +36,7 @@ def now() -> datetime:
 
 
 class SqliteViewer:
-    """Implements `core.ports.source.SlotViewer` and `SlotPoller`."""
+    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller`."""
 
     calls = SlotCalls((), "", "", "")
     words = WORDS
@@ -85,7 +85,7 @@ class SqliteViewer:
 
 
 class SqliteReader:
-    """Reads rows for people, in whole transactions; implements `core.ports.source.BinlogReader`."""
+    """Reads rows for people, in whole transactions; implements `slotkeeper.core.ports.source.BinlogReader`."""
 
     def __init__(self, session: SqliteSession) -> None:
         self.session = session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.ports.source import SlotWords
+from slotkeeper.core.ports.source import SlotWords
 
 WORDS = SlotWords(
     no_list="there are no slots: shown is where our own progress rows stand",

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from core.domain.job import JobState
-from core.launch import identity as processes
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.launch import identity as processes
 from tests.support.proxy import Line
 from tests.support.remedy_text import printed_to_repeat
 from tests.support.storm.rig import ALL, JOB, SLOT, TARGETS, Rig, words_of

@@ -12,9 +12,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from core.config import handover
-from core.launch import control
-from core.launch.launch import Launch, Limits
+from slotkeeper.core.config import handover
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.launch import Launch, Limits
 from tests.support.local_driver import LOCAL
 from tests.support.terminal import ROOT
 
@@ -52,7 +52,7 @@ class _Chosen:
 def main() -> int:
     """Run one command line."""
     vars(control)["Launch"] = _Chosen
-    from console.__main__ import main as product
+    from slotkeeper.console.__main__ import main as product
 
     return int(product() or 0)
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from core.drivers import pg
-from core.embedded import ledger
-from core.embedded.orders import TABLE as ORDERS
-from core.embedded.orders import Order, Statements
-from core.embedded.plans import Mix
-from core.embedded.writers import CONTENTION, Loop, TokenBucket, Writer, gone
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import ledger
+from slotkeeper.core.embedded.orders import TABLE as ORDERS
+from slotkeeper.core.embedded.orders import Order, Statements
+from slotkeeper.core.embedded.plans import Mix
+from slotkeeper.core.embedded.writers import CONTENTION, Loop, TokenBucket, Writer, gone
 from tests.support.product import Product
 
 BRANCHES, TELLERS, ACCOUNTS = 4, 40, 20_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.fault import Fault, Party, Severity
 
 T0 = datetime(2026, 1, 31, 8, 0, tzinfo=timezone.utc)
 GAP = 900.0

@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from core.alerts.outbox import AlertState
-from core.alerts.rules import Firing, evaluate
-from core.domain.ack import Ack
-from core.domain.fault import Fault, Severity, ranked
-from core.domain.job import JobState
-from core.domain.report import JobReport
-from core.errors import Busy
-from core.judgement.facts import Facts, SlotSeen
-from core.judgement.judge import judge
-from core.launch import alerting
-from core.launch.alerting import Alerting
-from core.launch.seen import gather
-from core.state.acks import KIND as ACKS
-from core.state.acks import NAME as ACKS_NAME
-from core.state.acks import AckFile, left_behind
-from core.state.alerts import AlertFile, state_of, text_of
-from core.state.faults import NoRoom
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.core.alerts.outbox import AlertState
+from slotkeeper.core.alerts.rules import Firing, evaluate
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Fault, Severity, ranked
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.judgement.facts import Facts, SlotSeen
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch import alerting
+from slotkeeper.core.launch.alerting import Alerting
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.acks import KIND as ACKS
+from slotkeeper.core.state.acks import NAME as ACKS_NAME
+from slotkeeper.core.state.acks import AckFile, left_behind
+from slotkeeper.core.state.alerts import AlertFile, state_of, text_of
+from slotkeeper.core.state.faults import NoRoom
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.alerts.made import GAP, T0, a_fault, at
 
 

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from core.domain.condition import Condition
-from core.domain.fault import Severity
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.report import JobReport
-from core.domain.verified import Verified
-from core.judgement.facts import Facts, JobSeen, Machine
-from core.judgement.judge import judge
-from core.judgement.limits import MIB, Limits
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.fault import Severity
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.judgement.limits import MIB, Limits
 from tests.unit.alerts.made import T0
 
 LIMITS = Limits(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser
 
-from core.alerts.metrics import MOST, exposition
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.report import JobReport, LaneReport
-from core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
+from slotkeeper.core.alerts.metrics import MOST, exposition
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from tests.unit.alerts.made import T0, a_fault, at
 
 parsed: Callable[[str], Iterable[Metric]] = parser.text_string_to_metric_families

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.alerts.outbox import MOST, AlertState, Failure, Waiting, begun, failed, may_try, queued
-from core.alerts.rules import Firing, Kind, Notification
-from core.domain.fault import Severity
-from core.state.alerts import state_of, text_of
+from slotkeeper.core.alerts.outbox import MOST, AlertState, Failure, Waiting, begun, failed, may_try, queued
+from slotkeeper.core.alerts.rules import Firing, Kind, Notification
+from slotkeeper.core.domain.fault import Severity
+from slotkeeper.core.state.alerts import state_of, text_of
 from tests.unit.alerts.made import T0, a_fault, at
 
 

@@ -7,12 +7,12 @@ import json
 import re
 from pathlib import Path
 
-from console.cli.schemas.alerts import NOTIFICATION
-from core.alerts.message import Place, message
-from core.alerts.rules import Kind, Notification
-from core.config.keys_alerts import ALERTS
-from core.domain.fault import Fault, Party, Severity
-from core.domain.job import JobState
+from slotkeeper.console.cli.schemas.alerts import NOTIFICATION
+from slotkeeper.core.alerts.message import Place, message
+from slotkeeper.core.alerts.rules import Kind, Notification
+from slotkeeper.core.config.keys_alerts import ALERTS
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.job import JobState
 from tests.support.promised import broken
 from tests.unit.alerts.made import T0, a_fault
 from tests.unit.alerts.test_metrics import FACTS, figures
@@ -20,7 +20,7 @@ from tests.unit.alerts.test_metrics import FACTS, figures
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "alerts.md").read_text("utf-8")
 TABLES = (JobState.FAILED, JobState.STOPPED, JobState.PAUSED)
-"""The states that a table of a job is told of (`core.domain.table.amiss`)."""
+"""The states that a table of a job is told of (`slotkeeper.core.domain.table.amiss`)."""
 
 
 def rows(title: str) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from slotkeeper.core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
 from tests.unit.config.cases import Case
 from tests.unit.config.malformed import CHANNEL_END, JOB, OPTIONS
 from tests.unit.config.samples import VALID, added, changed

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import tomli
 
-from core.config.document import TABLES, page, spelled_default
-from core.config.keys import CHANNEL, Key, Section, snake
-from core.config.keys_binlog import BINLOG
-from core.config.keys_hologres import OWN
-from core.config.keys_sink import SINK_OPTIONS
-from core.config.load import load
-from core.domain.spec import BinlogOptions, SinkOptions
+from slotkeeper.core.config.document import TABLES, page, spelled_default
+from slotkeeper.core.config.keys import CHANNEL, Key, Section, snake
+from slotkeeper.core.config.keys_binlog import BINLOG
+from slotkeeper.core.config.keys_hologres import OWN
+from slotkeeper.core.config.keys_sink import SINK_OPTIONS
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.spec import BinlogOptions, SinkOptions
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "config.example.toml"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.errors import ConfigError
-from core.services.promise import promise_of
+from slotkeeper.core.config.load import load
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.services.promise import promise_of
 from tests.unit.config.samples import changed
 
 DORIS = """

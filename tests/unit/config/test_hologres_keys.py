@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config.keys_hologres import OWN
-from core.config.load import load
-from core.domain.spec import BinlogOptions, JobSpec
-from core.errors import ConfigError
+from slotkeeper.core.config.keys_hologres import OWN
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.errors import ConfigError
 from tests.unit.config.samples import VALID
 
 

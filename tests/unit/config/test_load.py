@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import find, load
-from core.config.model import Layer, Loaded, NoConfig, Origin
-from core.domain.endpoint import Endpoint, SecretRef
-from core.domain.spec import BinlogOptions, ChannelSpec, RetryOptions, SinkOptions, SparkOptions
-from core.errors import ConfigError, Defect
+from slotkeeper.core.config.load import find, load
+from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, RetryOptions, SinkOptions, SparkOptions
+from slotkeeper.core.errors import ConfigError, Defect
 from tests.unit.config.samples import SECOND_JOB, VALID, added, changed
 
 STATE = {"XDG_STATE_HOME": "/state"}

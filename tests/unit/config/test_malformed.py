@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core import ownership
+from slotkeeper.console.__main__ import main
+from slotkeeper.core import ownership
 from tests.unit.config.cases import Case
 from tests.unit.config.malformed import CASES as OTHERS
 from tests.unit.config.malformed_exact import EXACT
@@ -49,7 +49,7 @@ def test_is_refused_with_one_clear_message(
 def test_is_refused_by_the_real_process(case: Case, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(case.text)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "console", "--config", "config.toml", "config", "check"],
+        [sys.executable, "-W", "error", "-m", "slotkeeper.console", "--config", "config.toml", "config", "check"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])} | case.env,
         capture_output=True,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.config.model import Loaded
-from core.domain.spec import SyncOptions
-from core.errors import ConfigError
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.spec import SyncOptions
+from slotkeeper.core.errors import ConfigError
 
 SOURCE = """
 [sources.shop]

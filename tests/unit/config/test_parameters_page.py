@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config.document import page
+from slotkeeper.core.config.document import page
 
 ROOT = Path(__file__).parents[3]
 WALKED = ("[jobs.X.binlog]",)

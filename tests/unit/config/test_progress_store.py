@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.errors import ConfigError
-from core.services.doctor import check_sink, grants, promises
-from core.services.promise import promise_of
+from slotkeeper.core.config.load import load
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.services.doctor import check_sink, grants, promises
+from slotkeeper.core.services.promise import promise_of
 from tests.support.sqlite_pair import sink as sqlite
 from tests.unit.config.samples import VALID, added, changed
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.monitor.store_reader import complete
-from console.views.jobs import what_is_safe
-from core.config.load import load, load_usable
-from core.errors import ConfigError
-from core.services import reset
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.monitor.store_reader import complete
+from slotkeeper.console.views.jobs import what_is_safe
+from slotkeeper.core.config.load import load, load_usable
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.services import reset
 from tests.unit.config.samples import VALID
 
 NAME = 'ods."lines"'

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.config import secrets
-from core.config.secrets import AGAIN_LEAST, AGAIN_MOST, TTL, Reference
-from core.domain.endpoint import SecretRef
+from slotkeeper.core.config import secrets
+from slotkeeper.core.config.secrets import AGAIN_LEAST, AGAIN_MOST, TTL, Reference
+from slotkeeper.core.domain.endpoint import SecretRef
 
 
 class Clock:

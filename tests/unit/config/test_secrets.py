@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import redaction
-from core.config import handover, masking, secrets
-from core.config.load import load
-from core.config.secrets import complaint, place, resolve
-from core.domain.endpoint import SecretRef
-from core.errors import ConfigError
+from slotkeeper.core import redaction
+from slotkeeper.core.config import handover, masking, secrets
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import complaint, place, resolve
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.errors import ConfigError
 from tests.unit.config.samples import SECRET, VALID
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load
-from core.config.secrets import place, resolve
-from core.domain.endpoint import SecretRef
-from core.domain.master import Master, MasterKind
-from core.domain.spec import SparkOptions
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.secrets import place, resolve
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.spec import SparkOptions
 from tests.unit.config.samples import added
 
 SPARK = "jobs.orders_rt.spark"

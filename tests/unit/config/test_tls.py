@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config.load import load, load_usable
-from core.config.model import Loaded
-from core.domain.endpoint import SecretRef
-from core.errors import ConfigError
+from slotkeeper.core.config.load import load, load_usable
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.errors import ConfigError
 from tests.unit.config.samples import SECRET
 
 TEXT = """\

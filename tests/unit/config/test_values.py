@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config import values
-from core.config.values import BadValue
+from slotkeeper.core.config import values
+from slotkeeper.core.config.values import BadValue
 
 
 @pytest.mark.parametrize(

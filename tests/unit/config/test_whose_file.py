@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.config.load import load, load_usable
-from core.config.secrets import resolve
-from core.domain.endpoint import SecretRef
-from core.errors import ConfigError
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.load import load, load_usable
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.errors import ConfigError
 from tests.unit.config.samples import VALID
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

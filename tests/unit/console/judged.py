@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from console.monitor.health import facts
-from console.monitor.snapshot import JobFacts, Local
-from core.domain.job_view import JobView
-from core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
-from core.judgement.judge import judge
+from slotkeeper.console.monitor.health import facts
+from slotkeeper.console.monitor.snapshot import JobFacts, Local
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
+from slotkeeper.core.judgement.judge import judge
 
 
 def shown(*views: JobView, now: datetime, slots: tuple[SlotSeen, ...] = (), **more: object) -> Local:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from console.actions.commands import (
+from slotkeeper.console.actions.commands import (
     Doing,
     JobVerb,
     Origin,
@@ -21,8 +21,8 @@ from console.actions.commands import (
     slot_words,
     with_placeholders,
 )
-from console.actions.rules import Part, job_wants, slot_wants
-from console.commands import main
+from slotkeeper.console.actions.rules import Part, job_wants, slot_wants
+from slotkeeper.console.commands import main
 
 ORIGIN = Origin("/etc/slotkeeper/c.toml", "/var/lib/slotkeeper")
 PLACE = Place("dws1", "ods.orders", "orders_rt")

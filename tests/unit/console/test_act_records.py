@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.record import Action, Record, Stage, record_from, record_text, stage_of
-from console.actions.runner import Order, Runner
-from console.actions.store import KEPT, Records
-from core.clock import SystemClock
-from core.config import secrets
-from core.domain.endpoint import SecretRef
-from core.domain.job_view import Identity
-from core.errors import Refused, SlotkeeperError
-from core.launch import identity as processes
-from core.state.folder import StateFolder
+from slotkeeper.console.actions.record import Action, Record, Stage, record_from, record_text, stage_of
+from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.console.actions.store import KEPT, Records
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config import secrets
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.folder import StateFolder
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 ONE = Identity(77, "boot:1", 77, "", "host1")

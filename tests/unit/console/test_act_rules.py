@@ -6,14 +6,14 @@ from itertools import product
 
 import pytest
 
-from console.actions.rules import Part, job_wants, missing, slot_wants
-from console.commands import reset, slots
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
-from core.errors import Refused
-from core.slots.change import ChangePlan, Consent, Owner, refuse_without_consent
-from core.slots.status.inspect import SlotView
-from core.sources.dws.position import DwsPosition, SyncPoints, place
+from slotkeeper.console.actions.rules import Part, job_wants, missing, slot_wants
+from slotkeeper.console.commands import reset, slots
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.change import ChangePlan, Consent, Owner, refuse_without_consent
+from slotkeeper.core.slots.status.inspect import SlotView
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 
 ROWS = (0, 7, None)
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from console.monitor.snapshot import Level, MonitorState, TableSeen
-from console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
-from console.views.rows import columns_for
-from core.domain.ack import Ack
-from core.domain.condition import Condition
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.report import JobReport
-from core.domain.reset import OpenReset
-from core.domain.table import TableReport
+from slotkeeper.console.monitor.snapshot import Level, MonitorState, TableSeen
+from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
+from slotkeeper.console.views.rows import columns_for
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.table import TableReport
 from tests.tui.filled import NOW, polled, slot
 from tests.unit.console.judged import shown
 

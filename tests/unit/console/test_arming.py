@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.tui.write_mode import FORBIDDEN, Instant, armed, refusal
+from slotkeeper.console.tui.write_mode import FORBIDDEN, Instant, armed, refusal
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.audit import Actor, AuditLine, Phase
-from core.state.audit import Audit
-from core.state.folder import StateFolder
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 
 AT = datetime(2026, 11, 21, 3, 4, 5, tzinfo=timezone.utc)
 

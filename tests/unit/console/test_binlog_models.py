@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from console.monitor.snapshot import TableSeen
-from console.views import binlog as models
-from core.config.load import load
-from core.domain.peek import Ask, Filter
-from core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from core.sources.dws.position import place
+from slotkeeper.console.monitor.snapshot import TableSeen
+from slotkeeper.console.views import binlog as models
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.peek import Ask, Filter
+from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
+from slotkeeper.core.sources.dws.position import place
 from tests.tui.pages import LESS, LIFE, NEW, PAID, page, row
 
 

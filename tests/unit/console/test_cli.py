@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from console.__main__ import main
-from console.cli import context
-from console.commands import main as main_cli
-from core.errors import Refused
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.cli import context
+from slotkeeper.console.commands import main as main_cli
+from slotkeeper.core.errors import Refused
 from tests.unit.config.samples import SECRET, VALID, changed
 
 ROOT = Path(__file__).parents[3]
@@ -218,7 +218,7 @@ def _python(code: str, *args: str, **env: str) -> subprocess.CompletedProcess[st
 
 def test_looking_at_the_configuration_loads_nothing_heavy(file: Path) -> None:
     code = (
-        "import sys; from console.__main__ import main; code = main(sys.argv[1:]);"
+        "import sys; from slotkeeper.console.__main__ import main; code = main(sys.argv[1:]);"
         f"print([m for m in {HEAVY!r} if m in sys.modules], code, file=sys.stderr)"
     )
     done = _python(code, "config", "show", "--json", "--config", str(file))
@@ -230,7 +230,7 @@ def test_a_reader_that_goes_away_is_no_defect(file: Path) -> None:
     os.close(read_end)
     with os.fdopen(write_end, "w") as stdout:
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "console", "config", "show", "--config", str(file)],
+            [sys.executable, "-W", "error", "-m", "slotkeeper.console", "config", "show", "--config", str(file)],
             cwd=ROOT,
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -243,6 +243,6 @@ def test_a_reader_that_goes_away_is_no_defect(file: Path) -> None:
 
 def test_a_narrow_locale_is_no_defect(file: Path) -> None:
     file.write_text(changed('environment = "PROD"', 'environment = "größe"'))
-    code = "import sys; from console.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from slotkeeper.console.__main__ import main; sys.exit(main(sys.argv[1:]))"
     done = _python(code, "config", "show", "--config", str(file), PYTHONIOENCODING="ascii", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands.completion import Shell
-from console.commands.main import COMMANDS
-from core.domain.reset import OpenReset
-from core.domain.reset_files import MARKS, PLANS
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands.completion import Shell
+from slotkeeper.console.commands.main import COMMANDS
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.reset_files import MARKS, PLANS
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
+from slotkeeper.core.state.sqlite import Store
 
 PROGRAM = Path(sys.executable).with_name("slotkeeper")
 CONFIG = """\
@@ -148,7 +148,7 @@ def test_nothing_is_made_and_a_broken_configuration_is_silent(asked: Asked, tmp_
 
 def test_each_command_is_offered_without_being_imported(folder: Path) -> None:
     asking = (
-        "import sys, console.__main__ as m; m.main(['jobs', 'start', '']); m.main(['']);"
+        "import sys, slotkeeper.console.__main__ as m; m.main(['jobs', 'start', '']); m.main(['']);"
         " sys.exit(str({'psycopg2', 'pyspark', 'textual', 'rich'} & set(sys.modules)))"
     )
     answer = ran([sys.executable, "-c", asking], folder, _SLOTKEEPER_COMPLETE="bash")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from console import demo_sources
-from console.__main__ import main
-from console.commands import demo_end
-from console.demo import Demo, DemoOptions
-from core.drivers import pg
-from core.embedded import postgres
-from core.errors import Busy, ConfigError
+from slotkeeper.console import demo_sources
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import demo_end
+from slotkeeper.console.demo import Demo, DemoOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.embedded import postgres
+from slotkeeper.core.errors import Busy, ConfigError
 from tests.support.promised import broken
 
 RUN = ["demo", "--headless", "--duration", "1s", "--json"]

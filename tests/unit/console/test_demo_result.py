@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.views.demo_result import copy_rate
-from core.state.rows import EventRow
+from slotkeeper.console.views.demo_result import copy_rate
+from slotkeeper.core.state.rows import EventRow
 
 AT = datetime(2026, 11, 23, 9, 58, tzinfo=timezone.utc)
 

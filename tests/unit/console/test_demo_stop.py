@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from console import demos
-from console.__main__ import main
-from core.domain.job_view import Identity
-from core.launch import identity
-from core.state.folder import StateFolder
+from slotkeeper.console import demos
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.launch import identity
+from slotkeeper.core.state.folder import StateFolder
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from console.cli import diagnostics
-from console.cli.diagnostics import EXIT_CODES, ExitCode, report
-from core import redaction
-from core.errors import KINDS, Defect, ErrorKind, Trouble, TroubleName
+from slotkeeper.console.cli import diagnostics
+from slotkeeper.console.cli.diagnostics import EXIT_CODES, ExitCode, report
+from slotkeeper.core import redaction
+from slotkeeper.core.errors import KINDS, Defect, ErrorKind, Trouble, TroubleName
 from tests.unit.config.samples import SECRET
 
 

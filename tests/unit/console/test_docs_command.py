@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.cli import pages
-from core.domain.pages import see
-from core.embedded.incidents.registry import INCIDENTS
-from core.errors import ConfigError
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.cli import pages
+from slotkeeper.core.domain.pages import see
+from slotkeeper.core.embedded.incidents.registry import INCIDENTS
+from slotkeeper.core.errors import ConfigError
 from tests.architecture.checkout import ROOT, sources, tree
 
 FILE = re.compile(r"[\w/-]+\.md\b")
@@ -53,7 +53,7 @@ def test_no_text_of_the_program_names_a_file_of_the_checkout_instead_of_a_page()
         for text in texts(path)
         if (named := [one for one in FILE.findall(LINK.sub("]", text)) if one != "README.md"])
     }
-    assert not found, "name a page with core.domain.pages.see"
+    assert not found, "name a page with slotkeeper.core.domain.pages.see"
 
 
 def test_every_page_that_a_text_names_opens_at_its_section() -> None:
@@ -124,7 +124,7 @@ def test_a_page_that_is_not_there_is_one_message_that_says_where_to_look(
 def on_a_terminal(page: str, code: int = 0, **env: str) -> str:
     """What a terminal shows of a page, by a command that ends with that code."""
     read, write = pty.openpty()
-    command = [sys.executable, "-m", "console", "docs", page]
+    command = [sys.executable, "-m", "slotkeeper.console", "docs", page]
     given = {**os.environ, "TERM": "xterm", **env}
     with subprocess.Popen(command, cwd=ROOT, stdout=write, stderr=write, env=given) as shown:
         os.close(write)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import doctor
-from core.config.load import load
-from core.config.model import Loaded
-from core.domain.finding import Level
-from core.domain.spec import SparkOptions
-from core.services.doctor import grants
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import doctor
+from slotkeeper.core.config.load import load
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.services.doctor import grants
 from tests.unit.config.samples import SECOND_JOB, VALID
 
 

@@ -8,13 +8,22 @@ from datetime import timedelta
 
 import pytest
 
-from console.monitor.snapshot import JobFacts, Level, Local
-from console.views.errors import Standing, ack_key, error_key, error_lines, error_rows, open_count, standings, summary
-from console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
-from core.domain.ack import Ack
-from core.domain.job import JobState
-from core.errors import TroubleName
-from core.state.rows import ErrorRow
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.views.errors import (
+    Standing,
+    ack_key,
+    error_key,
+    error_lines,
+    error_rows,
+    open_count,
+    standings,
+    summary,
+)
+from slotkeeper.console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.state.rows import ErrorRow
 from tests.tui.filled import NOW
 
 OPEN = "a start waits for open transactions"

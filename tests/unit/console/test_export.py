@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from console.monitor.snapshot import Level
-from console.tui.export import as_csv, defused, exported
-from console.views.rows import Column, Row
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.export import as_csv, defused, exported
+from slotkeeper.console.views.rows import Column, Row
 
 COLUMNS = (Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True, least=200))
 AT = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

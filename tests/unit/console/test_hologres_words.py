@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from console.monitor.snapshot import Level, TableSeen
-from console.views.binlog import binlog_columns, binlog_rows, image_title
-from console.views.slots import SlotFacts, shard_columns, shard_rows, slot_lines, slot_rows, soonest
-from core.domain.peek import ChangeRow, Page
-from core.domain.slot import Column, RegisteredPoint, TableIdentity
-from core.domain.ttl import Ttl
-from core.slots.status.inspect import SlotView, TableSlots, inspect
-from core.slots.status.retained import OwnLane, put_together
-from core.slots.status.sights import sights
-from core.sources.hologres.position import HoloPosition
-from core.sources.hologres.slot.words import SLOT_WORDS
-from core.sources.hologres.words import WORDS
+from slotkeeper.console.monitor.snapshot import Level, TableSeen
+from slotkeeper.console.views.binlog import binlog_columns, binlog_rows, image_title
+from slotkeeper.console.views.slots import SlotFacts, shard_columns, shard_rows, slot_lines, slot_rows, soonest
+from slotkeeper.core.domain.peek import ChangeRow, Page
+from slotkeeper.core.domain.slot import Column, RegisteredPoint, TableIdentity
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.slots.status.inspect import SlotView, TableSlots, inspect
+from slotkeeper.core.slots.status.retained import OwnLane, put_together
+from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.sources.hologres.position import HoloPosition
+from slotkeeper.core.sources.hologres.slot.words import SLOT_WORDS
+from slotkeeper.core.sources.hologres.words import WORDS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 US = int(NOON.timestamp() * 1_000_000)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from console.actions.outcome import complaint, how_far
-from console.actions.record import Said
-from console.actions.store import SHOWN_BYTES
-from console.cli.progress import AT_LEAST, Progress
-from console.monitor.snapshot import Level
-from console.views.how_far import HowFar, newest
-from console.views.lanes import copy_of, figures
+from slotkeeper.console.actions.outcome import complaint, how_far
+from slotkeeper.console.actions.record import Said
+from slotkeeper.console.actions.store import SHOWN_BYTES
+from slotkeeper.console.cli.progress import AT_LEAST, Progress
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.views.how_far import HowFar, newest
+from slotkeeper.console.views.lanes import copy_of, figures
 from tests.unit.console.test_watch_models import REPORT, RUNNING
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from console.views.header import Identity, badge_role, parts
+from slotkeeper.console.views.header import Identity, badge_role, parts
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 PLAIN = Identity(["PROD"], "li.wei@host1", "", 2.0, "1s", False, NOW)

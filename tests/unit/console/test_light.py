@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from core.state.sqlite import Store
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.console.test_completion import CONFIG, JOB
 
 MOST = 3.0
 """Times the import of typer, psycopg2 and sqlite3, in processor time."""
 ROUNDS = 7
 LIBRARIES = [sys.executable, "-c", "import typer, psycopg2, sqlite3"]
-LISTED = [sys.executable, "-m", "console", "jobs", "list", "--json"]
+LISTED = [sys.executable, "-m", "slotkeeper.console", "jobs", "list", "--json"]
 
 
 @pytest.fixture
@@ -57,8 +57,9 @@ def test_listing_jobs_costs_no_more_than_three_times_its_libraries(env: dict[str
 
 
 def test_listing_jobs_loads_nothing_that_it_does_not_need(env: dict[str, str]) -> None:
-    heavy = "{'psycopg2', 'pydantic', 'pyspark', 'rich', 'textual', 'core.launch.supervisor', 'core.domain.reset'}"
-    asking = "import sys, console.__main__ as m; m.main(['jobs', 'list', '--json']);"
+    heavy = "{'psycopg2', 'pydantic', 'pyspark', 'rich', 'textual',"
+    heavy += " 'slotkeeper.core.launch.supervisor', 'slotkeeper.core.domain.reset'}"
+    asking = "import sys, slotkeeper.console.__main__ as m; m.main(['jobs', 'list', '--json']);"
     asking += f" sys.exit(str({heavy} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", asking], env=env, check=False, capture_output=True, text=True)
     assert ended.stderr.strip() == "set()"

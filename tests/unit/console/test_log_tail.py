@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from console.monitor.log_tail import Tail
+from slotkeeper.console.monitor.log_tail import Tail
 
 
 def texts(tail: Tail) -> list[str]:

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from console.__main__ import main
-from console.cli.diagnostics import ExitCode
-from console.cli.manual import escaped
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.cli.diagnostics import ExitCode
+from slotkeeper.console.cli.manual import escaped
 from tests.architecture.checkout import ROOT
 from tests.unit.console.test_schemas import commands
 

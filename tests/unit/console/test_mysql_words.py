@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from console.commands import slot_purge
-from console.monitor.snapshot import JobFacts, Level, TableSeen
-from console.views.jobs import JOB_COLUMNS, part_in, parts, sync_line
-from console.views.lanes import lane_columns, lane_gtids
-from console.views.rows import named_by
-from console.views.slots import SlotFacts, shard_columns, slot_columns, slot_lines, slot_rows, ttl_line
-from console.views.watch import _behind
-from core.domain.job import JobState
-from core.domain.purge import Purge
-from core.domain.report import JobReport, LaneReport
-from core.domain.ttl import Ttl
-from core.slots.status.inspect import SlotView, TableSlots
-from core.slots.status.retained import OwnLane, TableRetained, put_together
-from core.sources.mysql.kept import POSITIONS
-from core.sources.mysql.position import parse_position
-from core.sources.mysql.words import WORDS
+from slotkeeper.console.commands import slot_purge
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, TableSeen
+from slotkeeper.console.views.jobs import JOB_COLUMNS, part_in, parts, sync_line
+from slotkeeper.console.views.lanes import lane_columns, lane_gtids
+from slotkeeper.console.views.rows import named_by
+from slotkeeper.console.views.slots import SlotFacts, shard_columns, slot_columns, slot_lines, slot_rows, ttl_line
+from slotkeeper.console.views.watch import _behind
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
+from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, put_together
+from slotkeeper.core.sources.mysql.kept import POSITIONS
+from slotkeeper.core.sources.mysql.position import parse_position
+from slotkeeper.core.sources.mysql.words import WORDS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 PLACE = parse_position("mysql-bin.000003/1234/3-77-200")

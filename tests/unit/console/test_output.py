@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.cli import output
+from slotkeeper.console.cli import output
 
 CELLS = st.none() | st.integers() | st.booleans() | st.floats() | st.text() | st.binary()
 HOSTILE = "a\x1b]52;c;x\x07\n\u202e[red]\x7f\x9b"

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from console.monitor.health import facts
-from console.monitor.rates import Busy
-from console.monitor.snapshot import JobFacts, LanePace, Level, Local
-from console.monitor.store_reader import complete
-from console.views.jobs import in_sync, job_rows
-from console.views.overview import at_work, summary, trust
-from core.config.load import load_usable
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.fault import Fault, Party, Severity
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.report import JobReport, LaneReport
-from core.domain.reset import OpenReset
-from core.domain.verified import Verified, in_a_phrase
+from slotkeeper.console.monitor.health import facts
+from slotkeeper.console.monitor.rates import Busy
+from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level, Local
+from slotkeeper.console.monitor.store_reader import complete
+from slotkeeper.console.views.jobs import in_sync, job_rows
+from slotkeeper.console.views.overview import at_work, summary, trust
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.verified import Verified, in_a_phrase
 from tests.unit.config.samples import VALID
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from console.monitor.history import LONGEST_STEP, STEP, Playback, parse_moment
+from slotkeeper.console.monitor.history import LONGEST_STEP, STEP, Playback, parse_moment
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.cli import diagnostics, output, printed
-from core.errors import Refused
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.cli import diagnostics, output, printed
+from slotkeeper.core.errors import Refused
 
 
 @pytest.fixture(autouse=True)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.commands import EntryVerb, Origin, entry_words, shell_text
-from console.actions.menu import NOT_CONFIGURED, entry_actions
-from console.actions.outcome import outcome_lines, verdict
-from console.actions.record import Action, Record, Said, Stage
-from console.actions.rules import Part
-from console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen, sink_of
-from console.views.alerts import alerts
-from console.views.errors import error_rows
-from console.views.overview import trust
-from console.views.quarantine import (
+from slotkeeper.console.actions.commands import EntryVerb, Origin, entry_words, shell_text
+from slotkeeper.console.actions.menu import NOT_CONFIGURED, entry_actions
+from slotkeeper.console.actions.outcome import outcome_lines, verdict
+from slotkeeper.console.actions.record import Action, Record, Said, Stage
+from slotkeeper.console.actions.rules import Part
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen, sink_of
+from slotkeeper.console.views.alerts import alerts
+from slotkeeper.console.views.errors import error_rows
+from slotkeeper.console.views.overview import trust
+from slotkeeper.console.views.quarantine import (
     Choice,
     choice_of,
     entry_lines,
@@ -30,14 +30,14 @@ from console.views.quarantine import (
     value_rows,
     wanted_of,
 )
-from console.views.remedies import QUARANTINED_ROWS, Loss, ranked, remedy_for
-from core.config.load import load
-from core.domain.ack import Ack
-from core.domain.job import JobState
-from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry
-from core.domain.report import JobReport
-from core.domain.spec import JobSpec
-from core.domain.verified import Verified
+from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, ranked, remedy_for
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.verified import Verified
 from tests.tui.filled import NOW
 from tests.tui.quarantined import QUARANTINING, entries, entry
 from tests.unit.config.samples import SECOND_JOB, VALID

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bottleneck
-from console.views.bars import bars
-from core.domain.report import JobReport, LaneReport
+from slotkeeper.console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bottleneck
+from slotkeeper.console.views.bars import bars
+from slotkeeper.core.domain.report import JobReport, LaneReport
 
 LANE = LaneReport(
     "dn_1", 1, "running", "idle", "100/-1", "140", "100", 9, 1.0, "", "", "", 0.5, 0.0, 0.0, 0.0, at=100, latest_at=140,

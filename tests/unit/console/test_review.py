@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from core.domain.job import JobState
+from slotkeeper.console.__main__ import main
+from slotkeeper.core.domain.job import JobState
 from tests.architecture.checkout import ROOT
 from tests.tui.filled import console
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from console.cli.schemas import SCHEMAS
-from console.cli.schemas.alerts import NOTIFICATION
-from console.cli.schemas.looking import LOG
-from console.cli.schemas.pages import document, pages
-from console.commands import demo
-from console.commands import main as main_cli
-from console.demo import DemoOptions
-from core.domain.report import JobReport
-from core.state.audit import Audit, intent, outcome
-from core.state.folder import StateFolder
-from core.verify.comparison import Comparison, Found
+from slotkeeper.console.cli.schemas import SCHEMAS
+from slotkeeper.console.cli.schemas.alerts import NOTIFICATION
+from slotkeeper.console.cli.schemas.looking import LOG
+from slotkeeper.console.cli.schemas.pages import document, pages
+from slotkeeper.console.commands import demo
+from slotkeeper.console.commands import main as main_cli
+from slotkeeper.console.demo import DemoOptions
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.state.audit import Audit, intent, outcome
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.verify.comparison import Comparison, Found
 from tests.support.promised import broken
 
 FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
@@ -103,7 +103,7 @@ def test_what_is_not_promised_is_noticed(change: str) -> None:
 
 
 def test_the_audit_writes_what_is_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.state.audit.MOST_BYTES", 2_000)
+    monkeypatch.setattr("slotkeeper.core.state.audit.MOST_BYTES", 2_000)
     audit = Audit(StateFolder.open(tmp_path / "state"))
     for number in range(12):
         first = intent("slots drop", f"dws1 ods.t slot s{number}", "hostile \x1b]0;x\x07 \u202e", {"dn_1": "100"})

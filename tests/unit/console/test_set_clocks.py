@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from console.actions.record import Stage, stage_of
-from console.monitor.snapshot import Level
-from console.views.rows import age
-from console.views.slots import remaining
-from core.clock import SystemClock
-from core.domain.ack import Ack, is_quiet
-from core.domain.elapsed import AHEAD_SECONDS, elapsed
-from core.domain.job import JobState
-from core.domain.ttl import Severity, TimeLeft
-from core.domain.verified import Verified, in_a_phrase
-from core.state.folder import StateFolder
-from core.state.sqlite import Store
+from slotkeeper.console.actions.record import Stage, stage_of
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.views.rows import age
+from slotkeeper.console.views.slots import remaining
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.ack import Ack, is_quiet
+from slotkeeper.core.domain.elapsed import AHEAD_SECONDS, elapsed
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.ttl import Severity, TimeLeft
+from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.console.judged import stands
 from tests.unit.console.test_act_records import NOW as BEGUN
 from tests.unit.console.test_act_records import RECORD

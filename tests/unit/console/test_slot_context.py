@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from console.monitor.snapshot import JobFacts, Level, Local, TableSeen
-from console.views import slot_history
-from console.views.slots import all_slots, slot_lines, slot_rows
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.job import JobState
-from core.domain.reset import OpenReset
-from core.domain.reset_text import Backup
-from core.services.slot_commands import Polled
-from core.slots.status.inspect import TableSlots
-from core.slots.status.retained import TableRetained
-from core.sources.dws import manual_sql
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, TableSeen
+from slotkeeper.console.views import slot_history
+from slotkeeper.console.views.slots import all_slots, slot_lines, slot_rows
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.reset_text import Backup
+from slotkeeper.core.services.slot_commands import Polled
+from slotkeeper.core.slots.status.inspect import TableSlots
+from slotkeeper.core.slots.status.retained import TableRetained
+from slotkeeper.core.sources.dws import manual_sql
 from tests.tui.filled import NOW, planted, polled, slot
 
 ACTOR = Actor("li.wei", "host1", 7, uid=1000)

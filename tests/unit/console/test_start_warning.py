@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from console.commands import jobs
-from core.domain.job import JobEvent
-from core.domain.start import SAFE
-from core.errors import TroubleName
-from core.state.sqlite import Store
+from slotkeeper.console.commands import jobs
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.state.sqlite import Store
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands.status import worst
-from console.monitor.snapshot import Level
-from console.monitor.why import why_of
-from core.clock import SystemClock
-from core.domain.condition import Condition
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.report import JobReport, LaneReport
-from core.domain.table import TableReport
-from core.state.sqlite import Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands.status import worst
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.monitor.why import why_of
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 from tests.unit.console.judged import stands
 
@@ -170,7 +170,7 @@ def test_a_job_that_this_host_knows_nothing_of_is_unknown_and_never_ok(
 def test_it_loads_no_spark_no_screens_and_no_database_driver(tmp_path: Path) -> None:
     Store.open(tmp_path / "state").close()
     code = (
-        "import sys; from console.__main__ import main;"
+        "import sys; from slotkeeper.console.__main__ import main;"
         f"code = main(['status', '--json', '--state-dir', {str(tmp_path / 'state')!r}]);"
         "loaded = {'pyspark', 'py4j', 'textual', 'psycopg2', 'rich'} & set(sys.modules);"
         "sys.exit(code or (9 if loaded else 0))"

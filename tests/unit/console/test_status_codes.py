@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from console.__main__ import main
-from console.commands import main as main_cli
-from console.commands import status
-from core.domain.job import JobEvent
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.commands import main as main_cli
+from slotkeeper.console.commands import status
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 from tests.unit.config.samples import VALID
 
 ROOT = Path(__file__).parents[3]
@@ -158,12 +158,12 @@ def test_an_answer_that_cannot_be_written_is_3(place: Place, monkeypatch: pytest
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [sys.executable, "-m", "console", *place.words()],
+            [sys.executable, "-m", "slotkeeper.console", *place.words()],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=env,
         )  # fmt: skip
     assert (ended.returncode, "Traceback" in ended.stderr) == (3, False), ended.stderr
     monkeypatch.setattr(main_cli, "run", lambda args: (_ for _ in ()).throw(BrokenPipeError()))
-    monkeypatch.setattr("console.__main__._let_go_of_stdout", lambda: None)
+    monkeypatch.setattr("slotkeeper.console.__main__._let_go_of_stdout", lambda: None)
     assert main(place.words()) == 3
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.first_config import Place, Server, text_of
-from console.cli.target_writers import Writer, writers
-from core.domain.job import JobEvent
-from core.state.sqlite import Store
+from slotkeeper.console.cli.first_config import Place, Server, text_of
+from slotkeeper.console.cli.target_writers import Writer, writers
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.state.sqlite import Store
 
 SINK = Place("127.0.0.1", 5432, "mart", "etl")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import typer
 
-from console.__main__ import main
-from console.cli import select
-from console.commands.main import main_command
+from slotkeeper.console.__main__ import main
+from slotkeeper.console.cli import select
+from slotkeeper.console.commands.main import main_command
 
 
 def _times(group: Any, words: tuple[str, ...] = ()) -> Iterator[Any]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from console.monitor.snapshot import JobFacts, Level
-from console.views.watch import LINES, list_lines
-from core.domain.job import JobState
-from core.domain.report import JobReport
-from core.state.rows import EventRow
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.watch import LINES, list_lines
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.state.rows import EventRow
 from tests.tui.filled import NOW, lane
 
 RUNNING = JobFacts("orders_rt", Level.FINE, JobState.RUNNING, alive=True, reported_at=NOW)

@@ -11,8 +11,8 @@ import io
 import pyarrow as pa
 import pytest
 
-from core.dataframe.writer.encode import Lines, encoded, without_old_images
-from core.errors import Refused
+from slotkeeper.core.dataframe.writer.encode import Lines, encoded, without_old_images
+from slotkeeper.core.errors import Refused
 from tests.support.changes import batches_of
 from tests.support.oracle import Event
 

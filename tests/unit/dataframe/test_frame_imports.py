@@ -23,10 +23,21 @@ def loaded_by(name: str) -> set[str]:
 
 
 def test_a_process_that_begins_or_commits_a_batch_loads_neither_arrow_nor_pandas_nor_a_reader() -> None:
-    found = loaded_by("core.dataframe.writer.source")
-    assert not {"pyarrow", "pandas", "numpy", "core.engine.driver.loop", "core.dataframe.reader.query"} & found
+    found = loaded_by("slotkeeper.core.dataframe.writer.source")
+    assert (
+        not {
+            "pyarrow",
+            "pandas",
+            "numpy",
+            "slotkeeper.core.engine.driver.loop",
+            "slotkeeper.core.dataframe.reader.query",
+        }
+        & found
+    )
 
 
-@pytest.mark.parametrize("name", ["core.dataframe.reader.source", "core.dataframe.reader.stream"])
+@pytest.mark.parametrize("name", ["slotkeeper.core.dataframe.reader.source", "slotkeeper.core.dataframe.reader.stream"])
 def test_a_process_that_only_hands_a_reader_on_loads_neither_pandas_nor_a_job_s_driver(name: str) -> None:
-    assert not {"pandas", "core.engine.driver.start", "core.dataframe.reader.batch"} & loaded_by(name)
+    assert not {"pandas", "slotkeeper.core.engine.driver.start", "slotkeeper.core.dataframe.reader.batch"} & loaded_by(
+        name
+    )

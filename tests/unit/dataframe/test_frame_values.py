@@ -9,12 +9,12 @@ from decimal import Decimal
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual, Not, StringStartsWith
 
-from core.dataframe.reader import arrow, filters
-from core.dataframe.reader.schema import Layout, spark_type
-from core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
-from core.domain.slot import Column
-from core.errors import Defect, RowRefused
-from core.sources.dws.field_types import field_type
+from slotkeeper.core.dataframe.reader import arrow, filters
+from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
+from slotkeeper.core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.errors import Defect, RowRefused
+from slotkeeper.core.sources.dws.field_types import field_type
 
 UTC = datetime.timezone.utc
 VALUES = [

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.dataframe.reader.faults import ReadFailed
-from core.dataframe.reader.source import SlotkeeperSource
-from core.ports.changelog import ChangelogSession
-from core.sources import registry
+from slotkeeper.core.dataframe.reader.faults import ReadFailed
+from slotkeeper.core.dataframe.reader.source import SlotkeeperSource
+from slotkeeper.core.ports.changelog import ChangelogSession
+from slotkeeper.core.sources import registry
 
 NOWHERE = 9
 """The port of `discard`, where nobody listens."""
@@ -42,7 +42,7 @@ def test_a_kind_without_changelogs_is_refused_by_name(tmp_path: Path, kind: str,
 
 
 def test_every_kind_either_gives_changelogs_or_is_named_above() -> None:
-    from core.domain.endpoint import Endpoint, Login, SecretRef
+    from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
 
     login = Login(Endpoint("shop", "127.0.0.1", NOWHERE, "shop", "etl", SecretRef("file", "none")), "", "none")
     without = {kind for kind in registry.KINDS if not isinstance(registry.open(kind).connect(login), ChangelogSession)}

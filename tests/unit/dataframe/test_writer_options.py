@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from core.dataframe import changelog
-from core.dataframe.writer import task
-from core.dataframe.writer.spec import Field, WriterSpec, spec_of
-from core.errors import ConfigError, Refused, SlotkeeperError
+from slotkeeper.core.dataframe import changelog
+from slotkeeper.core.dataframe.writer import task
+from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
+from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
 
 CONFIG = """
 [sinks.mart]

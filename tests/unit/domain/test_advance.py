@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.advance import explain_miss
-from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
-from core.errors import Busy, Defect, Superseded, Trouble, TroubleName
-from core.sources.dws.position import DwsPosition
+from slotkeeper.core.domain.advance import explain_miss
+from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.errors import Busy, Defect, Superseded, Trouble, TroubleName
+from slotkeeper.core.sources.dws.position import DwsPosition
 
 ROW = ProgressRow(
     LaneKey("dws1", "ods.t", "s", "dn_1"),

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.progress import LaneState
-from core.domain.start import StartAction, by_record, compare
-from core.errors import TroubleName
-from core.sources.dws.position import POSITIONS, SyncPoints
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.start import StartAction, by_record, compare
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
 from tests.unit.domain.test_start import row, status
 
 

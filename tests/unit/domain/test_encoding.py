@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.encoding import Encoding, chosen
-from core.domain.endpoint import Endpoint
-from core.domain.spec import ChannelSpec, JobSpec
-from core.errors import Refused
-from core.wiring.worker import encoding_of
+from slotkeeper.core.domain.encoding import Encoding, chosen
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.wiring.worker import encoding_of
 from tests.support.sqlite_pair import sink as sqlite
 
 TEXT, ROWS = Encoding.COPY_TEXT, Encoding.ROWS

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.domain.lane import FEWEST, Activity, Assignment, Lane, assign, due
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard
-from core.domain.watch import exactly
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.domain.lane import FEWEST, Activity, Assignment, Lane, assign, due
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 
 def lane(name: str, since: float = 0.0, alone: bool = False, activity: Activity = Activity.DUE) -> Lane:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from core.domain.endpoint import Endpoint
-from core.domain.promise import Delivery, SinkTraits, delivery, limits, promise
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
-from core.services.promise import promise_of
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.promise import Delivery, SinkTraits, delivery, limits, promise
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.services.promise import promise_of
 
 NOWHERE = Endpoint("none", "localhost", 1, "none", "none")
 JOB = JobSpec("j", NOWHERE, NOWHERE, "s", (ChannelSpec("ods.a", "mart.a"),))

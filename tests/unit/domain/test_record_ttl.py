@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.lag import Curve
-from core.domain.lane import Lane
-from core.domain.record_ttl import RecordTtls
-from core.sources.dws.position import DwsPosition, place
+from slotkeeper.core.domain.lag import Curve
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.record_ttl import RecordTtls
+from slotkeeper.core.sources.dws.position import DwsPosition, place
 from tests.unit.domain.test_lane import lane
 
 TABLE, TTL = "ods.t", 1_000

@@ -6,11 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.kept import NOTHING_KEPT
-from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
-from core.domain.replayed import COPIED, HALF, PASSED, STARTED, LanePast, ToRead, leaves_older, past, undo_check
-from core.domain.reset import Count, LaneSeen, Move, emptied
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.domain.kept import NOTHING_KEPT
+from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.replayed import (
+    COPIED,
+    HALF,
+    PASSED,
+    STARTED,
+    LanePast,
+    ToRead,
+    leaves_older,
+    past,
+    undo_check,
+)
+from slotkeeper.core.domain.reset import Count, LaneSeen, Move, emptied
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 RUNNING, CATCHING_UP = LaneState.RUNNING, LaneState.CATCHING_UP
 

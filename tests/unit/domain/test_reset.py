@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.reset import (
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import (
     Check,
     Count,
     Goal,
@@ -26,11 +26,11 @@ from core.domain.reset import (
     wanted,
     what_moved,
 )
-from core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, named, plan_from, plan_text
-from core.domain.slot import Shard
-from core.domain.start import is_first
-from core.errors import Refused
-from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, place
+from slotkeeper.core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, named, plan_from, plan_text
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.start import is_first
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, place
 
 ROW = ProgressRow(
     LaneKey("dws1", "ods.t", "s", "dn_1"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.domain.row_counts import FEW, CopyRows, Fate, RowCount, count_within
+from slotkeeper.core.domain.row_counts import FEW, CopyRows, Fate, RowCount, count_within
 
 UNKNOWN, NONE = RowCount(None, why="permission denied"), RowCount(0)
 MANY = RowCount(FEW, at_least=True)

@@ -10,11 +10,11 @@ from itertools import product
 
 import pytest
 
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import READINGS, SAFE, StartAction, StartDecision, compare, is_first, owes_copy
-from core.errors import TroubleName
-from core.sources.dws.position import DwsPosition, SyncPoints, place
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import READINGS, SAFE, StartAction, StartDecision, compare, is_first, owes_copy
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 
 SAME, TABLE, COLUMNS, DATABASE = "db1:77:aaaa", "db1:78:aaaa", "db1:77:bbbb", "db2:77:aaaa"
 SHARD = Shard("dn_1", -1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.target_seen import PARTS, TargetSeen, altered, changed, counts_to, newest, read, renewed
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, altered, changed, counts_to, newest, read, renewed
 
 SHAPE = dict.fromkeys(PARTS, "a")
 RECORD = TargetSeen(1, 2, "f1", SHAPE, "p", 300, 40, "100:100:")

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from core.domain.text import safe, typed
+from slotkeeper.core.domain.text import safe, typed
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import SAFE, StartDecision
-from core.domain.topology import NodeChange, left_unread, node_change
-from core.errors import TroubleName
-from core.sources.dws.position import DwsPosition, SyncPoints, place
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import SAFE, StartDecision
+from slotkeeper.core.domain.topology import NodeChange, left_unread, node_change
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 
 ONE, TWO, NEW = Shard("dn_1", -1), Shard("dn_2", 2), Shard("dn_3", 3)
 OURS = (ONE, TWO)

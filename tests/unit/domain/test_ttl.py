@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from core.domain.ttl import DEFAULT_SECONDS, Severity, TimeLeft, Ttl, left_of, ttl_of
+from slotkeeper.core.domain.ttl import DEFAULT_SECONDS, Severity, TimeLeft, Ttl, left_of, ttl_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 

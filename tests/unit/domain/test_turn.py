@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.turn import Turn, explain_chunks, explain_turn
-from core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
-from core.sources.dws.position import DwsPosition
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn
+from slotkeeper.core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
+from slotkeeper.core.sources.dws.position import DwsPosition
 
 ROW = ProgressRow(
     LaneKey("dws1", "ods.t", "s", "dn_1"),

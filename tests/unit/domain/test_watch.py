@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from core.domain.slot import Shard, SlotStatus
-from core.domain.start import SAFE
-from core.domain.watch import Expected, ahead_of_row, exactly, judge, purged
-from core.errors import TroubleName
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge, purged
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 SHARD = Shard("dn_1", -1)
 MISSING: list[tuple[int | None, int | None]] = [(None, None), (0, 0), (None, 7), (7, None), (0, 7), (7, 0)]

@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 import pytest
 
-from core.drivers.copy_pipe import pieces
-from core.errors import Busy, Unreachable
+from slotkeeper.core.drivers.copy_pipe import pieces
+from slotkeeper.core.errors import Busy, Unreachable
 
 
 def writing(*blocks: bytes, rows: int) -> Callable[[BinaryIO], int]:

@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 import pytest
 
-from core.domain.encoding import Encoding
-from core.drivers import copy_pipe
-from core.drivers.row_pipe import put, rows_in
-from core.errors import Busy, Unreachable
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.drivers import copy_pipe
+from slotkeeper.core.drivers.row_pipe import put, rows_in
+from slotkeeper.core.errors import Busy, Unreachable
 
 LINE = b"x" * 999 + b"\n"
 

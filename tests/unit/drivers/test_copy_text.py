@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.drivers.copy_text import copy_line, rows_of
-from core.errors import RowRefused
+from slotkeeper.core.drivers.copy_text import copy_line, rows_of
+from slotkeeper.core.errors import RowRefused
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from core.drivers import deadline, login, pg
-from core.drivers.session import Dialect, Session
-from core.errors import TooLarge, Unclassified, Unreachable
-from core.sources.dws.faults import classify
+from slotkeeper.core.drivers import deadline, login, pg
+from slotkeeper.core.drivers.session import Dialect, Session
+from slotkeeper.core.errors import TooLarge, Unclassified, Unreachable
+from slotkeeper.core.sources.dws.faults import classify
 from tests.support.fake_server import FakeServer, Mode, fake_server
 from tests.support.waiting import until
 
@@ -29,7 +29,9 @@ SECRET = "canary-4711"
 LIMIT_MS = 100
 SOON = 5.0
 """Seconds that a busy machine may take for a limit of a fifth of one; a hang is longer."""
-DIALECT = Dialect("source", ("core.sources.dws", "queries.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS)
+DIALECT = Dialect(
+    "source", ("slotkeeper.core.sources.dws", "queries.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS
+)
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +203,7 @@ def test_a_descriptor_beyond_the_first_thousand_is_kept_too() -> None:
 
 _MANY_FILES = """
 import os, resource, socket
-from core.drivers import deadline
+from slotkeeper.core.drivers import deadline
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4096), most))
 kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
@@ -222,7 +224,7 @@ def test_a_child_of_a_fork_has_limits_of_its_own_and_leaves_its_parents_calls_al
 
 _FORKED = """
 import os, signal, socket
-from core.drivers import deadline
+from slotkeeper.core.drivers import deadline
 
 def waited(line):
     with deadline.limited(line.fileno(), 0.05) as call:
@@ -307,7 +309,7 @@ def test_the_interpreter_goes_on_where_a_copy_ends_on_a_full_line() -> None:
 
 _FULL_LINE = """
 import io, socket, threading, time
-from core.drivers import pg
+from slotkeeper.core.drivers import pg
 from tests.support.fake_server import Mode, FakeServer
 pg.GRACE_SECONDS = 0.1
 

@@ -9,15 +9,15 @@ from typing import Any, NoReturn
 import psycopg2
 import pytest
 
-from core import retry
-from core.domain.attempts import NO_HISTORY
-from core.domain.endpoint import Endpoint
-from core.domain.secret import Secret
-from core.drivers import logins, pg
-from core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
-from core.retry import Failure, RetryAfter, RetryRules, Stop
-from core.sinks.postgres import faults as sink
-from core.sources.dws import faults as source
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.drivers import logins, pg
+from slotkeeper.core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
+from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, Stop
+from slotkeeper.core.sinks.postgres import faults as sink
+from slotkeeper.core.sources.dws import faults as source
 
 BOTH: list[Callable[[BaseException, str], SlotkeeperError]] = [source.classify, sink.classify]
 LOGIN = [
@@ -230,7 +230,7 @@ def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: S
 
 
 class Rotated:
-    """A secret whose reference says `plain`; implements `core.domain.secret.Secret`."""
+    """A secret whose reference says `plain`; implements `slotkeeper.core.domain.secret.Secret`."""
 
     def __init__(self, plain: str) -> None:
         self.plain, self._accepted = plain, ""

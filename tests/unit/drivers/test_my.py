@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from core.domain.endpoint import Endpoint
-from core.drivers import my
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.drivers import my
 
 SECONDS = 0.3
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.endpoint import Endpoint, Login
-from core.drivers import my, my_login
-from core.drivers.mysql_queries import MysqlQueries
-from core.errors import AccessRefused, SlotkeeperError
-from core.sources.mysql.session import MysqlSession
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.drivers import my, my_login
+from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.errors import AccessRefused, SlotkeeperError
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from tests.support.fake_mysql import Asks, fake_mysql
 
 SECRET = "canary-4711"
@@ -93,7 +93,7 @@ def test_a_login_that_is_answered_without_end_is_cut(ask: Ask, monkeypatch: pyte
 
 
 def test_an_answer_that_is_more_than_is_held_of_one_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.drivers.mysql_queries.ANSWER_BYTES", 4 << 20)
+    monkeypatch.setattr("slotkeeper.core.drivers.mysql_queries.ANSWER_BYTES", 4 << 20)
     with fake_mysql(Asks.ROWS) as server, pytest.raises(SlotkeeperError, match="sent more than 4 MiB"):
         as_sink(Login(server.endpoint(), SECRET, "slotkeeper/test"))
 

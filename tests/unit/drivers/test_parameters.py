@@ -10,10 +10,10 @@ import pytest
 from psycopg2.extensions import libpq_version, parse_dsn
 from psycopg2.extensions import make_dsn as dsn
 
-from core.domain.endpoint import Endpoint
-from core.domain.tls import MODES
-from core.drivers.parameters import ENVIRONMENT_ONLY, NOWHERE, OLDEST_LIBPQ, parameters
-from core.errors import ConfigError
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.tls import MODES
+from slotkeeper.core.drivers.parameters import ENVIRONMENT_ONLY, NOWHERE, OLDEST_LIBPQ, parameters
+from slotkeeper.core.errors import ConfigError
 from tests.support.libpq import defaults, library
 
 SERVER = Endpoint("m", "mart.example.com", 5432, "mart", "etl", sslmode="verify-full", sslrootcert="/ca.crt")

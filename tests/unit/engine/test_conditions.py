@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.domain.attempts import History
-from core.domain.condition import Condition, merged
-from core.domain.lane import Activity, Lane
-from core.domain.slot import Shard
-from core.engine.driver.conditions import of_lanes
+from slotkeeper.core.domain.attempts import History
+from slotkeeper.core.domain.condition import Condition, merged
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.engine.driver.conditions import of_lanes
 from tests.unit.engine.test_lane_io import LANE
 
 SINK = 'sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused'

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from core import retry
-from core.domain.attempts import NO_HISTORY, History
-from core.domain.condition import GIVEN_UP
-from core.domain.job import WantedState
-from core.domain.lane import Activity, Lane
-from core.domain.tries import Requests, TryAnswer, TryAsked
-from core.engine.driver.context import JobContext
-from core.engine.driver.early import PAUSED, brought_forward, freed, wait_to_try
-from core.errors import ErrorKind
-from core.retry import LOGIN_REFUSED, Failure, RetryRules, Stop
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY, History
+from slotkeeper.core.domain.condition import GIVEN_UP
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.tries import Requests, TryAnswer, TryAsked
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.early import PAUSED, brought_forward, freed, wait_to_try
+from slotkeeper.core.errors import ErrorKind
+from slotkeeper.core.retry import LOGIN_REFUSED, Failure, RetryRules, Stop
 from tests.unit.engine.test_tables_told import TWO, lane
 
 NAMES = {"ods.a": ("ods.a dn_1",), "ods.b": ("ods.b dn_1",)}

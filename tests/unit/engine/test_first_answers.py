@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.lane import Lane
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard
-from core.domain.watch import exactly
-from core.engine.driver.first_answers import WITHIN, FirstAnswers
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver.first_answers import WITHIN, FirstAnswers
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 
 def lane(name: str) -> Lane:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
-from core.clock import SystemClock
-from core.domain.encoding import Encoding
-from core.domain.position import Position
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotStatus
-from core.domain.spec import SinkOptions
-from core.domain.watch import exactly
-from core.engine.worker.step import Stepper, StepPlan, nothing
-from core.ports.sink import StepSink, Top
-from core.ports.source import Source
-from core.sources.dws.position import DwsPosition, SyncPoints, ours
-from core.sources.dws.source import DwsSource
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.worker.step import Stepper, StepPlan, nothing
+from slotkeeper.core.ports.sink import StepSink, Top
+from slotkeeper.core.ports.source import Source
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours
+from slotkeeper.core.sources.dws.source import DwsSource
 
 DN = Shard("dn_1", 1)
 POLL = SlotStatus(DN, SyncPoints(1, 1, 5), DwsPosition(1_000, None, 5), "one")

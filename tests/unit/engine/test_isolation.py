@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from core.domain.quarantine import Refusal
-from core.engine.worker.isolation import LONGEST, Isolated, Isolation
-from core.errors import TooLarge, Trouble
-from core.ports.sink import Fields
+from slotkeeper.core.domain.quarantine import Refusal
+from slotkeeper.core.engine.worker.isolation import LONGEST, Isolated, Isolation
+from slotkeeper.core.errors import TooLarge, Trouble
+from slotkeeper.core.ports.sink import Fields
 
 BAD = "bad"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.lane import Activity, Lane
-from core.domain.position import Position
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotStatus, TableIdentity
-from core.domain.watch import exactly
-from core.engine.driver import lane_io
-from core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver import lane_io
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 DN = Shard("dn_1", 1)
 LANE = Lane(

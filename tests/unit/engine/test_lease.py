@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from core.domain.job import WantedState
-from core.domain.lock_owner import LockOwner
-from core.engine.driver.context import JobContext
-from core.engine.driver.lease import Leases, take_lease
-from core.errors import Busy, Refused, Superseded, Unclassified
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.lock_owner import LockOwner
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.lease import Leases, take_lease
+from slotkeeper.core.errors import Busy, Refused, Superseded, Unclassified
 
 EPOCH = 7
 

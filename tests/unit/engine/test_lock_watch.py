@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.lock_wait import LockWait
-from core.engine.driver import lock_watch
-from core.engine.driver.lock_watch import LocksAt, LockWatch
-from core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.engine.driver import lock_watch
+from slotkeeper.core.engine.driver.lock_watch import LocksAt, LockWatch
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from tests.support.waiting import until
 
 WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0)

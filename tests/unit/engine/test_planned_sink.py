@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from core.domain.position import Position
-from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.quarantine import LeftOut, Refusal
-from core.domain.spec import SinkOptions
-from core.engine.worker.planned import PlannedSink
-from core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
-from core.ports.progress import NOTHING_OUT
-from core.ports.sink import Batch, Fields, Outcome
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
+from slotkeeper.core.domain.quarantine import LeftOut, Refusal
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.engine.worker.planned import PlannedSink
+from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
+from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.ports.sink import Batch, Fields, Outcome
 from tests.unit.engine.test_two_part import END, KEY, LINES, ROW, ZERO
 
 PLAN = Decided(END, "", 3, "a_1")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.condition import Condition
-from core.engine.driver import pulse
-from core.engine.driver.pulse import Pinged, Pulse
-from core.errors import AccessRefused, Unreachable
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.engine.driver import pulse
+from slotkeeper.core.engine.driver.pulse import Pinged, Pulse
+from slotkeeper.core.errors import AccessRefused, Unreachable
 from tests.support.waiting import until
 
 PLACE = "source dws1 (h:1)"

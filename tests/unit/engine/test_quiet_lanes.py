@@ -6,20 +6,20 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
-from core.clock import SystemClock
-from core.domain.encoding import Encoding
-from core.domain.endpoint import Endpoint
-from core.domain.position import Position
-from core.domain.progress import LaneKey, LaneState, ProgressRow
-from core.domain.slot import Shard, SlotStatus
-from core.domain.spec import ChannelSpec, JobSpec
-from core.domain.watch import exactly
-from core.engine.messages import LaneTask, StreamTask
-from core.engine.worker import stream_task
-from core.ports.sink import StepSink, Top
-from core.ports.source import Source
-from core.sources.dws.position import DwsPosition, SyncPoints, ours
-from core.sources.dws.source import DwsSource
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.messages import LaneTask, StreamTask
+from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.ports.sink import StepSink, Top
+from slotkeeper.core.ports.source import Source
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours
+from slotkeeper.core.sources.dws.source import DwsSource
 
 NOWHERE = Endpoint("none", "localhost", 1, "none", "none")
 JOB = JobSpec("j", NOWHERE, NOWHERE, "s", (ChannelSpec("ods.t", "mart.t"),))

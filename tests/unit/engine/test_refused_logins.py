@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from core import retry
-from core.domain.attempts import NO_HISTORY
-from core.domain.lane import Activity, Lane
-from core.engine.driver.upkeep import AT_ONCE, Upkeep
-from core.errors import ErrorKind, LoginRefused
-from core.retry import LOGIN_WAIT_MOST, Failure, RetryRules
+from slotkeeper.core import retry
+from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.engine.driver.upkeep import AT_ONCE, Upkeep
+from slotkeeper.core.errors import ErrorKind, LoginRefused
+from slotkeeper.core.retry import LOGIN_WAIT_MOST, Failure, RetryRules
 from tests.support.crowd import Crowd
 
 

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.progress import LaneKey
-from core.domain.slot import Shard, SlotStatus
-from core.domain.watch import exactly
-from core.engine.driver.registration import Registration, register
-from core.errors import Busy
-from core.ports.source import Confirmation
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver.registration import Registration, register
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 DN, RENAMED = Shard("dn_1", 1), Shard("dn_one", 1)
 KEPT = SyncPoints(10, 10, 5)

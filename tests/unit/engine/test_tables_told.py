@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from core.domain.job import JobEvent, JobState
-from core.domain.lane import Activity, Lane
-from core.domain.progress import LaneState
-from core.domain.slot import Shard
-from core.domain.spec import ChannelSpec
-from core.domain.watch import exactly
-from core.engine.driver.poll_schedule import PollSchedule
-from core.engine.driver.shared_runner import SharedRunner
-from core.engine.driver.table_narrator import GroupNarrator, Telling
-from core.errors import Refused
-from core.sources.dws.position import DwsPosition, SyncPoints
+from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
+from slotkeeper.core.engine.driver.shared_runner import SharedRunner
+from slotkeeper.core.engine.driver.table_narrator import GroupNarrator, Telling
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 from tests.support.mirror import Heard
 from tests.unit.engine.test_poll_schedule import lanes as names_of
 from tests.unit.test_error_values import JOB

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from core.engine.driver.target_watch import EVERY, SHARE, TargetWatch
-from core.errors import Busy, SlotkeeperError, Unreachable
+from slotkeeper.core.engine.driver.target_watch import EVERY, SHARE, TargetWatch
+from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 
 TABLE = "ods.orders"
 

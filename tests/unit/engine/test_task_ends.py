@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from operator import contains
 
-from core.engine.driver.task_ends import TaskSessions
-from core.errors import Refused, Unreachable
+from slotkeeper.core.engine.driver.task_ends import TaskSessions
+from slotkeeper.core.errors import Refused, Unreachable
 from tests.support.waiting import until
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from core.domain.position import Position
-from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
-from core.domain.quarantine import LeftOut
-from core.engine.worker.two_part import IN_MEMORY, StagedRows, TwoPartSink
-from core.errors import Busy, Defect, Refused, Superseded, Trouble, TroubleName
-from core.ports.progress import NOTHING_OUT
-from core.ports.sink import Batch, Top
-from core.sources.dws.position import DwsPosition
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.quarantine import LeftOut
+from slotkeeper.core.engine.worker.two_part import IN_MEMORY, StagedRows, TwoPartSink
+from slotkeeper.core.errors import Busy, Defect, Refused, Superseded, Trouble, TroubleName
+from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.ports.sink import Batch, Top
+from slotkeeper.core.sources.dws.position import DwsPosition
 
 KEY = LaneKey("dws1", "ods.t", "slot", "dn_1")
 ZERO, END = DwsPosition(10, 2), DwsPosition(20, 1)

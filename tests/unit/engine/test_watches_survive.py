@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.lock_wait import LockWait
-from core.engine.driver import lock_watch, pulse
-from core.engine.driver.lock_watch import LocksAt, LockWatch
-from core.engine.driver.pulse import Pinged, Pulse
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.engine.driver import lock_watch, pulse
+from slotkeeper.core.engine.driver.lock_watch import LocksAt, LockWatch
+from slotkeeper.core.engine.driver.pulse import Pinged, Pulse
 from tests.support.waiting import until
 
 

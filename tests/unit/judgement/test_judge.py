@@ -7,15 +7,15 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from core.domain.condition import GIVEN_UP, Condition
-from core.domain.fault import Fault, Party, Severity, worst
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.lock_wait import LockWait
-from core.domain.report import JobReport, LaneReport
-from core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
-from core.judgement.judge import judge
-from core.judgement.limits import Limits
+from slotkeeper.core.domain.condition import GIVEN_UP, Condition
+from slotkeeper.core.domain.fault import Fault, Party, Severity, worst
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.judgement.limits import Limits
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25)

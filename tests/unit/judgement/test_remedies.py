@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.condition import Condition
-from core.domain.fault import Fault
-from core.domain.job import JobState
-from core.domain.remedy import until_started
-from core.domain.start import ANEW, SAFE
-from core.domain.verified import Verified
-from core.errors import TroubleName
-from core.judgement.facts import Facts, JobSeen, Machine
-from core.judgement.judge import judge
+from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.remedy import until_started
+from slotkeeper.core.domain.start import ANEW, SAFE
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
+from slotkeeper.core.judgement.judge import judge
 from tests.support.remedy_text import parts
 from tests.unit.judgement.test_judge import NOW, VIEW, ago, by, slot, told
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.judgement.facts import Facts
-from core.launch import alert_command, metrics_file
+from slotkeeper.core.judgement.facts import Facts
+from slotkeeper.core.launch import alert_command, metrics_file
 
 FACTS = Facts(datetime(2026, 11, 23, 7, 0, tzinfo=timezone.utc))
 

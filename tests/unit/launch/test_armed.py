@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from core.launch import armed
-from core.launch import identity as processes
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles
+from slotkeeper.core.launch import armed
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles
 
 NOW = datetime.now(timezone.utc)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import Refused
-from core.launch import control
-from core.launch.control import Patience
-from core.state.sqlite import Store
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state.sqlite import Store
 
 BEYOND = 1_100
 """More than FD_SETSIZE (select(2)), which is 1,024."""

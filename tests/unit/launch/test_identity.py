@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from core.launch import identity as processes
-from core.launch.identity import MARK
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.identity import MARK
 from tests.support.waiting import until
 
 SLEEP = [sys.executable, "-c", "print('on', flush=True); import time; time.sleep(600)"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import JobView
-from core.domain.lag import Curve, Lags
-from core.domain.report import JobReport, LaneReport
-from core.launch.recorder import lags_at
-from core.launch.seen import lags_of
-from core.state.frames import Frame
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.lag import Curve, Lags
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.launch.recorder import lags_at
+from slotkeeper.core.launch.seen import lags_of
+from slotkeeper.core.state.frames import Frame
 
 AT = datetime(2026, 11, 23, 3, 0, tzinfo=timezone.utc)
 STANDS = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25, at=10, behind=5)

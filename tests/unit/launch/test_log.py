@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from core.launch import log
-from core.state.folder import StateFolder
+from slotkeeper.core.launch import log
+from slotkeeper.core.state.folder import StateFolder
 
 
 def test_a_log_that_is_too_long_is_copied_and_cut_and_its_writers_go_on_at_the_new_end(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from core.launch import identity as processes
+from slotkeeper.core.launch import identity as processes
 from tests.support.waiting import until
 
 

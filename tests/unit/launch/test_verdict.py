@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.domain.job import WITH_PROCESS, JobEvent, JobState, transition
-from core.launch.launch import Launch, Limits
-from core.launch.verdict import Crashed, CrashHistory, Ended, judge
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, transition
+from slotkeeper.core.launch.launch import Launch, Limits
+from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from slotkeeper.core.state.sqlite import Store
 from tests.support.upgrade import COMMITS, JOB, state_folder
 
 
@@ -66,7 +66,7 @@ def test_a_launch_comes_back_from_the_store_as_it_was() -> None:
 def test_a_launch_keeps_no_interpreter_and_starts_with_the_one_that_starts_now() -> None:
     assert sys.executable not in Launch().text and "python" not in Launch().text
     assert Launch.parse(Launch().text).driver("j", "c", Path("/s"), "r")[:4] == [
-        sys.executable, "-P", "-m", "core.spark.job",
+        sys.executable, "-P", "-m", "slotkeeper.core.spark.job",
     ]  # fmt: skip
 
 

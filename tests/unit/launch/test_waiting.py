@@ -8,11 +8,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import Identity, JobView
-from core.domain.report import JobReport
-from core.domain.stalling import STALLED_SECONDS
-from core.launch.waiting import SHOWN_EVERY, Waiting, signs_of, step_of
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.stalling import STALLED_SECONDS
+from slotkeeper.core.launch.waiting import SHOWN_EVERY, Waiting, signs_of, step_of
 
 AT = datetime(2026, 11, 26, 20, 0, tzinfo=timezone.utc)
 GONE = Identity(2**22 + 1, "never:1", 2**22 + 1, "r", "elsewhere")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.sinks.postgres.write.optimistic import LONGEST, Lane
+from slotkeeper.core.sinks.postgres.write.optimistic import LONGEST, Lane
 
 
 def pauses(misses: int) -> list[int]:

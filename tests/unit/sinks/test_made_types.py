@@ -7,9 +7,9 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.domain.slot import TableIdentity, UserType
-from core.domain.text import safe
-from core.sinks.postgres.check.made_types import MANUAL, cure, literal, pasteable, same
+from slotkeeper.core.domain.slot import TableIdentity, UserType
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.sinks.postgres.check.made_types import MANUAL, cure, literal, pasteable, same
 
 
 def read_back(token: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.sinks.postgres.write import routing
-from core.sinks.postgres.write.routing import Routed, whole
+from slotkeeper.core.sinks.postgres.write import routing
+from slotkeeper.core.sinks.postgres.write.routing import Routed, whole
 
 KINDS = st.sampled_from(["I", "U", "B", "d", "x", "?", "II"])
 VALUES = st.sampled_from(["\\N", "", "x", "1\\t2", "\\n", "9\t9\tI\tz", "I", "\\\\"])

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.job import JobState
-from core.errors import Refused
-from core.slots.change import Asked, ChangePlan, Consent, Owner, refuse_unless_at_rest, refuse_without_consent
-from core.slots.status.inspect import SlotView
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.change import (
+    Asked,
+    ChangePlan,
+    Consent,
+    Owner,
+    refuse_unless_at_rest,
+    refuse_without_consent,
+)
+from slotkeeper.core.slots.status.inspect import SlotView
 
 OWNER = Owner("orders")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.domain.ttl import Behind, Severity, Ttl
-from core.slots.status.retained import (
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.domain.ttl import Behind, Severity, Ttl
+from slotkeeper.core.slots.status.retained import (
     KnownBy,
     OwnLane,
     TableRetained,
     put_together,
 )
-from core.sources.dws.position import place
-from core.sources.dws.words import WORDS
+from slotkeeper.core.sources.dws.position import place
+from slotkeeper.core.sources.dws.words import WORDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 TTL = Ttl(100)

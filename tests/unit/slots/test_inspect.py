@@ -6,10 +6,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.errors import Refused
-from core.slots.status.inspect import SlotOnShard, SlotView, inspect
-from core.sources.dws.position import place
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, inspect
+from slotkeeper.core.sources.dws.position import place
 
 EARLY, LATE = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (1, 2))
 

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from core.domain.peek import Ask, ChangeRow, Filter, Range, Searched
-from core.domain.position import Position
-from core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
-from core.errors import Refused, Unreachable
-from core.slots.status.binlog_rows import peek
-from core.sources.dws.peek import Window, Windows
-from core.sources.dws.position import DwsPosition, ours, place
+from slotkeeper.core.domain.peek import Ask, ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
+from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.core.slots.status.binlog_rows import peek
+from slotkeeper.core.sources.dws.peek import Window, Windows
+from slotkeeper.core.sources.dws.position import DwsPosition, ours, place
 
 IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from core.domain.slot import RegisteredPoint, UnreadRows
-from core.errors import Refused
-from core.slots.status.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
-from core.sources.dws.position import place
-from core.sources.dws.words import WORDS
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.status.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
+from slotkeeper.core.sources.dws.position import place
+from slotkeeper.core.sources.dws.words import WORDS
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 OWNERS = {"ours": "orders"}

@@ -8,11 +8,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from console.commands import slots
-from core.slots import create, drop, full_sync
-from core.slots.change import Asked, ChangePlan
-from core.slots.status.inspect import SlotView, TableSlots
-from core.sources.dws.viewer import CALLS
+from slotkeeper.console.commands import slots
+from slotkeeper.core.slots import create, drop, full_sync
+from slotkeeper.core.slots.change import Asked, ChangePlan
+from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
+from slotkeeper.core.sources.dws.viewer import CALLS
 
 ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
 AS_LITERAL = """('ods."O''Neil Lines"', 's'"""

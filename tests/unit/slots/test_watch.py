@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
-from core.domain.ttl import Ttl
-from core.errors import Refused, SlotkeeperError, Unreachable
-from core.ports.source import SlotWords
-from core.slots.status.poll import COUNT_SLOWEST, NO_TIME, StatusPoller
-from core.slots.status.retained import OwnLane
-from core.sources.dws.position import place
-from core.sources.dws.words import WORDS
+from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.source import SlotWords
+from slotkeeper.core.slots.status.poll import COUNT_SLOWEST, NO_TIME, StatusPoller
+from slotkeeper.core.slots.status.retained import OwnLane
+from slotkeeper.core.sources.dws.position import place
+from slotkeeper.core.sources.dws.words import WORDS
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 TTL = Ttl(600)

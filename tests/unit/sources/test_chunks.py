@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.slot import Column, TableIdentity, UserType
-from core.sources.dws.chunks import column_list
+from slotkeeper.core.domain.slot import Column, TableIdentity, UserType
+from slotkeeper.core.sources.dws.chunks import column_list
 
 
 @pytest.mark.parametrize(("type_", "out"), [("bpchar", True), ("a.padded", True), ("a.padded[]", False)])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.sources.dws.eligibility import (
+from slotkeeper.core.sources.dws.eligibility import (
     NEEDED,
     ServerFacts,
     TableFacts,

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.domain.slot import Shard, SlotStatus
-from core.domain.spec import BinlogOptions
-from core.errors import Busy, Trouble, TroubleName
-from core.ports.sink import Top
-from core.ports.source import Confirmation
-from core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints
-from core.sources.dws.source import DwsSource, confirm
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.errors import Busy, Trouble, TroubleName
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints
+from slotkeeper.core.sources.dws.source import DwsSource, confirm
 
 DN = Shard("dn_1", 1)
 SOURCE = DwsSource(cast(Any, None), "ods.t", "s", BinlogOptions())

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from core.domain.endpoint import Endpoint
-from core.domain.probe import Answer, ProbeFinding
-from core.domain.slot import Shard
-from core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
-from core.sources.dws.probe import session as session_probe
-from core.sources.dws.probe.questions import NEVER_ASKED
-from core.sources.dws.probe.scratch import Scratch
-from core.sources.dws.probe.session import Found, Group, ProbeContext, run
-from core.sources.dws.session import DwsSession
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.probe import Answer, ProbeFinding
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.sources.dws.probe import session as session_probe
+from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED
+from slotkeeper.core.sources.dws.probe.scratch import Scratch
+from slotkeeper.core.sources.dws.probe.session import Found, Group, ProbeContext, run
+from slotkeeper.core.sources.dws.session import DwsSession
 
 
 def ctx(home: str = "dn_1") -> ProbeContext:

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from core.domain.sight import Sight
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import AccessRefused
-from core.sources.dws import sight
-from core.sources.dws.session import DwsSession
-from core.sqltext import statements
+from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import AccessRefused
+from slotkeeper.core.sources.dws import sight
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sqltext import statements
 
 PLAIN = (["rolname", "rolsuper"], [("etl", False)])
 
@@ -32,7 +32,7 @@ class Told:
         return self._told[name]
 
     def answered(self, statement: pg.sql.SQL, parameters: object) -> Any:
-        texts = {text: name for name, text in statements("core.sources.dws", "sight.sql").items()}
+        texts = {text: name for name, text in statements("slotkeeper.core.sources.dws", "sight.sql").items()}
         return self.rows(texts[statement.string], parameters, ("", ""))
 
 

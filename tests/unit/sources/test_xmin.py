@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from core.domain.slot import Shard
-from core.domain.spec import BinlogOptions
-from core.sources.dws.session import DwsSession
-from core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 
 ONE, TWO = Shard("dn_1", 1), Shard("dn_2", 2)
 

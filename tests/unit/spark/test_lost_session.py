@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from core.domain import session_life
-from core.domain.session_life import LOST_AFTER, SessionLife
-from core.errors import Unreachable
-from core.spark import session_watch, task
-from core.spark.cluster import CLUSTER_GONE
-from core.spark.job import WantedStates
-from core.spark.runner import SESSION_LOST, SparkRunner
-from core.spark.session_watch import SessionWatch
-from core.state.sqlite import Store
+from slotkeeper.core.domain import session_life
+from slotkeeper.core.domain.session_life import LOST_AFTER, SessionLife
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.spark import session_watch, task
+from slotkeeper.core.spark.cluster import CLUSTER_GONE
+from slotkeeper.core.spark.job import WantedStates
+from slotkeeper.core.spark.runner import SESSION_LOST, SparkRunner
+from slotkeeper.core.spark.session_watch import SessionWatch
+from slotkeeper.core.state.sqlite import Store
 from tests.support.waiting import until
 
 SILENT = "Spark's Java process has not answered for"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from core.domain.ack import Ack, ack_in, is_quiet
-from core.domain.fault import Fault, Party, Severity
-from core.state.acks import KEPT, KIND, NAME, AckFile, ended
-from core.state.folder import StateFolder
+from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.state.acks import KEPT, KIND, NAME, AckFile, ended
+from slotkeeper.core.state.folder import StateFolder
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.audit_chain import FIRST, Compared, CopiedHead, compare
-from core.state import audit as audits
-from core.state.audit import Audit, actor
-from core.state.faults import StateError
-from core.state.folder import StateFolder
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.audit_chain import FIRST, Compared, CopiedHead, compare
+from slotkeeper.core.state import audit as audits
+from slotkeeper.core.state.audit import Audit, actor
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
 
 AT = datetime(2026, 11, 21, 3, 4, 5, 678000, tzinfo=timezone.utc)
 WHO = Actor("dba", "host1", 42, "eva", "10.0.0.9")
@@ -202,8 +202,8 @@ def test_writers_that_append_at_once_make_one_chain(audit: Audit) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from core.state import audit\n"
-        "from core.state.folder import StateFolder\n"
+        "from slotkeeper.core.state import audit\n"
+        "from slotkeeper.core.state.folder import StateFolder\n"
         "audit.LOCK_SECONDS = 60.0\n"
         "made = audit.Audit(StateFolder.open(Path(sys.argv[1])))\n"
         "for number in range(10):\n"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.audit import Actor, AuditLine, Phase
-from core.domain.audit_chain import FIRST, CopiedHead, compare
-from core.services.audit_proof import Proof, SinkProof
-from core.state import audit as audits
-from core.state.audit import Audit
-from core.state.folder import StateFolder
+from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.audit_chain import FIRST, CopiedHead, compare
+from slotkeeper.core.services.audit_proof import Proof, SinkProof
+from slotkeeper.core.state import audit as audits
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 
 AT = datetime(2026, 11, 21, 3, 4, 5, tzinfo=timezone.utc)
 LINES = 12

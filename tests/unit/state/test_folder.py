@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import Busy
-from core.state.faults import StateError
-from core.state.folder import StateFolder
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.core.errors import Busy
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 
 
 def rights(path: Path) -> int:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from core.clock import SystemClock
-from core.domain.job import JobState
-from core.domain.report import JobReport, LaneReport
-from core.domain.verified import Verified
-from core.state import verified
-from core.state.faults import StateError
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.state import verified
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 
 LANE = LaneReport("dn_1", -5, "running", "idle", "10/3", "12", None, 99, 0.25)
 Reads = Callable[[Store], object]

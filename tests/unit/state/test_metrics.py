@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState, WantedState
-from core.domain.job_view import Identity, JobView
-from core.domain.lock_wait import Blocker, LockWait
-from core.domain.report import JobReport, LaneReport
-from core.domain.table import TableReport
-from core.state.frames import Frame, frame_of, text_of
-from core.state.metrics import GROUP, Base, Metrics
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.state.frames import Frame, frame_of, text_of
+from slotkeeper.core.state.metrics import GROUP, Base, Metrics
+from slotkeeper.core.state.sqlite import Store
 
 AT = datetime(2026, 11, 21, 2, 28, tzinfo=timezone.utc)
 EVERY = timedelta(seconds=5)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobState, WantedState
-from core.launch.launch import SUPERVISOR_LOCK
-from core.state import schema
-from core.state.faults import StateError
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK
+from slotkeeper.core.state import schema
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 from tests.support.upgrade import COMMITS, FIXTURES, JOB, asked, content, state_folder, version
 
 ROOT = Path(schema.__file__).parents[2]

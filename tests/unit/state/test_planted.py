@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.reset_files import PLANS
-from core.errors import SlotkeeperError
-from core.launch import log
-from core.state.audit import Audit, intent
-from core.state.faults import StateError
-from core.state.folder import StateFolder
-from core.state.resets import ResetFiles, marks
-from core.state.sqlite import FILE_NAME, Store
+from slotkeeper.core.domain.reset_files import PLANS
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch import log
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.resets import ResetFiles, marks
+from slotkeeper.core.state.sqlite import FILE_NAME, Store
 
 pytestmark = pytest.mark.timeout(60)
 """Whoever waits for a FIFO's other end fails."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.ttl import Ttl
-from core.judgement.facts import SlotSeen
-from core.slots.status.inspect import SlotView, TableSlots
-from core.slots.status.retained import TableRetained
-from core.slots.status.sights import sights
-from core.state import slots_seen
-from core.state.sqlite import Store
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
+from slotkeeper.core.slots.status.retained import TableRetained
+from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state.sqlite import Store
 
 
 @pytest.fixture

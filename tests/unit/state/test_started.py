@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobEvent
-from core.domain.spec import JobSpec
-from core.errors import ConfigError
-from core.spark import job as driver
-from core.state import started
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.spark import job as driver
+from slotkeeper.core.state import started
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 
 JOB = "orders_rt"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from core.domain.job import JobEvent, JobState, WantedState
-from core.domain.job_view import Identity
-from core.domain.lock_wait import Blocker, LockWait
-from core.domain.report import JobReport, LaneReport
-from core.domain.table import TableReport
-from core.errors import Refused
-from core.state import sqlite
-from core.state.sqlite import Store
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
+from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.state import sqlite
+from slotkeeper.core.state.sqlite import Store
 
 TABLES = (TableReport("ods.a", "m.a", "FAILED", "ods.a: gone", "SLOT LOST", "reset it", 1_790_000_000.5),)
 EVE = Blocker(4711, "eve", "psql", "idle in transaction", 1_790_000_000.5, "LOCK TABLE m.a", transaction="3/4")

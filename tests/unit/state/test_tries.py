@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.domain.tries import Requests, TryAnswer, TryAsked
-from core.state import tries
-from core.state.sqlite import Store
-from core.state.tries import KEPT, StoredTries
+from slotkeeper.core.domain.tries import Requests, TryAnswer, TryAsked
+from slotkeeper.core.state import tries
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.tries import KEPT, StoredTries
 
 
 class Ticks:

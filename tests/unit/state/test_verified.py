@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from core.domain.verified import Verified, in_a_phrase
-from core.state.sqlite import Store
-from core.state.verified import KEPT, last, record
+from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.core.state.verified import KEPT, last, record
 
 AT = datetime(2026, 11, 21, 2, 28, tzinfo=timezone.utc)
 EQUAL = Verified("orders", AT, "equal", 0, 0, 1, 9, 9, 1.5, "li.wei")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.drivers.pg_table.keys import KeyColumn
-from core.errors import Refused
-from core.ports.table import Checksum, Digest, Key, KeyRange
-from core.verify.compare import compare
-from core.verify.comparison import Options
-from core.verify.recheck import Verdict, verdict
+from slotkeeper.core.drivers.pg_table.keys import KeyColumn
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.table import Checksum, Digest, Key, KeyRange
+from slotkeeper.core.verify.compare import compare
+from slotkeeper.core.verify.comparison import Options
+from slotkeeper.core.verify.recheck import Verdict, verdict
 
 Rows = dict[int, str]
 

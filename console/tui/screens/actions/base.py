@@ -20,15 +20,15 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from console.actions.commands import Origin, shell_text
-from console.actions.rules import Part, Want
-from console.actions.runner import Order, Runner
-from console.monitor.snapshot import Level
-from console.tui.screens.base import Frame, Line
-from console.tui.widgets.line import Panel
-from console.views.rows import plain
-from core.domain.text import safe
-from core.errors import SlotkeeperError
+from slotkeeper.console.actions.commands import Origin, shell_text
+from slotkeeper.console.actions.rules import Part, Want
+from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.base import Frame, Line
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.views.rows import plain
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
 
 CANCELLED = "cancelled"
 ALL_SEEN = "all its lines are seen"

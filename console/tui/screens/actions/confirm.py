@@ -12,17 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.actions.commands import EntryVerb, JobVerb, entry_words, job_words, with_placeholders
-from console.actions.menu import entries_in_words
-from console.actions.rules import Part, Want, entry_wants, job_wants, missing
-from console.actions.runner import Order
-from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import Fields, FieldsScreen, Sheet
-from console.tui.screens.actions.progress import EntryProgress, JobProgress
-from console.tui.screens.base import Lines
-from console.tui.widgets.line import Line
-from console.views.jobs import what_is_safe, what_is_wrong
-from core.domain.text import safe
+from slotkeeper.console.actions.commands import EntryVerb, JobVerb, entry_words, job_words, with_placeholders
+from slotkeeper.console.actions.menu import entries_in_words
+from slotkeeper.console.actions.rules import Part, Want, entry_wants, job_wants, missing
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.actions.base import Fields, FieldsScreen, Sheet
+from slotkeeper.console.tui.screens.actions.progress import EntryProgress, JobProgress
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.widgets.line import Line
+from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
+from slotkeeper.core.domain.text import safe
 
 
 class Confirm(FieldsScreen):

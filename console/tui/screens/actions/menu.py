@@ -13,19 +13,28 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.actions.commands import Doing, EntryVerb, JobVerb, Place, SlotVerb, Target, job_words, slot_words
-from console.actions.menu import Entry, entry_actions, job_entries, slot_entries
-from console.actions.runner import Order
-from console.monitor.snapshot import JobFacts, Level
-from console.tui.screens.actions.base import CANCELLED, READ_ONLY, ActScreen, Sheet
-from console.tui.screens.actions.confirm import EntryConfirm, JobConfirm, entries_named
-from console.tui.screens.actions.preview import SlotPreview
-from console.tui.screens.actions.progress import ActionsScreen, JobProgress, SlotProgress
-from console.tui.widgets.line import Line
-from console.views.quarantine import Choice
-from console.views.rows import both_ends
-from console.views.slots import SlotFacts
-from core.domain.text import safe
+from slotkeeper.console.actions.commands import (
+    Doing,
+    EntryVerb,
+    JobVerb,
+    Place,
+    SlotVerb,
+    Target,
+    job_words,
+    slot_words,
+)
+from slotkeeper.console.actions.menu import Entry, entry_actions, job_entries, slot_entries
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.tui.screens.actions.base import CANCELLED, READ_ONLY, ActScreen, Sheet
+from slotkeeper.console.tui.screens.actions.confirm import EntryConfirm, JobConfirm, entries_named
+from slotkeeper.console.tui.screens.actions.preview import SlotPreview
+from slotkeeper.console.tui.screens.actions.progress import ActionsScreen, JobProgress, SlotProgress
+from slotkeeper.console.tui.widgets.line import Line
+from slotkeeper.console.views.quarantine import Choice
+from slotkeeper.console.views.rows import both_ends
+from slotkeeper.console.views.slots import SlotFacts
+from slotkeeper.core.domain.text import safe
 
 _TARGETS = {
     "e": ("earliest", "all that is still kept is applied again; skips nothing"),

@@ -14,21 +14,29 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widget import Widget
 
-from console.actions import preview
-from console.actions.commands import ON_EXISTING, Doing, JobVerb, SlotVerb, Typed, slot_words, with_placeholders
-from console.actions.menu import job_why
-from console.actions.outcome import complaint, took
-from console.actions.preview import Preview, parsed, preview_from
-from console.actions.record import Action, Said
-from console.actions.rules import Part, missing
-from console.actions.runner import Order
-from console.monitor.snapshot import JobFacts, Level
-from console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet
-from console.tui.screens.actions.confirm import JobConfirm
-from console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
-from console.tui.widgets.line import Line
-from core.domain.text import many, safe
-from core.domain.ttl import in_words
+from slotkeeper.console.actions import preview
+from slotkeeper.console.actions.commands import (
+    ON_EXISTING,
+    Doing,
+    JobVerb,
+    SlotVerb,
+    Typed,
+    slot_words,
+    with_placeholders,
+)
+from slotkeeper.console.actions.menu import job_why
+from slotkeeper.console.actions.outcome import complaint, took
+from slotkeeper.console.actions.preview import Preview, parsed, preview_from
+from slotkeeper.console.actions.record import Action, Said
+from slotkeeper.console.actions.rules import Part, missing
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet
+from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
+from slotkeeper.console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
+from slotkeeper.console.tui.widgets.line import Line
+from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.domain.ttl import in_words
 
 _AROUND = 8
 """The rows of identity, title, three of the head, buttons, place and keys."""

@@ -14,18 +14,26 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
-from console.actions import outcome
-from console.actions.commands import Doing, JobVerb, SlotVerb, shell_text
-from console.actions.outcome import how_far, job_lines, outcome_lines, slot_lines, took, verdict, verified_lines
-from console.actions.record import Action, Said
-from console.actions.rules import Part
-from console.monitor.snapshot import Level
-from console.tui.screens.actions.base import ActScreen
-from console.tui.screens.base import Lines
-from console.tui.screens.table import TableScreen
-from console.views.rows import NARROW, Column, Row, clock
-from core.domain.text import safe
-from core.domain.ttl import in_words
+from slotkeeper.console.actions import outcome
+from slotkeeper.console.actions.commands import Doing, JobVerb, SlotVerb, shell_text
+from slotkeeper.console.actions.outcome import (
+    how_far,
+    job_lines,
+    outcome_lines,
+    slot_lines,
+    took,
+    verdict,
+    verified_lines,
+)
+from slotkeeper.console.actions.record import Action, Said
+from slotkeeper.console.actions.rules import Part
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.actions.base import ActScreen
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.rows import NARROW, Column, Row, clock
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import in_words
 
 POLL_SECONDS = 0.1
 UNREAD = "no record of it can be read"

@@ -10,21 +10,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.domain import type_name
-from core.domain.objection import INHERITED, Objection
-from core.domain.slot import Column, TableIdentity, UserType, without_domains
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.drivers.operators import Operators, operators_of
-from core.drivers.pg_table import types
-from core.drivers.session import Book, Rows
-from core.sinks.postgres.check import made_types
-from core.sinks.postgres.dialect import SinkDialect
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import TargetTable
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.objection import INHERITED, Objection
+from slotkeeper.core.domain.slot import Column, TableIdentity, UserType, without_domains
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.operators import Operators, operators_of
+from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.sinks.postgres.check import made_types
+from slotkeeper.core.sinks.postgres.dialect import SinkDialect
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sqltext import dotted, quoted
 
-_SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.check", "eligibility.sql")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
 _SHORTER_TARGET = "name a shorter target in `into`"
 _OTHER_COLUMN = "map the column to another name in the channel's `columns`"

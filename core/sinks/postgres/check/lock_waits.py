@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.domain.lock_owner import without_literals
-from core.domain.lock_wait import Blocker, LockWait, continued, ordered
-from core.drivers import pg
-from core.drivers.session import Book
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.lock_owner import without_literals
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait, continued, ordered
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 2_000
 """Of each statement: an answer that comes later is of no use to whoever looks at a screen."""
 DEEPEST = 5
 """So many sessions behind each other are followed; who waits at the end of a longer queue is shown as waiting."""
-_SQL: Book = ("core.sinks.postgres.check", "lock_waits.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
 _CONCEALED = "<insufficient privilege>"
 _PREPARED = 0
 """What pg_blocking_pids calls a prepared transaction."""
@@ -37,7 +37,7 @@ class _Seen:
 
 
 class PostgresLockWaits:
-    """The waits of sessions whose names begin with `prefix`; implements `core.ports.locks.LockReader`."""
+    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.locks.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session
@@ -123,7 +123,7 @@ class PostgresLockWaits:
 
 
 class DwsLockWaits:
-    """The same of a DWS, as far as it tells it; implements `core.ports.locks.LockReader`."""
+    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.locks.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session

@@ -1,6 +1,7 @@
 """The statements that make a source's own types at the sink, spelled so that what is pasted makes the very same.
 
-Pure: `eligibility.py` asks the sink which types it lacks, `core.sources.dws.made_types` reads them at the source.
+Pure: `eligibility.py` asks the sink which types it lacks, `slotkeeper.core.sources.dws.made_types` reads them at the
+source.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-from core.domain import type_name
-from core.domain.slot import TableIdentity, UserType, without_domains
-from core.domain.text import safe
-from core.drivers.pg_table import types
-from core.sqltext import quoted
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.slot import TableIdentity, UserType, without_domains
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.sqltext import quoted
 
 MANUAL = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
 """The cure where no statement is known: of base types, which have functions of their own."""

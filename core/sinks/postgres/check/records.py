@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.domain.spec import JobSpec
-from core.domain.target_seen import TargetSeen
-from core.ports.target import Applied
-from core.sinks.postgres.check import seen
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import TargetSeen
+from slotkeeper.core.ports.target import Applied
+from slotkeeper.core.sinks.postgres.check import seen
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 class PostgresRecords:
-    """Implements `core.ports.target.TargetRecords`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.target.TargetRecords`; not shared between threads."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

@@ -14,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from core.domain import type_name
-from core.domain.image import image_of
-from core.domain.objection import Objection
-from core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
-from core.domain.slot import Column, TableIdentity, without_domains
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.drivers.pg_table import types
-from core.drivers.session import Book
-from core.sinks.postgres.check import eligibility, made_types
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import TargetTable
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
+from slotkeeper.core.domain.slot import Column, TableIdentity, without_domains
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.sinks.postgres.check import eligibility, made_types
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sqltext import dotted, quoted
 
-_SQL: Book = ("core.sinks.postgres.check", "eligibility.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.check", "eligibility.sql")
 _AUTOMATIC = ("i", "a")
 """pg_cast.castcontext of implicit and of assignment casts."""
 _EMPTIED = " USING NULL"

@@ -1,6 +1,6 @@
 """Reads what a check of targets compares: all targets of a sink in one statement, over one session.
 
-`seen.sql` holds the statement; `core.domain.target_seen` says what a reading proves.
+`seen.sql` holds the statement; `slotkeeper.core.domain.target_seen` says what a reading proves.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from core.domain.image import image_of
-from core.domain.progress import LaneKey, LaneState
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, newest
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Refused, SlotkeeperError
-from core.ports.target import Asked
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.session import SinkSession
-from core.sqltext import statements
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, newest
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sqltext import statements
 
-SQL_BOOK: Book = ("core.sinks.postgres.check", "seen.sql")
+SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS, LOCK_MS, LOCKED_MS = 10_000, 500, 50
 """Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well. A
@@ -37,7 +37,7 @@ _ABSENT = dict.fromkeys(PARTS, "")
 
 
 class PostgresTargets:
-    """Implements `core.ports.target.TargetReader`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.target.TargetReader`; not shared between threads."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.domain import type_name
-from core.domain.image import image_of
-from core.domain.objection import refuse
-from core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
-from core.domain.slot import TableIdentity
-from core.domain.spec import ChannelSpec, SinkOptions
-from core.domain.text import safe
-from core.drivers import pg
-from core.drivers.pg_table import types
-from core.errors import Refused
-from core.sinks.postgres.check import eligibility
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
-from core.sqltext import dotted
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
+from slotkeeper.core.sqltext import dotted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 

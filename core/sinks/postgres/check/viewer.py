@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.domain.objection import Objection
-from core.domain.progress import QUERY_TARGET
-from core.drivers import pg
-from core.drivers.search_path import names_of_path
-from core.drivers.session import Book, Rows
-from core.ports.progress import LaneSeen
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.progress import QUERY_TARGET
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.search_path import names_of_path
+from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.ports.progress import LaneSeen
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000
 """A look's own limit: somebody waits for it, who would not for the ten minutes of a step."""
-_SQL: Book = ("core.sinks.postgres.check", "viewer.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 
 
 @dataclass(frozen=True, slots=True)

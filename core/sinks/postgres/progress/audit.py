@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from core.domain.audit import AuditLine
-from core.domain.audit_chain import CopiedHead
-from core.drivers.session import Book
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.audit_chain import CopiedHead
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
-_SQL: Book = ("core.sinks.postgres.progress", "audit.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "audit.sql")
 
 
 class SinkAudit:

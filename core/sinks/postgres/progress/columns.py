@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.domain.shape import columns_from, columns_text
-from core.domain.slot import Column
-from core.drivers import pg
-from core.drivers.session import Book
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.shape import columns_from, columns_text
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
-_SQL: Book = ("core.sinks.postgres.progress", "columns.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 
 
 def note(

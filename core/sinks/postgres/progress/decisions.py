@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from core.domain.kept import Positions
-from core.domain.position import Position
-from core.domain.progress import Decided, LaneKey, ProgressRow
-from core.domain.quarantine import LeftOut
-from core.drivers import pg
-from core.ports.progress import NOTHING_OUT
-from core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
-from core.sinks.postgres.quarantine import beside, entries
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
+from slotkeeper.core.domain.quarantine import LeftOut
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
+from slotkeeper.core.sinks.postgres.quarantine import beside, entries
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 class PostgresDecisions:
-    """Implements `core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
+    """Implements `slotkeeper.core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
 
     def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
         self.session = session

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timezone
 
-from core.domain.lock_owner import LockOwner
-from core.domain.progress import LaneKey
-from core.drivers import pg
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.lock_owner import LockOwner
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 _CONCEALED = "<insufficient privilege>"
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.domain.progress import ProgressRow
-from core.domain.reset import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry, Swap, moved_from
-from core.domain.watch import trouble
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Superseded, Trouble, TroubleName
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.check import seen
-from core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
-from core.sinks.postgres.quarantine import quarantine_reset
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.reset import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry, Swap, moved_from
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Superseded, Trouble, TroubleName
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.check import seen
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
+from slotkeeper.core.sinks.postgres.quarantine import quarantine_reset
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
-_SQL: Book = ("core.sinks.postgres.progress", "resets.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "resets.sql")
 
 
 class PostgresResets(PostgresProgress):

@@ -7,33 +7,33 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from core.domain.kept import Kept, Positions
-from core.domain.lock_owner import LockOwner, explain_writer
-from core.domain.objection import refuse
-from core.domain.position import Position
-from core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
-from core.domain.slot import Column
-from core.domain.target_seen import TargetSeen
-from core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
-from core.domain.watch import trouble
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Refused, Superseded, Trouble, TroubleName
-from core.ports.progress import ChunkCounts, Lock, Repeats, Runner
-from core.ports.source import Chunk
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.check import seen
-from core.sinks.postgres.check.records import PostgresRecords
-from core.sinks.postgres.check.viewer import PostgresViewer
-from core.sinks.postgres.progress import columns, locks
-from core.sinks.postgres.quarantine import entries
-from core.sinks.postgres.session import SinkSession
-from core.sqltext import dotted
+from slotkeeper.core.domain.kept import Kept, Positions
+from slotkeeper.core.domain.lock_owner import LockOwner, explain_writer
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.target_seen import TargetSeen
+from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Refused, Superseded, Trouble, TroubleName
+from slotkeeper.core.ports.progress import ChunkCounts, Lock, Repeats, Runner
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.check import seen
+from slotkeeper.core.sinks.postgres.check.records import PostgresRecords
+from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
+from slotkeeper.core.sinks.postgres.progress import columns, locks
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sqltext import dotted
 
-DECISIONS: Book = ("core.sinks.postgres.progress", "decisions.sql")
+DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
 """The statements for a sink beside the store; `decisions.py` has a worker's."""
 
-STREAMS: Book = ("core.sinks.postgres.stream", "stream.sql")
+STREAMS: Book = ("slotkeeper.core.sinks.postgres.stream", "stream.sql")
 """The statements on what Spark queries write."""
 
 ORDERED = "next "
@@ -45,7 +45,7 @@ def _nothing(cursor: pg.Cursor) -> None:
 
 
 class PostgresProgress:
-    """Implements `core.ports.progress.Store` for one source table's slot; not shared between threads.
+    """Implements `slotkeeper.core.ports.progress.Store` for one source table's slot; not shared between threads.
 
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
     """

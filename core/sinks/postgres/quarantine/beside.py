@@ -10,19 +10,19 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from core.domain.progress import LaneKey, LaneState
-from core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
-from core.domain.start import SAFE
-from core.domain.text import whole
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Defect, Refused, Trouble, TroubleName
-from core.sinks.postgres.progress.locks import lock_number
-from core.sinks.postgres.progress.store import key_of
-from core.sinks.postgres.quarantine import entries
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
+from slotkeeper.core.sinks.postgres.progress.locks import lock_number
+from slotkeeper.core.sinks.postgres.progress.store import key_of
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
-SQL: Book = ("core.sinks.postgres.quarantine", "beside.sql")
+SQL: Book = ("slotkeeper.core.sinks.postgres.quarantine", "beside.sql")
 _NUL = "\x00"
 
 
@@ -124,7 +124,7 @@ def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
 
 
 class BesideReplays:
-    """Replays of one slot's table; implements `core.ports.quarantine.ReplaysBeside`."""
+    """Replays of one slot's table; implements `slotkeeper.core.ports.quarantine.ReplaysBeside`."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self._session = session

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.domain.progress import LaneKey
-from core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Refused
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
-SQL: Book = ("core.sinks.postgres.quarantine", "quarantine.sql")
+SQL: Book = ("slotkeeper.core.sinks.postgres.quarantine", "quarantine.sql")
 _FIELDS = [name for name in QuarantineEntry.__dataclass_fields__ if name != "values"]
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from core.domain.kept import Positions
-from core.domain.progress import ProgressRow
-from core.drivers import pg
-from core.sinks.postgres.quarantine import entries
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow]) -> int:

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.domain.progress import LaneKey, LaneState
-from core.domain.quarantine import EVERYWHERE, EntryState, Replayed
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.errors import Refused
-from core.sinks.postgres import faults
-from core.sinks.postgres.progress.store import key_of
-from core.sinks.postgres.quarantine import entries
-from core.sinks.postgres.quarantine.writing import Bad
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write import text_staging
-from core.sinks.postgres.write.row_isolation import DAMAGED, bad_of, move
-from core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, Replayed
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sinks.postgres import faults
+from slotkeeper.core.sinks.postgres.progress.store import key_of
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.quarantine.writing import Bad
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write import text_staging
+from slotkeeper.core.sinks.postgres.write.row_isolation import DAMAGED, bad_of, move
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 SQL, Literal = pg.sql.SQL, pg.sql.Literal
 _OTHER_COLUMNS = Bad("", "", "", "the target's mirrored columns are others now than when the row was quarantined")

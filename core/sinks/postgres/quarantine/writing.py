@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.domain.progress import LaneKey
-from core.domain.quarantine import EVERYWHERE
-from core.domain.spec import SinkOptions
-from core.domain.start import SAFE
-from core.drivers import pg
-from core.errors import Defect, Trouble, TroubleName
-from core.sinks.postgres.progress.locks import lock_number
-from core.sinks.postgres.progress.store import key_of
-from core.sinks.postgres.quarantine import entries
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.quarantine import EVERYWHERE
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Defect, Trouble, TroubleName
+from slotkeeper.core.sinks.postgres.progress.locks import lock_number
+from slotkeeper.core.sinks.postgres.progress.store import key_of
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable

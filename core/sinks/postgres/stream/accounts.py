@@ -11,20 +11,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from core.domain.progress import LaneKey
-from core.domain.query_report import QueryReport
-from core.drivers import pg
-from core.drivers.session import Book
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.session import SinkSession
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.query_report import QueryReport
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.session import SinkSession
 
-_SQL: Book = ("core.sinks.postgres.stream", "accounts.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.stream", "accounts.sql")
 LIMIT_MS = 2_000
 """Of one transaction: nobody waits for longer for what only informs."""
 
 
 class PostgresAccounts:
-    """Implements `core.ports.stream.QueryAccounts` for one slot."""
+    """Implements `slotkeeper.core.ports.stream.QueryAccounts` for one slot."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self.session = session

@@ -15,26 +15,26 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import BinaryIO
 
-from core.domain.objection import refuse
-from core.domain.slot import Column, TableIdentity
-from core.domain.spec import ChannelSpec
-from core.domain.text import safe
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Busy, Refused, SlotkeeperError, Unreachable
-from core.ports.stream import QueryBatch, QueryTarget, Staged
-from core.sinks.postgres import own_tables
-from core.sinks.postgres.check import eligibility
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.check.viewer import PostgresViewer
-from core.sinks.postgres.progress.locks import lock_number, target_lock
-from core.sinks.postgres.session import COPY_LIMIT_MS, SETTINGS, SinkSession, lengthen
-from core.sinks.postgres.stream import staging
-from core.sinks.postgres.write import optimistic, routing
-from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
+from slotkeeper.core.sinks.postgres.progress.locks import lock_number, target_lock
+from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SETTINGS, SinkSession, lengthen
+from slotkeeper.core.sinks.postgres.stream import staging
+from slotkeeper.core.sinks.postgres.write import optimistic, routing
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
-_SQL: Book = ("core.sinks.postgres.stream", "stream.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.stream", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
 """Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
@@ -47,7 +47,7 @@ class _Missed(Exception):
 
 
 class PostgresQuerySink:
-    """Implements `core.ports.stream.QuerySink` for one target."""
+    """Implements `slotkeeper.core.ports.stream.QuerySink` for one target."""
 
     def __init__(self, session: SinkSession, target: QueryTarget) -> None:
         self.session = session

@@ -11,10 +11,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from core.domain import type_name
-from core.drivers import pg
-from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable

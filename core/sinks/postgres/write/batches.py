@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import io
 
-from core.domain.image import image_of
-from core.domain.slot import TableIdentity
-from core.domain.spec import JobSpec
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write import statements as compose
+from slotkeeper.core.domain.image import image_of
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write import statements as compose
 
 
 class PostgresBatches:
-    """The target of a job's channel: made on request and checked; implements `core.ports.sink.BatchWriter`."""
+    """The target of a job's channel: made on request and checked; implements `ports.sink.BatchWriter`."""
 
     def __init__(self, session: SinkSession, job: JobSpec, identity: TableIdentity) -> None:
         self._session, self._options = session, job.sink_options

@@ -27,10 +27,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.sinks.postgres.write.routing import Routed
-from core.sinks.postgres.write.statements import TargetTable, all_staged, fill_target, match, same_key, update_of
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks.postgres.write.routing import Routed
+from slotkeeper.core.sinks.postgres.write.statements import (
+    TargetTable,
+    all_staged,
+    fill_target,
+    match,
+    same_key,
+    update_of,
+)
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO, cast
 
-from core.errors import Unreachable
+from slotkeeper.core.errors import Unreachable
 
 LEAST = 2_000
 """Events from which on a step is tried: below, its statements cost more than they save."""

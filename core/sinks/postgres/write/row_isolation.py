@@ -14,16 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
-from core.domain.progress import LaneKey
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.errors import TooLarge
-from core.sinks.postgres import faults
-from core.sinks.postgres.quarantine.writing import Bad, Quarantine
-from core.sinks.postgres.session import SinkSession
-from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write import text_staging
-from core.sinks.postgres.write.statements import Plan, TargetTable
+from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import TooLarge
+from slotkeeper.core.sinks.postgres import faults
+from slotkeeper.core.sinks.postgres.quarantine.writing import Bad, Quarantine
+from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write import text_staging
+from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable

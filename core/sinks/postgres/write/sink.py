@@ -11,25 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from core.domain.encoding import Encoding
-from core.domain.kept import Positions
-from core.domain.position import Position
-from core.domain.progress import LaneKey, ProgressRow
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.errors import Defect, Refused, Unreachable
-from core.ports.sink import Top
-from core.sinks.postgres.check import target as targets
-from core.sinks.postgres.progress.store import key_of, row_of
-from core.sinks.postgres.quarantine import entries
-from core.sinks.postgres.quarantine.writing import Quarantine
-from core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from core.sinks.postgres.write import optimistic, routing, text_staging
-from core.sinks.postgres.write import statements as compose
-from core.sinks.postgres.write.encoding_escape import Readable
-from core.sinks.postgres.write.routing import Routed
-from core.sinks.postgres.write.row_isolation import Into, RowIsolation, move
-from core.sinks.postgres.write.statements import Plan, TargetTable
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Defect, Refused, Unreachable
+from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.sinks.postgres.check import target as targets
+from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.quarantine.writing import Quarantine
+from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
+from slotkeeper.core.sinks.postgres.write import optimistic, routing, text_staging
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write.encoding_escape import Readable
+from slotkeeper.core.sinks.postgres.write.routing import Routed
+from slotkeeper.core.sinks.postgres.write.row_isolation import Into, RowIsolation, move
+from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
 """What a step cannot take, as `statements.staged_top` counts it."""
@@ -37,7 +37,7 @@ _REPORT = "look at it with `slotkeeper slots peek`, and report it; a new snapsho
 
 
 class PostgresSink:
-    """Implements `core.ports.sink.StepSink` for one target; not shared between threads.
+    """Implements `slotkeeper.core.ports.sink.StepSink` for one target; not shared between threads.
 
     `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging;
     `read_timeout` is full_sync_binlog_read_timeout (ms), which a chunk's statements get, too.

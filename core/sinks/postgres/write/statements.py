@@ -22,10 +22,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.domain import type_name
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.sinks.postgres.dialect import POSTGRES, SinkDialect
+from slotkeeper.core.domain import type_name
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks.postgres.dialect import POSTGRES, SinkDialect
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
@@ -35,13 +35,13 @@ Composable = pg.sql.Composable
 class TargetTable:
     """A target: `schema.table`, its mirrored columns in the order in which they arrive, and which of them are the key.
 
-    `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon
-    and 30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key.
-    `others` are the columns that only the target has, `types` the mirrored columns' own, `bases` the same with the base
-    type of a domain, `dialect` the server's.
-    `forms` say for each key column how its equal values become one text (`types.form_of`), `signs` how it is compared
-    (`core.drivers.operators`); without them, as the server compares its own. `strict_key` says that no column of the
-    key may be NULL, `only` that the rows lie in the table itself and in no partition.
+    `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon and
+    30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key. `others` are the
+    columns that only the target has, `types` the mirrored columns' own, `bases` the same with the base type of a
+    domain, `dialect` the server's. `forms` say for each key column how its equal values become one text
+    (`types.form_of`), `signs` how it is compared (`slotkeeper.core.drivers.operators`); without them, as the server
+    compares its own. `strict_key` says that no column of the key may be NULL, `only` that the rows lie in the table
+    itself and in no partition.
     """
 
     name: str

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.domain.spec import SinkOptions
-from core.drivers import pg
-from core.drivers.pg_table import types
-from core.sinks.postgres.write.statements import TargetTable, all_staged
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_staged
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from core.domain.probe import ProbeFinding
-from core.sources.dws.position import NOTHING, DwsPosition
-from core.sources.dws.probe.questions import needs, yes_or_no
+from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
+from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
 
 CODES = ("I", "d", "B", "U")
 _BUSY = "other writers move the cluster's point too often"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from core.domain.probe import ProbeFinding
-from core.domain.slot import Shard
-from core.errors import Refused, SlotkeeperError
-from core.sources.dws.eligibility import NEW_NAMES
-from core.sources.dws.position import DwsPosition
-from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import needs, yes_or_no
-from core.sources.dws.probe.session import HOME, Found, ProbeContext
-from core.sources.dws.source import NO_COPY
+from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.probe import findings as decide
+from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
+from slotkeeper.core.sources.dws.probe.session import HOME, Found, ProbeContext
+from slotkeeper.core.sources.dws.source import NO_COPY
 
 UNSEEN = (HOME, 1)
 """The key of a row that is written before the table has a slot."""

@@ -8,23 +8,23 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from core.domain.endpoint import Login
-from core.domain.objection import refuse
-from core.domain.probe import Answer, Left, ProbePlan
-from core.domain.spec import JobSpec
-from core.domain.text import safe
-from core.drivers import pg
-from core.errors import Refused
-from core.sources.dws import eligibility
-from core.sources.dws.probe.questions import switches
-from core.sources.dws.probe.scratch import PREFIX, Scratch, leftovers, probe_statement, usable_schema
-from core.sources.dws.probe.tables import GROUPS, ask_all
-from core.sources.dws.session import DwsSession
-from core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.dws import eligibility
+from slotkeeper.core.sources.dws.probe.questions import switches
+from slotkeeper.core.sources.dws.probe.scratch import PREFIX, Scratch, leftovers, probe_statement, usable_schema
+from slotkeeper.core.sources.dws.probe.tables import GROUPS, ask_all
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.viewer import DwsViewer
 
 
 class DwsProbe:
-    """What a DWS is asked about itself; implements `core.ports.kinds.Probe`."""
+    """What a DWS is asked about itself; implements `slotkeeper.core.ports.kinds.Probe`."""
 
     asked = sum(len(names) for _, names, _ in GROUPS)
     switches = staticmethod(switches)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.domain.probe import Left
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Refused, SlotkeeperError
-from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from core.sources.dws.viewer import DwsViewer
-from core.sqltext import dotted, quoted, statements
+from slotkeeper.core.domain.probe import Left
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
+from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sqltext import dotted, quoted, statements
 
-PROBE: Book = ("core.sources.dws.probe", "probe.sql")
+PROBE: Book = ("slotkeeper.core.sources.dws.probe", "probe.sql")
 PREFIX = "slotkeeper_probe_"
 MAKE_LIMIT_MS = 30_000
 """Making, changing and dropping a table takes locks in the catalogs of every node."""

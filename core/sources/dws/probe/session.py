@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
-from core.domain.probe import Answer, ProbeFinding
-from core.domain.slot import RegisteredPoint, Shard
-from core.domain.spec import BinlogOptions
-from core.domain.text import safe
-from core.drivers import pg
-from core.errors import ErrorKind, SlotkeeperError
-from core.sources.dws.eligibility import NEW_NAMES
-from core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
-from core.sources.dws.probe.findings import Event, Written
-from core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS
-from core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
-from core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from core.sources.dws.source import DwsSlotAdmin
-from core.sources.dws.viewer import DwsViewer
-from core.sqltext import dotted
+from slotkeeper.core.domain.probe import Answer, ProbeFinding
+from slotkeeper.core.domain.slot import RegisteredPoint, Shard
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
+from slotkeeper.core.sources.dws.probe.findings import Event, Written
+from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS
+from slotkeeper.core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sqltext import dotted
 
 SLOT = "probe"
 HOME = 1

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from core.domain.probe import ProbeFinding
-from core.drivers import pg
-from core.errors import SlotkeeperError
-from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import yes_or_no
-from core.sources.dws.probe.session import HOME, Found, ProbeContext, short
-from core.sources.dws.session import DwsSession
-from core.sqltext import dotted
+from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.dws.probe import findings as decide
+from slotkeeper.core.sources.dws.probe.questions import yes_or_no
+from slotkeeper.core.sources.dws.probe.session import HOME, Found, ProbeContext, short
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sqltext import dotted
 
 OLD_KEY = 91
 """The key of the row that is written under an old snapshot."""

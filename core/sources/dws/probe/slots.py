@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from core.domain.probe import ProbeFinding
-from core.errors import ErrorKind, SlotkeeperError
-from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe.questions import needs, yes_or_no
-from core.sources.dws.probe.session import HOME, Found, ProbeContext
+from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.sources.dws.probe import findings as decide
+from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
+from slotkeeper.core.sources.dws.probe.session import HOME, Found, ProbeContext
 
 ROUNDS = 3
 MORE = 12

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from core.domain.probe import Answer, ProbeFinding
-from core.drivers import pg
-from core.errors import SlotkeeperError
-from core.sources.dws.probe import findings as decide
-from core.sources.dws.probe import reading, sessions, slots
-from core.sources.dws.probe.questions import needs, yes_or_no
-from core.sources.dws.probe.scratch import Scratch, probe_statement
-from core.sources.dws.probe.session import HOME, Found, Group, ProbeContext, run, short
-from core.sources.dws.session import DwsSession
-from core.sqltext import dotted
+from slotkeeper.core.domain.probe import Answer, ProbeFinding
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.dws.probe import findings as decide
+from slotkeeper.core.sources.dws.probe import reading, sessions, slots
+from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
+from slotkeeper.core.sources.dws.probe.scratch import Scratch, probe_statement
+from slotkeeper.core.sources.dws.probe.session import HOME, Found, Group, ProbeContext, run, short
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sqltext import dotted
 
 _COLUMN = ("42703", "42883", "0A000")
 """Codes that say that there is no such column."""

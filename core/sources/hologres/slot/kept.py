@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from core.domain.kept import Kept, OnePlace
-from core.domain.position import Position
-from core.sources.hologres.position import HIGHEST, HoloPosition, HoloPositions, ours
+from slotkeeper.core.domain.kept import Kept, OnePlace
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.sources.hologres.position import HIGHEST, HoloPosition, HoloPositions, ours
 
 MARK = "confirmed"
 

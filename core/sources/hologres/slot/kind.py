@@ -1,6 +1,6 @@
 """A Hologres whose server keeps the position of a slot, as versions before 2.1 have it: `dialect = "hologres_slot"`.
 
-All but the slot is as in `core.sources.hologres.kind`.
+All but the slot is as in `slotkeeper.core.sources.hologres.kind`.
 """
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from core.domain.endpoint import Endpoint, Login
-from core.domain.finding import Finding
-from core.domain.kept import Positions
-from core.domain.manual_sql import ManualSql
-from core.domain.spec import BinlogOptions, JobSpec
-from core.ports.kinds import SourceAsked, SourceKind
-from core.sources.hologres import doctor
-from core.sources.hologres.kind import HoloConnection, HoloKind
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.slot import manual_sql
-from core.sources.hologres.slot.kept import SLOT_POSITIONS
-from core.sources.hologres.slot.line import ConfirmLine
-from core.sources.hologres.slot.source import SlotRetention, SlotSource
-from core.sources.hologres.slot.traits import TRAITS
-from core.sources.hologres.slot.viewer import SlotsViewer
-from core.sqltext import dotted, quoted
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.manual_sql import ManualSql
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.sources.hologres import doctor
+from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.slot import manual_sql
+from slotkeeper.core.sources.hologres.slot.kept import SLOT_POSITIONS
+from slotkeeper.core.sources.hologres.slot.line import ConfirmLine
+from slotkeeper.core.sources.hologres.slot.source import SlotRetention, SlotSource
+from slotkeeper.core.sources.hologres.slot.traits import TRAITS
+from slotkeeper.core.sources.hologres.slot.viewer import SlotsViewer
+from slotkeeper.core.sqltext import dotted, quoted
 
 
 class SlotConnection(HoloConnection):
@@ -67,7 +67,7 @@ class SlotConnection(HoloConnection):
 
 
 class SlotKind(HoloKind):
-    """Hologres with a slot; implements `core.ports.kinds.SourceKind`."""
+    """Hologres with a slot; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = manual_sql
     positions: Positions = SLOT_POSITIONS

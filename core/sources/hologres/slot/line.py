@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from core.domain.endpoint import Login
-from core.drivers import pg
-from core.drivers.pg_slot_stream import SlotReplication
-from core.sources.hologres.faults import classify
-from core.sources.hologres.stream.session import StreamAsked, command
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
+from slotkeeper.core.sources.hologres.faults import classify
+from slotkeeper.core.sources.hologres.stream.session import StreamAsked, command
 
 SEEN_SECONDS = 3.0
 """How long the server may take until it shows what it was told."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.domain.position import Position
-from core.sqltext import literal
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.sqltext import literal
 
 
 def status(table: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from core.domain.slot import RegisteredPoint
-from core.sources.hologres import catalog
-from core.sources.hologres.position import HoloPosition
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.slot import progress
+from slotkeeper.core.domain.slot import RegisteredPoint
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.position import HoloPosition
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.slot import progress
 
 
 def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from core.drivers import pg
-from core.drivers.session import Book
-from core.errors import Refused, SlotkeeperError
-from core.sources.hologres.catalog import parts
-from core.sources.hologres.session import HoloSession
-from core.sqltext import dotted, literal, quoted
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.hologres.catalog import parts
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sqltext import dotted, literal, quoted
 
-SQL: Book = ("core.sources.hologres.slot", "slots.sql")
+SQL: Book = ("slotkeeper.core.sources.hologres.slot", "slots.sql")
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _ABSENT, _OTHER_COLUMNS, _NO_RIGHT = "42P01", "42703", "42501"

@@ -10,29 +10,29 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from core.domain.kept import Kept
-from core.domain.position import Position
-from core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from core.domain.spec import BinlogOptions, ChannelSpec
-from core.errors import Busy, Refused
-from core.ports.source import Confirmation
-from core.sources.hologres.catalog import number_of
-from core.sources.hologres.position import ours
-from core.sources.hologres.retention import HoloRetention
-from core.sources.hologres.session import HoloSession
-from core.sources.hologres.slot import progress
-from core.sources.hologres.slot.kept import SlotKept, kept_of
-from core.sources.hologres.slot.line import ConfirmLine
-from core.sources.hologres.slot.points import listed
-from core.sources.hologres.slot.words import SLOT_WORDS
-from core.sources.hologres.source import HoloSource
-from core.sources.hologres.stream.records import StreamRecords, Streams
+from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources.hologres.catalog import number_of
+from slotkeeper.core.sources.hologres.position import ours
+from slotkeeper.core.sources.hologres.retention import HoloRetention
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.hologres.slot import progress
+from slotkeeper.core.sources.hologres.slot.kept import SlotKept, kept_of
+from slotkeeper.core.sources.hologres.slot.line import ConfirmLine
+from slotkeeper.core.sources.hologres.slot.points import listed
+from slotkeeper.core.sources.hologres.slot.words import SLOT_WORDS
+from slotkeeper.core.sources.hologres.source import HoloSource
+from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 
 REFUSED_BACK = "this server does not move a slot back; take --to snapshot instead"
 
 
 class SlotSource(HoloSource):
-    """One table and its slot; implements `core.ports.source.Source`, `SlotAdmin` and `SlotVerbs`."""
+    """One table and its slot; implements `slotkeeper.core.ports.source.Source`, `SlotAdmin` and `SlotVerbs`."""
 
     by_slot = True
 
@@ -162,7 +162,9 @@ class SlotSource(HoloSource):
 
 
 class SlotRetention(SlotSource, HoloRetention):
-    """What a start without a copy and a reset ask, of a table with a slot; implements `core.ports.source.Retention`."""
+    """What a start without a copy and a reset ask, of a table with a slot; implements
+    `slotkeeper.core.ports.source.Retention`.
+    """
 
     words = SLOT_WORDS
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.sources.hologres import traits
+from slotkeeper.core.sources.hologres import traits
 
 TRAITS = replace(traits.TRAITS, keeps_positions=True, slot_unasked=False, several_by="hologres")

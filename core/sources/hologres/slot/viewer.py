@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.domain.slot import RegisteredPoint, TableAnswer
-from core.errors import SlotkeeperError
-from core.ports.source import SlotCalls
-from core.sources.hologres import catalog
-from core.sources.hologres.slot.points import listed
-from core.sources.hologres.slot.words import SLOT_WORDS
-from core.sources.hologres.viewer import HoloViewer
+from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.slot.points import listed
+from slotkeeper.core.sources.hologres.slot.words import SLOT_WORDS
+from slotkeeper.core.sources.hologres.viewer import HoloViewer
 
 CALLS = SlotCalls(
     create=(
@@ -24,7 +24,7 @@ CALLS = SlotCalls(
 
 
 class SlotsViewer(HoloViewer):
-    """Implements `core.ports.source.SlotViewer` and `SlotPoller` where the server keeps positions."""
+    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller` where the server keeps positions."""
 
     calls = CALLS
     words = SLOT_WORDS

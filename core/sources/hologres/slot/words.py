@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.sources.hologres.slot.kept import MARK
-from core.sources.hologres.words import WORDS
+from slotkeeper.core.sources.hologres.slot.kept import MARK
+from slotkeeper.core.sources.hologres.words import WORDS
 
 SLOT_WORDS = replace(
     WORDS,

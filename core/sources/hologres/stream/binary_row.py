@@ -11,8 +11,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.domain.slot import Column
-from core.sources.hologres.stream.values import field_of, garbled, piece
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.sources.hologres.stream.values import field_of, garbled, piece
 
 OWN_FIELDS = 3
 """LSN, event type and time, before the table's columns."""

@@ -12,8 +12,8 @@ import struct
 from dataclasses import dataclass
 from itertools import pairwise
 
-from core.errors import Refused
-from core.sources.hologres.stream.values import garbled
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.hologres.stream.values import garbled
 
 PROTOCOL = 0
 _HEAD = struct.Struct(">qq")
@@ -22,7 +22,9 @@ _SMALLEST = _HEAD.size + _COUNT.size
 _MOST_TIMES = 255
 """How many bytes one byte of an LZ4 block can become at most."""
 MOST_BYTES = 1 << 30
-"""The most that a message may become: as much as one may have that is not compressed (`core.drivers.pg_stream`)."""
+"""The most that a message may become: as much as one may have that is not compressed
+(`slotkeeper.core.drivers.pg_stream`).
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 
-from core.clock import Clock, SystemClock
-from core.errors import Busy, Unreachable
-from core.sources.hologres.stream.binary_row import LoggedRow
-from core.sources.hologres.stream.session import ShardReader
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.errors import Busy, Unreachable
+from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow
+from slotkeeper.core.sources.hologres.stream.session import ShardReader
 
 Opened = Callable[[int], ShardReader]
 """A reader of the shard from behind an LSN."""

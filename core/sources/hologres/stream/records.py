@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 
-from core.domain.endpoint import Login
-from core.domain.slot import Column
-from core.domain.spec import BinlogOptions
-from core.domain.watch import trouble
-from core.errors import SlotkeeperError, Trouble, TroubleName
-from core.sources.hologres.catalog import number_of
-from core.sources.hologres.changes import BEFORE, Change, Event, Left, changes
-from core.sources.hologres.faults import classify
-from core.sources.hologres.pages import Stretch
-from core.sources.hologres.stream.binary_row import LoggedRow
-from core.sources.hologres.stream.ranges import IDLE_SECONDS, WAIT_SECONDS, ShardRanges
-from core.sources.hologres.stream.session import ShardReader, StreamAsked
-from core.sources.hologres.stream.shard import START, ShardStream
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.sources.hologres.catalog import number_of
+from slotkeeper.core.sources.hologres.changes import BEFORE, Change, Event, Left, changes
+from slotkeeper.core.sources.hologres.faults import classify
+from slotkeeper.core.sources.hologres.pages import Stretch
+from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow
+from slotkeeper.core.sources.hologres.stream.ranges import IDLE_SECONDS, WAIT_SECONDS, ShardRanges
+from slotkeeper.core.sources.hologres.stream.session import ShardReader, StreamAsked
+from slotkeeper.core.sources.hologres.stream.shard import START, ShardStream
 
 MOST_STREAMS = 4
 """Streams that one session keeps open, for the lanes that have their turns over it: each is a walsender, of which a

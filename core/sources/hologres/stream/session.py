@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.domain.endpoint import Login
-from core.drivers import pg
-from core.drivers.pg_slot_stream import SlotReplication
-from core.drivers.pg_stream import Replication
-from core.errors import SlotkeeperError
-from core.sources.hologres.stream.shard import START, Delivered, ShardStream
-from core.sqltext import dotted
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
+from slotkeeper.core.drivers.pg_stream import Replication
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, ShardStream
+from slotkeeper.core.sqltext import dotted
 
 EARLIEST = "1970-01-01 08:00:00+08:00"
 """What holo-client asks for where it has no LSN: a time before every row is the earliest row."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from core.domain.slot import Column
-from core.domain.watch import trouble
-from core.errors import Defect, Refused, Trouble, TroubleName
-from core.sources.hologres.stream.binary_row import LoggedRow, RowReader
-from core.sources.hologres.stream.payload import payload
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
+from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow, RowReader
+from slotkeeper.core.sources.hologres.stream.payload import payload
 
 _REPORT = "read the binlog by SQL, and report it: the job stands before that row"
 START = -1

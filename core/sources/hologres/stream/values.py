@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from core.domain.slot import Column
-from core.errors import Refused, Unclassified
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.errors import Refused, Unclassified
 
 _DAY_US = 86_400_000_000
 _FIRST_DAY = -2_440_588

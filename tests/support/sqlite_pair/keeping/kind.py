@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.domain.endpoint import Login
-from core.domain.kept import Positions
-from core.ports.kinds import SourceKind
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.ports.kinds import SourceKind
 from tests.support.sqlite_pair.keeping.traits import TRAITS
 from tests.support.sqlite_pair.kind import SqliteConnection, SqliteSourceKind
 from tests.support.sqlite_pair.position import KEPT_POSITIONS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified
-from core.sinks.doris import answers
+from slotkeeper.core.errors import AccessRefused, Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified
+from slotkeeper.core.sinks.doris import answers
 
 OF = "errCode = 2, detailMessage = "
 

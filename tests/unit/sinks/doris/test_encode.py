@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from core.ports.sink import Fields
-from core.sinks.doris.encode import SEQUENCE, SIGN, Layout, body_of
+from slotkeeper.core.ports.sink import Fields
+from slotkeeper.core.sinks.doris.encode import SEQUENCE, SIGN, Layout, body_of
 
 LAYOUT = Layout(("id", "v", "b"), (0,), booleans=frozenset({2}), filled=((1, "-"),))
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.domain.endpoint import Endpoint, Login, Place
-from core.errors import Refused, RowRefused, SlotkeeperError, Unreachable
-from core.sinks.doris import answers
-from core.sinks.doris.http import ANSWER_BYTES, DorisHttp, HttpAnswer
+from slotkeeper.core.domain.endpoint import Endpoint, Login, Place
+from slotkeeper.core.errors import Refused, RowRefused, SlotkeeperError, Unreachable
+from slotkeeper.core.sinks.doris import answers
+from slotkeeper.core.sinks.doris.http import ANSWER_BYTES, DorisHttp, HttpAnswer
 
 SECRET = "canary-4711"
 HOST = "127.0.0.1"

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from core.domain.slot import Column
-from core.embedded.hologres import stream_rows
-from core.embedded.hologres.stream_values import sendable, value_of
-from core.sources.hologres.stream.binary_row import RowReader
-from core.sources.hologres.stream.payload import payload
-from core.sources.hologres.stream.values import FIXED, VARIABLE
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.embedded.hologres import stream_rows
+from slotkeeper.core.embedded.hologres.stream_values import sendable, value_of
+from slotkeeper.core.sources.hologres.stream.binary_row import RowReader
+from slotkeeper.core.sources.hologres.stream.payload import payload
+from slotkeeper.core.sources.hologres.stream.values import FIXED, VARIABLE
 
 VECTORS = Path(__file__).parents[3] / "support" / "flink_rows" / "vectors.jsonl"
 

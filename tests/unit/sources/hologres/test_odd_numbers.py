@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.slot import Column, TableIdentity
-from core.domain.ttl import LONGEST
-from core.sources.hologres.catalog import DEFAULT_TTL, MOST_SHARDS, TableState, own_id
-from core.sources.hologres.eligibility import table_objections
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.ttl import LONGEST
+from slotkeeper.core.sources.hologres.catalog import DEFAULT_TTL, MOST_SHARDS, TableState, own_id
+from slotkeeper.core.sources.hologres.eligibility import table_objections
 
 ODD = ["²", "१²", "1_0", " 1", "", "9" * 5_000]
 IDENTITY = TableIdentity(1, (Column("id", "bigint", True),), ("id",), "db1")

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from core.errors import Unreachable
-from core.sources.hologres.stream.ranges import ShardRanges
-from core.sources.hologres.stream.session import ShardReader
-from core.sources.hologres.stream.shard import Delivered
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.sources.hologres.stream.ranges import ShardRanges
+from slotkeeper.core.sources.hologres.stream.session import ShardReader
+from slotkeeper.core.sources.hologres.stream.shard import Delivered
 
 WAIT = 60.0
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from core.domain.slot import Column
-from core.embedded.hologres.stream_rows import message, row
-from core.errors import Defect, Refused, Trouble, TroubleName, Unclassified
-from core.sources.hologres.stream.payload import payload
-from core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream
-from core.sources.hologres.stream.values import field_of
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.embedded.hologres.stream_rows import message, row
+from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName, Unclassified
+from slotkeeper.core.sources.hologres.stream.payload import payload
+from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream
+from slotkeeper.core.sources.hologres.stream.values import field_of
 
 COLUMNS = (Column("id", "bigint"), Column("v", "text"))
 TYPES = [column.type for column in COLUMNS]
@@ -203,7 +203,7 @@ def test_damaged_messages_are_errors_of_ours_or_messages(seed: int) -> None:
 
 
 def test_a_size_that_no_message_may_have_is_refused_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.sources.hologres.stream.payload.MOST_BYTES", 1_000)
+    monkeypatch.setattr("slotkeeper.core.sources.hologres.stream.payload.MOST_BYTES", 1_000)
     raw = message([logged(1, v="ab" * 1_000)], compressed=True)
     with pytest.raises(Unclassified, match=r"a compressed message of \d+ bytes that would be"):
         payload(raw, compressed=True)

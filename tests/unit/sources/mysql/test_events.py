@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from core.sources.mysql.columns import SchemaColumn, columns_of
-from core.sources.mysql.errors import BinlogError, Damaged, Unsupported
-from core.sources.mysql.events import Commit, Mapped, MysqlGtid, Parser, Rows, XaPrepared
-from core.sources.mysql.gtid import MysqlSet, parse_gtids
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.rows import Decoder
-from core.sources.mysql.table_map import Type
-from core.sources.mysql.transactions import End, TableRows, Transactions
+from slotkeeper.core.sources.mysql.columns import SchemaColumn, columns_of
+from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.events import Commit, Mapped, MysqlGtid, Parser, Rows, XaPrepared
+from slotkeeper.core.sources.mysql.gtid import MysqlSet, parse_gtids
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.table_map import Type
+from slotkeeper.core.sources.mysql.transactions import End, TableRows, Transactions
 from tests.support import mysql_bytes as made
 
 SOURCE = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core import row_filter
-from core.errors import Refused
-from core.sources.mysql.filters import compiled
-from core.sources.mysql.image import Image
+from slotkeeper.core import row_filter
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.filters import compiled
+from slotkeeper.core.sources.mysql.image import Image
 
 IMAGES = [
     Image("id", "bigint", "integer", str),

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from core.errors import Unreachable
-from core.sources.mysql.events import Action, Header, Rows
-from core.sources.mysql.follow import IN_MEMORY, Follower, Spool
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.stream import Stream
-from core.sources.mysql.table_map import TableMap
-from core.sources.mysql.transactions import End, Item, TableRows
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.sources.mysql.events import Action, Header, Rows
+from slotkeeper.core.sources.mysql.follow import IN_MEMORY, Follower, Spool
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.stream import Stream
+from slotkeeper.core.sources.mysql.table_map import TableMap
+from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 
 TABLE = TableMap(1, "s", "t", (), None, b"layout")
 

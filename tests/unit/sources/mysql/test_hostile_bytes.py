@@ -11,12 +11,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as some
 
-from core.sources.mysql import binary_json, payload, values
-from core.sources.mysql.columns import columns_of
-from core.sources.mysql.errors import BinlogError, Damaged
-from core.sources.mysql.events import Mapped, Parser, Payload
-from core.sources.mysql.rows import Decoder
-from core.sources.mysql.table_map import Type
+from slotkeeper.core.sources.mysql import binary_json, payload, values
+from slotkeeper.core.sources.mysql.columns import columns_of
+from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged
+from slotkeeper.core.sources.mysql.events import Mapped, Parser, Payload
+from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.table_map import Type
 from tests.support import mysql_bytes as made
 
 CHARSETS = {255: "utf8mb4", 8: "latin1", 63: "binary"}

@@ -7,10 +7,10 @@ import struct
 
 import pytest
 
-from core.sources.mysql.columns import SchemaColumn
-from core.sources.mysql.errors import Unsupported
-from core.sources.mysql.image import Image, float_text, image_of, speller
-from core.sources.mysql.values import shortest_float
+from slotkeeper.core.sources.mysql.columns import SchemaColumn
+from slotkeeper.core.sources.mysql.errors import Unsupported
+from slotkeeper.core.sources.mysql.image import Image, float_text, image_of, speller
+from slotkeeper.core.sources.mysql.values import shortest_float
 
 
 def column(kind: str, full: str, **more: int) -> SchemaColumn:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.position import Order
-from core.sources.mysql import stream
-from core.sources.mysql.errors import GoneBack
-from core.sources.mysql.events import Parser
-from core.sources.mysql.gtid import parse_gtids
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_position
-from core.sources.mysql.transactions import Transactions
+from slotkeeper.core.domain.position import Order
+from slotkeeper.core.sources.mysql import stream
+from slotkeeper.core.sources.mysql.errors import GoneBack
+from slotkeeper.core.sources.mysql.events import Parser
+from slotkeeper.core.sources.mysql.gtid import parse_gtids
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_position
+from slotkeeper.core.sources.mysql.transactions import Transactions
 from tests.support import mysql_bytes as made
 
 

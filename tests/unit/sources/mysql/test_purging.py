@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.domain.ttl import LONGEST
-from core.sources.mysql import faults
-from core.sources.mysql.purging import age_of
+from slotkeeper.core.domain.ttl import LONGEST
+from slotkeeper.core.sources.mysql import faults
+from slotkeeper.core.sources.mysql.purging import age_of
 
 SECONDS, DAYS = "binlog_expire_logs_seconds", "expire_logs_days"
 
@@ -54,7 +54,7 @@ class SaidError(Exception):
 
 @pytest.fixture
 def as_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.drivers.my.DriverError", SaidError)
+    monkeypatch.setattr("slotkeeper.core.drivers.my.DriverError", SaidError)
 
 
 @pytest.mark.usefixtures("as_driver")

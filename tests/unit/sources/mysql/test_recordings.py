@@ -13,18 +13,18 @@ from uuid import UUID
 
 import pytest
 
-from core.domain.slot import Column, TableIdentity
-from core.sources.mysql import payload
-from core.sources.mysql.columns import columns_of
-from core.sources.mysql.errors import Damaged, Unsupported
-from core.sources.mysql.events import Commit, Mapped, Parser, Payload, Query, Rows
-from core.sources.mysql.image import image_of
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.rows import Decoder
-from core.sources.mysql.selection import Selection
-from core.sources.mysql.source import _Writer
-from core.sources.mysql.tables import TableSeen
-from core.sources.mysql.transactions import End, Item, TableRows, Transactions
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.sources.mysql import payload
+from slotkeeper.core.sources.mysql.columns import columns_of
+from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
+from slotkeeper.core.sources.mysql.events import Commit, Mapped, Parser, Payload, Query, Rows
+from slotkeeper.core.sources.mysql.image import image_of
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.selection import Selection
+from slotkeeper.core.sources.mysql.source import _Writer
+from slotkeeper.core.sources.mysql.tables import TableSeen
+from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows, Transactions
 from tests.support import mysql_bytes as made
 from tests.support import recordings
 from tests.support.mysql_bytes import Padding

@@ -6,12 +6,12 @@ import struct
 
 import pytest
 
-from core.sources.mysql.events import Parser, Query
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.statements import Effect, Statement, judge
-from core.sources.mysql.tables import IndexPart, key_objections, key_of
-from core.sources.mysql.tokens import read
-from core.sources.mysql.transactions import End, Item, Transactions
+from slotkeeper.core.sources.mysql.events import Parser, Query
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.statements import Effect, Statement, judge
+from slotkeeper.core.sources.mysql.tables import IndexPart, key_objections, key_of
+from slotkeeper.core.sources.mysql.tokens import read
+from slotkeeper.core.sources.mysql.transactions import End, Item, Transactions
 from tests.support import mysql_bytes as made
 
 WANTED = {("s", "t")}

@@ -11,20 +11,20 @@ from typing import cast
 
 import pytest
 
-from core.domain.endpoint import Endpoint, Login
-from core.domain.kept import NOTHING_KEPT
-from core.domain.slot import SlotStatus, TableIdentity
-from core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
-from core.errors import Unreachable
-from core.ports.source import Bounded
-from core.sources.mysql.follow import Follower
-from core.sources.mysql.kind import KIND
-from core.sources.mysql.position import MysqlPosition
-from core.sources.mysql.session import MysqlSession
-from core.sources.mysql.source import SHARD, MysqlSource
-from core.sources.mysql.stream import Stream
-from core.sources.mysql.tables import TableSeen
-from core.sources.mysql.transactions import End, Item
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.kept import NOTHING_KEPT
+from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.ports.source import Bounded
+from slotkeeper.core.sources.mysql.follow import Follower
+from slotkeeper.core.sources.mysql.kind import KIND
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.stream import Stream
+from slotkeeper.core.sources.mysql.tables import TableSeen
+from slotkeeper.core.sources.mysql.transactions import End, Item
 from tests.unit.sources.mysql.test_follow import at, rows
 
 WIDTH = 1_000

@@ -7,16 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from core.errors import Trouble, TroubleName
-from core.sources.mysql import xa
-from core.sources.mysql.errors import Damaged, Unsupported
-from core.sources.mysql.events import Parser
-from core.sources.mysql.gtid import MysqlSet
-from core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_position
-from core.sources.mysql.starts import BinlogFile
-from core.sources.mysql.table_map import Type
-from core.sources.mysql.transactions import MOST_PENDING, End, Item, TableRows, Transactions
-from core.sources.mysql.xa import PreparedRows
+from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.sources.mysql import xa
+from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
+from slotkeeper.core.sources.mysql.events import Parser
+from slotkeeper.core.sources.mysql.gtid import MysqlSet
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_position
+from slotkeeper.core.sources.mysql.starts import BinlogFile
+from slotkeeper.core.sources.mysql.table_map import Type
+from slotkeeper.core.sources.mysql.transactions import MOST_PENDING, End, Item, TableRows, Transactions
+from slotkeeper.core.sources.mysql.xa import PreparedRows
 from tests.support import mysql_bytes as made
 
 SOURCE = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
