@@ -51,8 +51,10 @@ def committed(root: Path) -> list[Path]:
     return [root / name for name in sorted(set(listed.split("\0"))) if name and (root / name).is_file()]
 
 
-def python(code: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run code in a new interpreter that imports the packages below `root`."""
+def python(code: str, root: Path = ROOT, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter that imports the packages below `root`, in `folder` (default: there)."""
     environ = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-W", "error", "-c", code]
-    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=folder or root, env=environ, capture_output=True, text=True, timeout=120, check=False
+    )

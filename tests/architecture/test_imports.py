@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.checkout import PACKAGES, ROOT, link, module, python
+from tests.architecture.checkout import PACKAGES, ROOT, committed, link, module, python
 from tests.architecture.contracts import broken
 
 SEEDED = {
@@ -105,3 +106,24 @@ def test_listing_jobs_loads_neither_textual_nor_pyspark(tmp_path: Path) -> None:
 def test_the_imported_packages_are_ours(package: str) -> None:
     ran = python(f"import slotkeeper.{package} as package; print(package.__file__)")
     assert Path(ran.stdout.strip()).is_relative_to(ROOT / "slotkeeper"), ran.stdout + ran.stderr
+
+
+SHORT = re.compile(r"^\s*(?:from|import) (?:core|console)\b", re.MULTILINE)
+
+
+def test_every_module_of_ours_is_imported_under_its_one_name() -> None:
+    files = [path for path in committed(ROOT) if path.suffix in (".py", ".md")]
+    assert [str(path) for path in files if SHORT.search(path.read_text("utf-8"))] == []
+
+
+def test_a_program_beside_folders_of_our_names_imports_ours_once(tmp_path: Path) -> None:
+    for package in PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('the folder beside the program')\n")
+    code = (
+        "import sys; sys.path.insert(0, '.');"
+        " import slotkeeper.dataframe, slotkeeper.library, slotkeeper.core.spark.job, slotkeeper.console.__main__;"
+        " print([name for name in sys.modules if name.partition('.')[0] in ('core', 'console')])"
+    )
+    ran = python(code, ROOT, tmp_path)
+    assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr

@@ -51,7 +51,7 @@ def _points(mirror: Mirror) -> list[int]:
 def test_the_example_has_at_most_thirty_lines_and_stable_names() -> None:
     text, _ = _example()
     assert len(text.splitlines()) <= 30
-    assert set(re.findall(r"from core\.library import (.*)", text)[0].split(", ")) <= set(library.__all__)
+    assert set(re.findall(r"from slotkeeper\.library import (.*)", text)[0].split(", ")) <= set(library.__all__)
 
 
 def test_the_example_mirrors_registers_and_shows_its_error(
