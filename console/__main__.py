@@ -8,12 +8,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from slotkeeper.console.cli import diagnostics, printed
-from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
-from slotkeeper.console.tui import startup
-from slotkeeper.core.config.load import default_state_dir
-
 INTERRUPTED = 130
+
+try:
+    from slotkeeper.console.cli import diagnostics, printed
+    from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
+    from slotkeeper.console.tui import startup
+    from slotkeeper.core.config.load import default_state_dir
+except KeyboardInterrupt:  # Ctrl-C before `main` runs: the interpreter would print a traceback
+    sys.exit(INTERRUPTED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from slotkeeper.console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from slotkeeper.console.monitor.quarantine_poller import SinkPolled
 from slotkeeper.console.monitor.snapshot import Local, MonitorState, Tables
 from slotkeeper.console.tui import terminal
-from slotkeeper.console.tui.navigation import Navigation, lazily
+from slotkeeper.console.tui.navigation import Navigation
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.services import Services
 from slotkeeper.console.views.rows import STALE_SECONDS
@@ -107,7 +107,7 @@ class ConsoleApp(Navigation):
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
         if self.services.loaded is None:
-            self.push_screen(lazily("slotkeeper.console.tui.screens.welcome", "WelcomeScreen")())
+            self.open_welcome()
 
     def on_unmount(self) -> None:
         """Collect no more."""

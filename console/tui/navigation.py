@@ -86,6 +86,10 @@ class Navigation(Shell):
         """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
         self.push_screen(lazily("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen", job, key)())
 
+    def open_welcome(self) -> None:
+        """What this is, and the three ways to begin."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.welcome", "WelcomeScreen")())
+
     def open_locks(self) -> None:
         """Who waits for a lock at a sink, and who is in front."""
         self.push_screen(lazily("slotkeeper.console.tui.screens.locks", "LocksScreen")())

@@ -10,14 +10,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from textual.pilot import Pilot
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.tui import startup
 from slotkeeper.console.tui import terminal as surroundings
+from slotkeeper.console.tui.screens.jobs import OverviewScreen
+from slotkeeper.console.tui.screens.welcome import WelcomeScreen
 from slotkeeper.console.tui.terminal import POLL_SECONDS, START_DEMO
 from slotkeeper.core.config.load import load
 from slotkeeper.core.state.sqlite import Store
 from tests.support.printed import bare
+from tests.tui.filled import console, drive, on_screen, press, screen
+from tests.tui.planted import until
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
 from tests.unit.config.samples import VALID
 
@@ -151,6 +156,34 @@ def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: 
     assert written.read_text("utf-8") == "mine"
     terminal.press(b"q", ALTERNATE_OFF)
     assert terminal.end() == 0
+
+
+def test_without_a_configuration_a_key_of_the_overview_leads_back_to_the_welcome_screen(tmp_path: Path) -> None:
+    made = console(tmp_path, filled=False)
+    made.app.services.loaded = None
+
+    async def check(pilot: Pilot[int]) -> None:
+        for key in ("escape", "W", "1", "W"):
+            on_screen(made.app, WelcomeScreen if key in ("escape", "1") else OverviewScreen)
+            await press(pilot, key)
+        await until(pilot, made.app, "There is no configuration yet")
+        await press(pilot, "escape")
+        assert "? help  W welcome" in screen(made.app)
+        await press(pilot, "question_mark")
+        assert "welcome" in screen(made.app)
+
+    drive(made, check)
+
+
+def test_with_a_configuration_no_key_of_the_overview_leads_to_the_welcome_screen(tmp_path: Path) -> None:
+    made = console(tmp_path, filled=False)
+
+    async def check(pilot: Pilot[int]) -> None:
+        await press(pilot, "W")
+        on_screen(made.app, OverviewScreen)
+        assert "welcome" not in screen(made.app)
+
+    drive(made, check)
 
 
 def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(

@@ -162,12 +162,25 @@ class _OfJobs(_LeadsToLocks):
 class OverviewScreen(_OfJobs):
     """What is wrong and what is safe, worst first."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("W", "welcome", "welcome", id="welcome", tooltip="while there is no configuration: the first screen")
+    ]
     its_place = "Overview"
     its_name = "Jobs"
     number = "1"
     columns = JOB_COLUMNS
     has_strip = True
     panel_height = 7
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "welcome", *_OfJobs.keys_shown[1:])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the welcome screen only while there is no configuration."""
+        allowed = super().check_action(action, parameters)
+        return allowed and self.console.services.loaded is None if action == "welcome" else allowed
+
+    def action_welcome(self) -> None:
+        """Open the first screen again: demo, first job, or a configuration to edit."""
+        self.console.open_welcome()
 
     def strip(self) -> Lines:
         """Jobs by state, whether targets are to be trusted, which slot is cleared first, who is on it."""
