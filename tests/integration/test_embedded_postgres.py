@@ -123,9 +123,9 @@ def test_as_root_with_binaries_that_nobody_can_reach(
     assert not server.data_dir.exists() and not server.running()
 
 
-def test_no_binaries_is_a_configuration_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_folder_of_binaries_is_a_configuration_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BIN_VARIABLE, str(tmp_path))
-    with pytest.raises(ConfigError, match="no PostgreSQL") as caught:
+    with pytest.raises(ConfigError, match=f"{BIN_VARIABLE} is wrong") as caught:
         postgres.start(tmp_path / "server", "one")
     assert BIN_VARIABLE in caught.value.hint
     assert not (tmp_path / "server").exists()

