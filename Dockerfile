@@ -9,7 +9,9 @@
 # loads native libraries from /tmp, which therefore needs `exec`.
 #
 # Slotkeeper trusts folders and files of root and of its own user. The configuration belongs to one of them. The top
-# folder of the volume belongs to root and has the sticky bit where its group writes to it (mode 1770, as here).
+# folder of the volume belongs to root and has the sticky bit where its group writes to it (mode 1770, as here). On
+# Kubernetes, an fsGroup makes that folder writable without the sticky bit: an init container runs `chmod +t /state` as
+# root (docs/security.md, "Files").
 #
 # No HEALTHCHECK: the process ends where its job fails, and the orchestrator restarts it then. A restart does not help a
 # job that lags. Monitor `slotkeeper status --exit-code` instead.

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from slotkeeper.core.domain.pages import see
+
 TEAM_MODE = 0o2770
 """Of a team's folder: its group writes, everybody else is kept out, and what is made in it gets its group."""
 ROOT = 0
@@ -73,11 +75,15 @@ def complaint(what: str, parts: Sequence[Part], us: int, team: Team | None = Non
             return _foreign(subject, part, us)
         if _open_to_others(part, team) and not part.mode & stat.S_ISVTX:
             text = f"{subject} can be written by others (mode {part.mode:04o})"
+            if _is_volume(part):
+                return Complaint(text, _in_an_init_container(f"chmod +t {part.path}"))
             return Complaint(text, f"chmod go-w {part.path}, or move it to a folder of yours")
     if end.uid not in trusted:
         return _foreign(what, end, us)
     if _open_to_others(end, team):
         text = f"{what} can be written by others (mode {end.mode:04o})"
+        if _is_volume(end) and us != ROOT:
+            return Complaint(text, _in_an_init_container(f"chmod {TEAM_MODE:o} {end.path}"))
         team_hint = f"chmod 700 {end.path} (or 2770 with a team's group)"
         return Complaint(text, team_hint if end.kind is Kind.FOLDER else f"chmod go-w {end.path}")
     return None
@@ -88,6 +94,18 @@ def _open_to_others(part: Part, team: Team | None) -> bool:
         return False
     of_the_team = team is not None and part.gid == team.gid
     return bool(part.mode & stat.S_IWOTH) or (bool(part.mode & stat.S_IWGRP) and not of_the_team)
+
+
+def _is_volume(part: Part) -> bool:
+    """Whether a folder has the owner and the setgid bit of a Kubernetes volume with an `fsGroup`.
+
+    The kubelet only adds permissions (PodSecurityContext.fsGroup): it leaves the sticky bit and mode 2770 as they are.
+    """
+    return part.kind is Kind.FOLDER and part.uid == ROOT and bool(part.mode & stat.S_ISGID)
+
+
+def _in_an_init_container(command: str) -> str:
+    return f"run as root, for a Kubernetes fsGroup in an init container: {command}; see {see('security', 'Files')}"
 
 
 def _foreign(subject: str, part: Part, us: int) -> Complaint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -77,6 +78,43 @@ def test_a_teams_folder_works_for_its_members_under_every_umask(place: Path, fir
     assert {one.stat().st_gid for one in folder.rglob("*")} == {TEAM}
     assert {one.stat().st_uid for one in folder.rglob("*")} == {ALICE, BOB}
     assert len((folder / "audit.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+def as_the_kubelet_mounts_it(volume: Path) -> None:
+    """Do what an fsGroup means: the group owns everything, and rights of the group and setgid are added."""
+    for one in (volume, *volume.rglob("*")):
+        os.chown(one, -1, TEAM)
+        one.chmod(one.stat().st_mode | (0o2770 if one.is_dir() else 0o660))
+
+
+def test_a_volume_with_an_fs_group_works_after_the_command_of_the_error_and_after_each_mount(place: Path) -> None:
+    volume = place / "volume"
+    volume.mkdir(mode=0o755)
+    as_the_kubelet_mounts_it(volume)
+    folder = volume / "slotkeeper"
+    said = other_user.run("attempt", folder, ALICE, 0o022, TEAM)["refused"]
+    assert f"lies below {volume}, which can be written by others (mode 2775)" in said
+    assert f"in an init container: chmod +t {volume};" in said
+    subprocess.run(["chmod", "+t", volume], check=True)
+    rights = other_user.run("use", folder, ALICE, 0o022, TEAM)
+    assert rights == expected(rights, folder, shared=False) | {".": "2700"}, "setgid comes from the volume"
+    for _ in range(2):
+        as_the_kubelet_mounts_it(volume)
+        rights = other_user.run("use", folder, ALICE, 0o022, TEAM)
+        assert rights == expected(rights, folder, shared=True)
+
+
+def test_a_volume_with_an_fs_group_can_itself_be_the_folder_after_the_command_of_the_error(place: Path) -> None:
+    volume = place / "volume"
+    volume.mkdir(mode=0o755)
+    as_the_kubelet_mounts_it(volume)
+    said = other_user.run("attempt", volume, ALICE, 0o022, TEAM)["refused"]
+    assert f"in an init container: chmod 2770 {volume};" in said
+    subprocess.run(["chmod", "2770", volume], check=True)
+    for _ in range(2):
+        as_the_kubelet_mounts_it(volume)
+        rights = other_user.run("use", volume, ALICE, 0o022, TEAM)
+        assert rights == expected(rights, volume, shared=True)
 
 
 def test_folders_in_one_that_was_private_are_shared_by_their_owners_next_command(place: Path) -> None:

@@ -61,6 +61,21 @@ def test_what_somebody_else_could_change_is_named_with_the_way_out(parts: tuple[
     assert "chmod go-w" in said(*parts) or "one of your own" in said(*parts)
 
 
+@pytest.mark.parametrize("uid", [ALICE, 0])
+@pytest.mark.parametrize("mode", [0o2775, 0o2777])
+def test_a_kubernetes_volume_with_an_fs_group_is_rejected_with_the_command_that_makes_it_safe(
+    uid: int, mode: int
+) -> None:
+    volume = folder("/state", 0, mode, TEAM)
+    below = said(folder("/"), volume, folder("/state/slotkeeper", uid, 0o700), uid=uid)
+    assert f"lies below /state, which can be written by others (mode {mode:04o})" in below
+    assert "run as root, for a Kubernetes fsGroup in an init container: chmod +t /state; see" in below
+    itself = said(folder("/"), volume, uid=ALICE)
+    assert f"configuration c can be written by others (mode {mode:04o})" in itself
+    assert "in an init container: chmod 2770 /state; see" in itself
+    assert all("`slotkeeper docs security#files`" in one for one in (below, itself))
+
+
 def test_root_obeys_no_users_file() -> None:
     text = said(folder("/"), folder("/users/alice", ALICE), file(), uid=0)
     assert "below /users/alice, which belongs to another user (uid 1001), and we run as root" in text
