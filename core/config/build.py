@@ -575,7 +575,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
         reading.note(place, chosen[-1][1], reading.origin(place))
     given = dict(chosen)
     if given.get("spark.eventLog.enabled", "").strip().lower() == "true" and not given.get("spark.eventLog.dir"):
-        hint = "name a folder of yours, as file:///...; Spark's default is in /tmp, where anybody can make it first"
+        hint = "name an existing folder of yours, as file:///...; anybody can create Spark's default, in /tmp"
         raise reading.error(path, f"{dotted(path)}: spark.eventLog.enabled needs spark.eventLog.dir", hint)
     return chosen
 

@@ -103,7 +103,8 @@ def page() -> str:
     parts.append("Refused; what to write for each:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))
     parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
-    parts.append("".join(f"- `{name}`\n" for name in sorted(keys.SPARK_SETTINGS)))
+    noted = sorted(keys.SPARK_SETTINGS.items())
+    parts.append("".join(f"- `{name}`{': ' + note if note else ''}\n" for name, note in noted))
     return "\n".join(parts)
 
 

@@ -408,24 +408,26 @@ SPARK = section(
     Key("settings", "further Spark settings, only of the allowed names", default=None),
 )
 
-SPARK_SETTINGS = frozenset(
-    {
-        "spark.cores.max",
-        "spark.driver.bindAddress",
-        "spark.driver.blockManager.port",
-        "spark.driver.host",
-        "spark.driver.port",
-        "spark.eventLog.compress",
-        "spark.eventLog.dir",
-        "spark.eventLog.enabled",
-        "spark.executor.cores",
-        "spark.executor.heartbeatInterval",
-        "spark.executor.memory",
-        "spark.network.timeout",
-        "spark.rpc.askTimeout",
-    }
-)
-"""What `[jobs.X.spark] settings` may hold: where and how large, never secrets, class paths or code to run."""
+SPARK_SETTINGS = {
+    "spark.cores.max": "",
+    "spark.driver.bindAddress": "",
+    "spark.driver.blockManager.port": "",
+    "spark.driver.host": "",
+    "spark.driver.port": "",
+    "spark.eventLog.compress": "",
+    "spark.eventLog.dir": "an existing folder, as `file:///...`; Spark does not create it or start without it",
+    "spark.eventLog.enabled": "needs `spark.eventLog.dir`",
+    "spark.executor.cores": "",
+    "spark.executor.heartbeatInterval": "",
+    "spark.executor.memory": "",
+    "spark.network.timeout": "",
+    "spark.rpc.askTimeout": "",
+}
+"""What `[jobs.X.spark] settings` may hold: where and how large, never secrets, class paths or code to run.
+
+The value of a name is what its user has to know, or "". Spark 4.3 rejects a log folder that does not exist
+(`EventLogFileWriter.requireLogBaseDirAsDirectory`).
+"""
 
 LOGGING = section(
     Key(
