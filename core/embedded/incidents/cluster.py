@@ -128,7 +128,7 @@ CLOCK_SKEW = Incident(
     ),
     (
         ByHand(
-            "have the clock set right by whoever runs NTP there",
+            "ask the administrator of NTP there to correct the clock",
             lambda world: _ahead(world, 0.0),
             lambda world: "UPDATE clocks.ahead SET seconds = 0, at the source",
         ),
@@ -158,7 +158,7 @@ HALF_OPEN_LINE = Incident(
     Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("runs already",)),
     (
         ByHand(
-            "see to the firewall, the pooler, the server",
+            "check the firewall, the pooler, the server",
             lambda world: _tell_all(world.warehouse.server, signal.SIGCONT),
             lambda world: f"kill -CONT {world.warehouse.server.pid} $(pgrep -P {world.warehouse.server.pid})",
         ),
