@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.console_fill import ROOT
 from bench.console_measure import SIZE
-from slotkeeper.core.embedded import postgres
+from slotkeeper.demo import postgres
 from tests.support.pty_bytes import plain
 from tests.support.terminal import Terminal
 

@@ -24,9 +24,9 @@ from bench.__main__ import say
 from bench.ours import OurJob, job_of, open_runner
 from bench.rig import SETTINGS, run
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import postgres
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.ports.driver import TaskRunner
+from slotkeeper.demo import postgres
+from slotkeeper.demo.warehouse import Warehouse
 
 PER_TRANSACTION = 4_000
 _COLUMNS = "id bigint NOT NULL, n bigint, body text"

@@ -23,12 +23,12 @@ from typing import Any
 from bench import report
 from bench.ours import OurJob
 from bench.rig import PER_TRANSACTION, SETTINGS, TARGET, WAREHOUSE, Sizes, run, turns_of
-from slotkeeper.core.embedded import postgres, workload
-from slotkeeper.core.embedded.ledger import Tally, add
-from slotkeeper.core.embedded.orders import TABLE, load
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import bulk
 from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.demo import postgres, workload
+from slotkeeper.demo.ledger import Tally, add
+from slotkeeper.demo.orders import TABLE, load
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import bulk
 from tests.support import polling
 from tests.support.dataframes import spark_session
 from tests.support.worker_memory import WorkerMemory

@@ -22,14 +22,14 @@ import psutil
 
 from bench.profile import server_cpu
 from bench.report import Figure
-from slotkeeper.console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
 from slotkeeper.core.config import handover
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import workload
-from slotkeeper.core.embedded.markers import Marker, MarkerReader
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as identities
 from slotkeeper.core.launch.control import Patience
+from slotkeeper.demo import workload
+from slotkeeper.demo.markers import Marker, MarkerReader
+from slotkeeper.demo.run import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
 
 RATES = ((200, 1), (2_000, 10), (10_000, 100))
 """Changes a second, and changes a transaction."""

@@ -28,15 +28,15 @@ from bench.rig import SETTINGS, create_plain, run
 from bench.sink_alone import begun, session_of
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
-from slotkeeper.core.embedded import postgres
-from slotkeeper.core.embedded.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE, load
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.core.sinks.postgres.write.optimistic import Taken
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.demo import postgres
+from slotkeeper.demo.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE, load
+from slotkeeper.demo.postgres import Server
 
 DATABASE = "misses"
 MISSED, LANE = 1.3, 1.1

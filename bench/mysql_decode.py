@@ -21,7 +21,6 @@ from typing import Any
 from bench import report
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded import mariadb
 from slotkeeper.core.sources.mysql.columns import columns_of
 from slotkeeper.core.sources.mysql.gtid import parse_gtids
 from slotkeeper.core.sources.mysql.position import MysqlPosition
@@ -29,6 +28,7 @@ from slotkeeper.core.sources.mysql.rows import Decoder
 from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
 from slotkeeper.core.sources.mysql.stream import Reading, Stream
 from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.demo import mariadb
 
 SCHEMA, TABLE = "bench", "mixed"
 _COLUMNS = (

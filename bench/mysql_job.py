@@ -27,14 +27,14 @@ from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded import mariadb, postgres
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.local_runner import LocalRunner
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
+from slotkeeper.demo import mariadb, postgres
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.postgres import Server
 
 SCHEMA, TABLE, TARGET = "bench", "bench.mixed", "mart.mixed"
 _SECONDS = 600.0

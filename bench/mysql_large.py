@@ -24,8 +24,8 @@ from bench.mysql_job import Job, endpoint, mirrored, sides
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.postgres import Server
 
 SCHEMA, TABLE, TARGET = "bench", "bench.large", "mart.large"
 MIB = 1 << 20

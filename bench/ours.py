@@ -21,9 +21,6 @@ from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from slotkeeper.core.domain.table import TableReport
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.local_runner import LocalRunner
@@ -34,6 +31,9 @@ from slotkeeper.core.ports.driver import TaskRunner
 from slotkeeper.core.ports.progress import ChunkCounts
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 
 LIMIT = 300.0
 POLL = 0.01

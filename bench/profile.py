@@ -15,7 +15,6 @@ import psutil
 from bench.ours import OurJob, Recorder
 from bench.rig import Rig, run
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.check.target import target_of
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
 from slotkeeper.core.sinks.postgres.write import statements as compose
@@ -23,6 +22,7 @@ from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, ours
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.postgres import Server
 
 _TOP = """
 SELECT left(regexp_replace(query, '\\s+', ' ', 'g'), 70) AS text, sum(calls)::bigint, sum(total_exec_time) / 1000,

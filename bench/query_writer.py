@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from slotkeeper.core.dataframe import changelog
-from slotkeeper.core.embedded import postgres
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo import postgres
+from slotkeeper.demo.postgres import Server
 from tests.support.dataframes import configuration, spark_session
 
 DATABASE = "bench_writer"

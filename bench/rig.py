@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import postgres, workload
-from slotkeeper.core.embedded.ledger import Tally, add
-from slotkeeper.core.embedded.orders import DDL_COLUMNS, KEY, TABLE, load
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import BULK_FIRST, bulk
+from slotkeeper.demo import postgres, workload
+from slotkeeper.demo.ledger import Tally, add
+from slotkeeper.demo.orders import DDL_COLUMNS, KEY, TABLE, load
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import BULK_FIRST, bulk
 
 SETTINGS = {
     "shared_buffers": "512MB",
@@ -30,7 +30,7 @@ SETTINGS = {
     "wal_level": "logical",
     "shared_preload_libraries": "pg_stat_statements",
 }
-"""On top of `slotkeeper.core.embedded.postgres.SETTINGS`, for both servers; fsync and synchronous_commit stay on."""
+"""On top of `slotkeeper.demo.postgres.SETTINGS`, for both servers; fsync and synchronous_commit stay on."""
 WAREHOUSE, PUBLISHER = "warehouse", "publisher"
 TARGET = "mart.orders"
 MARKERS = (-7, -8)
@@ -92,7 +92,7 @@ class Span:
 
 
 class Publisher:
-    """The plain database with the workload's table; implements `slotkeeper.core.embedded.workload.Tables`."""
+    """The plain database with the workload's table; implements `slotkeeper.demo.workload.Tables`."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

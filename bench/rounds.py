@@ -20,8 +20,8 @@ from bench.peers.pipes import MergePipes
 from bench.peers.programs import PREPARED, VALUES, Debezium
 from bench.report import Ratio, Side, cheaper, faster
 from bench.rig import PUBLISHER, TARGET, WAREHOUSE, Rig
-from slotkeeper.core.embedded.orders import TABLE
 from slotkeeper.core.ports.driver import TaskRunner
+from slotkeeper.demo.orders import TABLE
 
 OURS, OUR_COPY, COPY, ALONE_1, ALONE_2 = "stream", "snapshot", "copy_to_copy", "sink_alone_1", "sink_alone_2"
 _LABELS = {

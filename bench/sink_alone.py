@@ -22,7 +22,6 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
-from slotkeeper.core.embedded.orders import TABLE
 from slotkeeper.core.ports.progress import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
@@ -31,6 +30,7 @@ from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.orders import TABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from bench import pictures
 from bench.__main__ import say
 from bench.console_fill import ROOT
 from bench.tmux import Tmux
-from slotkeeper.console.demo import JOB, Demo, DemoOptions
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.run import JOB, Demo, DemoOptions
+from slotkeeper.demo.warehouse import Warehouse
 
 FOLDER = ROOT / "docs" / "pictures"
 SIZES = ((100, 30), (80, 24), (200, 60))

@@ -14,11 +14,11 @@ from contextlib import closing
 from pathlib import Path
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger, postgres
-from slotkeeper.core.embedded.ledger import Tally
-from slotkeeper.core.embedded.orders import Statements
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import BULK_FIRST
+from slotkeeper.demo import ledger, postgres
+from slotkeeper.demo.ledger import Tally
+from slotkeeper.demo.orders import Statements
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import BULK_FIRST
 
 TURN = ("insert", "insert", "insert", "insert", "update", "update", "delete")
 """As the rounds' work: 4/7, 2/7, 1/7."""
@@ -27,7 +27,7 @@ TURN = ("insert", "insert", "insert", "insert", "update", "update", "delete")
 def main() -> int:
     """Write until told to end; say how many rows were changed and in how many seconds."""
     parser = argparse.ArgumentParser(prog="python -m bench.writer", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the server's, as slotkeeper.core.embedded.postgres.attach wants it")
+    parser.add_argument("folder", type=Path, help="the server's, as slotkeeper.demo.postgres.attach wants it")
     parser.add_argument("--rate", type=float, required=True, help="rows a second")
     parser.add_argument("--per-transaction", type=int, required=True)
     parser.add_argument("--first", type=int, default=BULK_FIRST)

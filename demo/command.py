@@ -23,11 +23,8 @@ from typing import Annotated
 
 import typer
 
-from slotkeeper.console import demo_sources
 from slotkeeper.console.cli import completion, diagnostics, output, select
-from slotkeeper.console.commands import demo_end, demo_incident, demo_stop, watch
-from slotkeeper.console.demo import JOB, ROWS, Demo, DemoOptions
-from slotkeeper.console.demos import sinks as demo_sinks
+from slotkeeper.console.commands import watch
 from slotkeeper.console.tui import startup
 from slotkeeper.console.views import demo_result
 from slotkeeper.core.config import handover, values
@@ -37,11 +34,16 @@ from slotkeeper.core.domain.master import Master, MasterKind
 from slotkeeper.core.domain.spec import READ_BY
 from slotkeeper.core.domain.stalling import STALLED_SECONDS
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.embedded.incidents import registry
-from slotkeeper.core.embedded.incidents.record import Incident
-from slotkeeper.core.embedded.orders import TABLE
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.verify.comparison import Comparison
+from slotkeeper.demo import incident_command, stop_command
+from slotkeeper.demo import sinks as demo_sinks
+from slotkeeper.demo import sources as demo_sources
+from slotkeeper.demo.end import End, ending
+from slotkeeper.demo.incidents import registry
+from slotkeeper.demo.incidents.record import Incident
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.run import JOB, ROWS, Demo, DemoOptions
 
 app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
 
@@ -106,7 +108,7 @@ def _way(text: str) -> str:
 
 
 def _incidents() -> list[tuple[str, str]]:
-    return [(demo_incident.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
+    return [(incident_command.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
 
 
 SparkMaster = Annotated[
@@ -163,7 +165,7 @@ WhichSink = Annotated[
 ]
 
 
-app.command()(demo_stop.stop)
+app.command()(stop_command.stop)
 
 
 @app.callback(invoke_without_command=True)
@@ -199,18 +201,18 @@ def demo(
     """
     if ctx.invoked_subcommand is not None:
         return
-    if incident == demo_incident.LIST:
-        demo_incident.list_all(as_json, select.ascii_only(ctx))
+    if incident == incident_command.LIST:
+        incident_command.list_all(as_json, select.ascii_only(ctx))
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    with demo_end.ending(as_json) as end:
+    with ending(as_json) as end:
         night = registry.named(incident) if incident else None
         way = _refuse(source, read_by, sink, keep, night)
         seconds = duration if headless else 7 * 86_400.0
         spark = _spark(spark_master, spark_secret_file)
         lanes = 1 if demo_sources.KINDS[source].one_lane else dns
-        rows = rows or (demo_incident.ROWS if night else ROWS)
+        rows = rows or (incident_command.ROWS if night else ROWS)
         options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
         found = _play(end, options, night, headless) if night else _compare(end, options, headless, keep)
     _show(found, as_json)
@@ -249,7 +251,7 @@ def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | N
         )
 
 
-def _play(end: demo_end.End, options: DemoOptions, night: Incident, headless: bool) -> dict[str, object]:
+def _play(end: End, options: DemoOptions, night: Incident, headless: bool) -> dict[str, object]:
     """The demo with an incident in it; whether all of it went as the runbook says."""
     made = replace(options, sink_options=night.options, small_disk=night.small_disk)
 
@@ -258,9 +260,9 @@ def _play(end: demo_end.End, options: DemoOptions, night: Incident, headless: bo
         run.start_job()
         run.start_writers()
         if headless:
-            played = demo_incident.play_headless(run, night)
+            played = incident_command.play_headless(run, night)
             return {"ok": played.fine, **played.values()}
-        return {"ok": True, **demo_incident.play_watched(run, night, lambda turn: _watch(run, turn))}
+        return {"ok": True, **incident_command.play_watched(run, night, lambda turn: _watch(run, turn))}
 
     return end.carry_out(lambda: demo_sources.KINDS[options.source](made, diagnostics.note), play, keep=False)
 
@@ -268,7 +270,7 @@ def _play(end: demo_end.End, options: DemoOptions, night: Incident, headless: bo
 def _watch(run: Demo, turn: Callable[[], None]) -> None:
     """Show the job: in the console where there is room for it, else in lines."""
     if view_here() is not View.CONSOLE:
-        demo_incident.follow_in_lines(run, turn)
+        incident_command.follow_in_lines(run, turn)
         return
     pause = threading.Event()
     with _console(run) as console:
@@ -277,7 +279,7 @@ def _watch(run: Demo, turn: Callable[[], None]) -> None:
             pause.wait(0.1)
 
 
-def _compare(end: demo_end.End, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
+def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
     """The ordinary demo; whether both tables are equal at its end."""
 
     def compare(run: Demo) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """How a demo ends: its job and its servers with it, a failure in one sentence, and with --json one object at every end.
 
-`slotkeeper.console.commands.demo` runs it; `console.demo` is what ends.
+`slotkeeper.demo.command` runs it; `demo.run` is what ends.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import typer
 
-from slotkeeper.console import demos
 from slotkeeper.console.cli import diagnostics, output
-from slotkeeper.console.demo import Demo
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import KINDS, ErrorKind, Refused, SlotkeeperError
+from slotkeeper.demo import running
+from slotkeeper.demo.run import Demo
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL_STATES = ("53100", "58030")
@@ -38,7 +38,7 @@ class End:
     ) -> dict[str, object]:
         """Make a demo, do it, and end it unless it is kept; its folder stays where `act` fails or says not `ok`."""
         demo = self.demo = make()
-        with demos.noted(demo.folder, os.environ):
+        with running.noted(demo.folder, os.environ):
             try:
                 found = act(demo)
             except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotkeeper.core.embedded.warehouse import STATISTICS, USER, Warehouse
+from slotkeeper.demo.warehouse import STATISTICS, USER, Warehouse
 
 SECOND = "cn_5002"
 THROUGH_SECOND = f"@{SECOND}"

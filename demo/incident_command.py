@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from slotkeeper.console.cli import diagnostics, output
 from slotkeeper.console.cli.local_time import CLOCK, both
-from slotkeeper.console.demo import Demo
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.pages import see
-from slotkeeper.core.embedded.incidents import play
-from slotkeeper.core.embedded.incidents.play import Made, Shown
-from slotkeeper.core.embedded.incidents.record import AtSink, ByHand, Incident, World
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.play import Made, Shown
+from slotkeeper.demo.incidents.record import AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.registry import INCIDENTS
+from slotkeeper.demo.run import Demo
 
 LIST = "list"
 ROWS = 20_000

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.ledger import Events
-from slotkeeper.core.embedded.markers import Sightings, marker_key
-from slotkeeper.core.embedded.orders import CUSTS, TABLE
-from slotkeeper.core.embedded.plans import NEW_NUMBERS, NOTES, STATUSES
-from slotkeeper.core.embedded.writers import RECONNECT_S, TokenBucket
+from slotkeeper.demo.ledger import Events
+from slotkeeper.demo.markers import Sightings, marker_key
+from slotkeeper.demo.orders import CUSTS, TABLE
+from slotkeeper.demo.plans import NEW_NUMBERS, NOTES, STATUSES
+from slotkeeper.demo.writers import RECONNECT_S, TokenBucket
 
 SHARD = "binlog"
 """The one lane."""

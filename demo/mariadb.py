@@ -2,7 +2,7 @@
 
 The programs are the system's own (Debian: package mariadb-server). A server's folder has `data`, `files`, `temporary`,
 `server.cnf`, `server.log`; nothing of the system's configuration is read (`--defaults-file`), and nothing of the
-system's service is touched. As root it runs as a user of its own, as `slotkeeper.core.embedded.unprivileged` says.
+system's service is touched. As root it runs as a user of its own, as `slotkeeper.demo.unprivileged` says.
 
 Before it listens its superuser gets a random password, and is the only login. File statements reach the empty folder
 `files` only (MariaDB Server Documentation, "secure_file_priv"), and the Unix socket is in the data folder (0700).
@@ -25,11 +25,11 @@ from slotkeeper.core.config import handover
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.stalling import Progress, Signs
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded import patient, placement
-from slotkeeper.core.embedded.placement import works_in
-from slotkeeper.core.embedded.postgres import free_port, write_password, write_secret
-from slotkeeper.core.embedded.unprivileged import rights
 from slotkeeper.core.errors import ConfigError, Unreachable
+from slotkeeper.demo import patient, placement
+from slotkeeper.demo.placement import works_in
+from slotkeeper.demo.postgres import free_port, write_password, write_secret
+from slotkeeper.demo.unprivileged import rights
 
 HOST = "127.0.0.1"
 SUPERUSER = "root"

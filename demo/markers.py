@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger
-from slotkeeper.core.embedded.orders import Order, Statements
-from slotkeeper.core.embedded.writers import Connect, Loop, gone
+from slotkeeper.demo import ledger
+from slotkeeper.demo.orders import Order, Statements
+from slotkeeper.demo.writers import Connect, Loop, gone
 
 MARKER_CUSTS = 64
 """Markers go round the customers -1 to -64, which spreads them over the DNs."""

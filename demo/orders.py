@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.ledger import Events, Tally
+from slotkeeper.demo.ledger import Events, Tally
 
 TABLE = "ods.orders"
 KEY = ("cust", "order_no")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from slotkeeper.core.embedded.binaries import Binaries
-from slotkeeper.core.embedded.unprivileged import must_drop, unused_id
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo.binaries import Binaries
+from slotkeeper.demo.unprivileged import must_drop, unused_id
 
 DATA_PREFIX = "slotkeeper-server-"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from slotkeeper.core.embedded.orders import CUSTS, Order
+from slotkeeper.demo.orders import CUSTS, Order
 
 HOT_KEYS = 300
 """The first orders, which every writer touches often: where writers meet, wait and deadlock."""

@@ -3,8 +3,8 @@
 A server lives in one folder: `server.json` (how it was made), `superuser.password` (0600), `data`, `server.log`.
 Nothing listens on a Unix socket, so long folder names work. Servers outlive the process that started them; `attach`
 finds them again by the server's own pid file, and `stop` waits until the server is gone. As root, a server has a user
-of its own (`slotkeeper.core.embedded.unprivileged`) and files where that user can reach them
-(`slotkeeper.core.embedded.placement`).
+of its own (`slotkeeper.demo.unprivileged`) and files where that user can reach them
+(`slotkeeper.demo.placement`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Literal
 from slotkeeper.core.config import handover
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import patient, placement
-from slotkeeper.core.embedded.binaries import Binaries, find_binaries
-from slotkeeper.core.embedded.unprivileged import Rights, must_drop, rights
 from slotkeeper.core.errors import ConfigError, Unreachable
+from slotkeeper.demo import patient, placement
+from slotkeeper.demo.binaries import Binaries, find_binaries
+from slotkeeper.demo.unprivileged import Rights, must_drop, rights
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"

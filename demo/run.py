@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from slotkeeper.console import demos
-from slotkeeper.console.demos import sinks as demo_sinks
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import handover
 from slotkeeper.core.config.load import load
@@ -31,16 +29,6 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.job_view import JobView
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import over
-from slotkeeper.core.embedded import ledger, orders, postgres, workload
-from slotkeeper.core.embedded.incidents.record import Answer, World
-from slotkeeper.core.embedded.incidents.small_disk import small_disk
-from slotkeeper.core.embedded.ledger import Tally
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.markers import Latency, Marker, SeenMarkers
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import Workload
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
@@ -49,6 +37,17 @@ from slotkeeper.core.launch.waiting import Waiting
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.verify.comparison import Comparison
 from slotkeeper.core.verify.pair import Opened
+from slotkeeper.demo import ledger, orders, postgres, running, workload
+from slotkeeper.demo import sinks as demo_sinks
+from slotkeeper.demo.incidents.record import Answer, World
+from slotkeeper.demo.incidents.small_disk import small_disk
+from slotkeeper.demo.ledger import Tally
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.markers import Latency, Marker, SeenMarkers
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import Workload
 
 JOB = "orders_rt"
 TARGET = demo_sinks.TARGET
@@ -165,9 +164,9 @@ class DemoOptions:
     binlog_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
     source: str = "dws"
-    """A name of `console.demo_sources.KINDS`."""
+    """A name of `demo.sources.KINDS`."""
     sink: str = "postgres"
-    """A name of `slotkeeper.console.demos.sinks.KINDS`."""
+    """A name of `slotkeeper.demo.sinks.KINDS`."""
 
 
 def configuration(
@@ -204,7 +203,7 @@ class Demo:
 
     note = "stand-in for the DWS binlog surface, not a DWS"
     """What the source is."""
-    servers: tuple[str, ...] = demos.SERVERS
+    servers: tuple[str, ...] = running.SERVERS
     """The PostgreSQL servers that it starts; the last is the sink."""
     begun = "position <> '' AND registered ~ '^[1-9]'"
     """What is true of a progress row from which on changes are booked."""
@@ -221,7 +220,7 @@ class Demo:
         self.options = options
         self.spark: dict[str, object] = {}
         """What was measured of Spark on the way, for the result."""
-        self.folder = Path(tempfile.mkdtemp(prefix=demos.PREFIX))
+        self.folder = Path(tempfile.mkdtemp(prefix=running.PREFIX))
         self._say = say
         self._clock = SystemClock()
         self._opened = ExitStack()
@@ -279,7 +278,7 @@ class Demo:
     @property
     def config(self) -> Path:
         """The configuration that the demo wrote."""
-        return self.folder / demos.CONFIG
+        return self.folder / running.CONFIG
 
     def world(self) -> World:
         """What an incident happens to: the servers, and the job by its commands."""
@@ -303,7 +302,7 @@ class Demo:
     @property
     def state_folder(self) -> Path:
         """Where the job's state is kept."""
-        return (self.folder / demos.DISK if self.options.small_disk else self.folder) / demos.STATE
+        return (self.folder / running.DISK if self.options.small_disk else self.folder) / running.STATE
 
     def _command(self, words: Sequence[str]) -> Answer:
         """A command as somebody at a prompt gives it."""

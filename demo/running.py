@@ -18,13 +18,13 @@ from pathlib import Path
 
 from slotkeeper.core.config.load import default_state_dir
 from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.embedded import mariadb, postgres
-from slotkeeper.core.embedded.incidents import small_disk
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch import control, identity
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo import mariadb, postgres
+from slotkeeper.demo.incidents import small_disk
 
 NOTES = "demos"
 PREFIX = "slotkeeper-demo-"

@@ -6,8 +6,8 @@ Not a DWS: what is documented is the wait (`binlog_consume_timeout`) and that it
 from __future__ import annotations
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse, node_id
 from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.demo.warehouse import Warehouse, node_id
 
 CONSUME_TIMEOUT = 3_600.0
 """Seconds; DWS: `binlog_consume_timeout`, how long scaling waits until everything is consumed."""

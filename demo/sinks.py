@@ -18,14 +18,14 @@ from slotkeeper.core.domain.pages import install
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.drivers.pg_table.reader import over
-from slotkeeper.core.embedded import postgres
-from slotkeeper.core.embedded.markers import MarkerReader, SeenMarkers
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.comparison import Comparison
 from slotkeeper.core.verify.pair import Opened, open_pair
+from slotkeeper.demo import postgres
+from slotkeeper.demo.markers import MarkerReader, SeenMarkers
+from slotkeeper.demo.postgres import Server
 
 DATABASE = USER = "mart"
 TARGET = "mart.orders"
@@ -135,8 +135,8 @@ class DorisTarget:
 
     def __init__(self) -> None:
         try:
-            from slotkeeper.core.embedded import doris
-            from slotkeeper.core.embedded.doris import server
+            from slotkeeper.demo import doris
+            from slotkeeper.demo.doris import server
         except ImportError as error:
             what = f"the stand-in for a Doris needs {error.name}, which is not installed"
             raise ConfigError(what, f"install the extra demo: {install('demo')}") from None

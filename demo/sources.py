@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from slotkeeper.console import demos
-from slotkeeper.console.demo import WRITERS, Demo, DemoOptions, Marking, Writing, configuration
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.pages import see
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded import ledger, maria_orders, mariadb, orders
-from slotkeeper.core.embedded.hologres.instance import Hologres
-from slotkeeper.core.embedded.ledger import Tally
-from slotkeeper.core.embedded.maria_orders import SHARD, MariaMarker, MariaWorkload
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.orders import TABLE
 from slotkeeper.core.sources import registry
 from slotkeeper.core.verify.pair import Opened
+from slotkeeper.demo import ledger, maria_orders, mariadb, orders, running
+from slotkeeper.demo.hologres.instance import Hologres
+from slotkeeper.demo.ledger import Tally
+from slotkeeper.demo.maria_orders import SHARD, MariaMarker, MariaWorkload
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.run import WRITERS, Demo, DemoOptions, Marking, Writing, configuration
 
 SOURCE = "maria"
 
@@ -126,7 +125,7 @@ class MariaDemo(Demo):
     def make_source(self) -> None:
         """Start the server and load the table."""
         self._say("starting a MariaDB: the source")
-        self._maria = mariadb.create(self.folder / demos.MARIA)
+        self._maria = mariadb.create(self.folder / running.MARIA)
         self._say(f"loading {self.options.rows:,} rows into {TABLE}")
         with closing(self._session()) as session:
             maria_orders.create(session)

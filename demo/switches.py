@@ -1,7 +1,7 @@
 """What the vendor does not document, as switches of the stand-in; each is written into the calls' bodies.
 
 Not here: a DN that is down or hangs, and registrations that do nothing. Those are controls of a moment, see
-`slotkeeper.core.embedded.warehouse`, next door.
+`slotkeeper.demo.warehouse`, next door.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from typing import Any
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server, write_password
-from slotkeeper.core.embedded.switches import Switches, fragments
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo.postgres import Server, write_password
+from slotkeeper.demo.switches import Switches, fragments
 
 LABEL = "stand-in for the DWS binlog surface, not a DWS"
 READERS = "dws_readers"

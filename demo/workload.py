@@ -10,11 +10,11 @@ from contextlib import closing, contextmanager
 from typing import Protocol
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger
-from slotkeeper.core.embedded.ledger import Tally
-from slotkeeper.core.embedded.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements
-from slotkeeper.core.embedded.plans import Mix
-from slotkeeper.core.embedded.writers import Connect, TokenBucket, Writer, WriterStats
+from slotkeeper.demo import ledger
+from slotkeeper.demo.ledger import Tally
+from slotkeeper.demo.orders import DDL_COLUMNS, DISTRIBUTE_BY, KEY, TABLE, Statements
+from slotkeeper.demo.plans import Mix
+from slotkeeper.demo.writers import Connect, TokenBucket, Writer, WriterStats
 
 BULK_FIRST = 500_000_000_000
 """Bulk inserts number their orders from here on by default, above loaded orders and below the writers' own."""
@@ -24,7 +24,7 @@ HUGE_FIRST = 700_000_000_000
 
 
 class Tables(Protocol):
-    """What makes tables: `slotkeeper.core.embedded.warehouse.Warehouse`."""
+    """What makes tables: `slotkeeper.demo.warehouse.Warehouse`."""
 
     def create_table(
         self,

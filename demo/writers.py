@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger
-from slotkeeper.core.embedded.orders import Statements
-from slotkeeper.core.embedded.plans import Mix, Plan, Planner, Step, Verb
+from slotkeeper.demo import ledger
+from slotkeeper.demo.orders import Statements
+from slotkeeper.demo.plans import Mix, Plan, Planner, Step, Verb
 
 Connect = Callable[[], pg.Connection]
 

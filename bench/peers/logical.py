@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bench.peers.peer import LIMIT, POLL, Caught, line
 from bench.rig import MARKERS, PUBLICATIONS, PUBLISHER, Rig, run
-from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.demo.orders import TABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.rig import Rig
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 
 LIMIT = 900.0
 """Seconds that one catch-up may take."""

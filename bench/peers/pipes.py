@@ -15,8 +15,8 @@ from typing import Any
 
 from bench.peers.peer import LIMIT, Caught, environment
 from bench.rig import PUBLISHER, RESERVED, WAREHOUSE, Rig, Span
-from slotkeeper.core.embedded.binaries import find_binaries
-from slotkeeper.core.embedded.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE
+from slotkeeper.demo.binaries import find_binaries
+from slotkeeper.demo.orders import COLUMNS, DDL_COLUMNS, KEY, TABLE
 
 _NAMES = [name for name, _ in COLUMNS]
 _OTHERS = [name for name in _NAMES if name not in KEY]

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.peers.peer import LIMIT, Caught, NotHere, line
 from bench.rig import MARKERS, PUBLICATIONS, PUBLISHER, RESERVED, WAREHOUSE, Rig, run
-from slotkeeper.core.embedded.orders import COLUMNS, KEY, TABLE
+from slotkeeper.demo.orders import COLUMNS, KEY, TABLE
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".cache" / "bench-peers"

@@ -68,9 +68,7 @@ COMMANDS: dict[str, Entry] = {
         "slotkeeper.console.commands.alerts", "what is wrong: list, acknowledge, silence, test", part=Part.ACT
     ),
     "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
-    "demo": Entry(
-        "slotkeeper.console.commands.demo", "try everything on this host, without a warehouse", False, Part.SET_UP
-    ),
+    "demo": Entry("slotkeeper.demo.command", "try everything on this host, without a warehouse", False, Part.SET_UP),
     "init": Entry(
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
     ),

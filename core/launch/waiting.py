@@ -1,6 +1,6 @@
 """Follows a job that is on its way: what it waits for, whether it makes progress, and how busy this host is.
 
-`slotkeeper.core.domain.stalling` decides; `slotkeeper.core.launch.control` waits for starts by it, `console.demo` for
+`slotkeeper.core.domain.stalling` decides; `slotkeeper.core.launch.control` waits for starts by it, `demo.run` for
 its job.
 """
 

@@ -11,11 +11,11 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
-from slotkeeper.core.embedded.doris.faults import Call, Fault, Faults
-from slotkeeper.core.embedded.doris.header import NotParsed, columns_of
-from slotkeeper.core.embedded.doris.http import LOOPBACK, Request
-from slotkeeper.core.embedded.doris.tables import SEQUENCE, SIGN, Loaded, Table, Tables
-from slotkeeper.core.embedded.doris.transactions import (
+from slotkeeper.demo.doris.faults import Call, Fault, Faults
+from slotkeeper.demo.doris.header import NotParsed, columns_of
+from slotkeeper.demo.doris.http import LOOPBACK, Request
+from slotkeeper.demo.doris.tables import SEQUENCE, SIGN, Loaded, Table, Tables
+from slotkeeper.demo.doris.transactions import (
     DECIDED,
     EXISTING,
     LabelTaken,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from slotkeeper.core.embedded.doris.tables import Column, Table, Tables
+from slotkeeper.demo.doris.tables import Column, Table, Tables
 
 _AT = r"`([^`]+)`\.`([^`]+)`"
 _MAKE = re.compile(

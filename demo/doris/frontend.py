@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slotkeeper.core.embedded.doris.faults import Call, Fault, Faults
-from slotkeeper.core.embedded.doris.http import LOOPBACK, Request
-from slotkeeper.core.embedded.doris.transactions import Transactions
+from slotkeeper.demo.doris.faults import Call, Fault, Faults
+from slotkeeper.demo.doris.http import LOOPBACK, Request
+from slotkeeper.demo.doris.transactions import Transactions
 
 DEAD_PORT = 1
 """No server listens there."""

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from slotkeeper.core.embedded.doris.faults import Faults
+from slotkeeper.demo.doris.faults import Faults
 
 LOOPBACK = "127.0.0.1"
 STANDIN = "slotkeeper-standin (no Apache Doris)"

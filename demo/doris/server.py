@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from slotkeeper.core.embedded.doris.backend import Backend
-from slotkeeper.core.embedded.doris.faults import Faults
-from slotkeeper.core.embedded.doris.frontend import DEAD_PORT, Frontend
-from slotkeeper.core.embedded.doris.http import LOOPBACK, Server
-from slotkeeper.core.embedded.doris.tables import Column, Table, Tables
-from slotkeeper.core.embedded.doris.transactions import Transactions
-from slotkeeper.core.embedded.doris.wire import Wire
+from slotkeeper.demo.doris.backend import Backend
+from slotkeeper.demo.doris.faults import Faults
+from slotkeeper.demo.doris.frontend import DEAD_PORT, Frontend
+from slotkeeper.demo.doris.http import LOOPBACK, Server
+from slotkeeper.demo.doris.tables import Column, Table, Tables
+from slotkeeper.demo.doris.transactions import Transactions
+from slotkeeper.demo.doris.wire import Wire
 
 
 @dataclass(frozen=True)

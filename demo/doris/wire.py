@@ -18,9 +18,9 @@ from mysql_mimic import ColumnType, IdentityProvider, MysqlServer, ResultColumn,
 from mysql_mimic.auth import AuthPlugin, NativePasswordAuthPlugin
 from mysql_mimic.errors import ErrorCode, MysqlError
 
-from slotkeeper.core.embedded.doris import ddl
-from slotkeeper.core.embedded.doris.http import LOOPBACK
-from slotkeeper.core.embedded.doris.tables import SEQUENCE, SIGN, Column, Table, Tables
+from slotkeeper.demo.doris import ddl
+from slotkeeper.demo.doris.http import LOOPBACK
+from slotkeeper.demo.doris.tables import SEQUENCE, SIGN, Column, Table, Tables
 
 VERSION = "slotkeeper stand-in, no Apache Doris"
 _NAME = r"`?([^`.\s]+)`?\.`?([^`\s]+)`?"

@@ -1,7 +1,7 @@
 """A stand-in for a Hologres in one database of an embedded server, behind a proxy: install, make tables, disturb.
 
 No Hologres: `SELECT hg_standin.label()` says so. The SQL is in `standin/`, numbered in the order of installing. Next
-door: `proxy.py` is where clients connect, `slotkeeper.core.embedded.warehouse` is the stand-in for a DWS.
+door: `proxy.py` is where clients connect, `slotkeeper.demo.warehouse` is the stand-in for a DWS.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.hologres.faults import Faults
-from slotkeeper.core.embedded.hologres.proxy import HOST, Proxy
-from slotkeeper.core.embedded.postgres import Server, write_password
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo.hologres.faults import Faults
+from slotkeeper.demo.hologres.proxy import HOST, Proxy
+from slotkeeper.demo.postgres import Server, write_password
 
 USER = "etl"
 _FOLDER = Path(__file__).with_name("standin")

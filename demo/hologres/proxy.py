@@ -15,10 +15,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.hologres import wire
-from slotkeeper.core.embedded.hologres.faults import Fault, Faults
-from slotkeeper.core.embedded.hologres.rewrite import routed
-from slotkeeper.core.embedded.hologres.walsender import WalSender
+from slotkeeper.demo.hologres import wire
+from slotkeeper.demo.hologres.faults import Fault, Faults
+from slotkeeper.demo.hologres.rewrite import routed
+from slotkeeper.demo.hologres.walsender import WalSender
 
 HOST = "127.0.0.1"
 _REPLICATION = ("database", "true", "on", "yes", "1")

@@ -20,8 +20,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import Refused
+from slotkeeper.demo.postgres import Server
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 TYPES = frozenset(

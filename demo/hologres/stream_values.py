@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from slotkeeper.core.embedded.hologres.stream_rows import array
+from slotkeeper.demo.hologres.stream_rows import array
 
 _DAY_US = 86_400_000_000
 _SIZE = re.compile(r"\((\d+)(?:,(\d+))?\)")

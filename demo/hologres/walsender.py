@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.hologres import wire
-from slotkeeper.core.embedded.hologres.faults import Faults, StreamFault
-from slotkeeper.core.embedded.hologres.stream_rows import message, row
-from slotkeeper.core.embedded.hologres.stream_values import plain, sendable, value_of
+from slotkeeper.demo.hologres import wire
+from slotkeeper.demo.hologres.faults import Faults, StreamFault
+from slotkeeper.demo.hologres.stream_rows import message, row
+from slotkeeper.demo.hologres.stream_values import plain, sendable, value_of
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 PAUSE = 0.03

@@ -9,7 +9,7 @@ import psutil
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.incidents.record import (
+from slotkeeper.demo.incidents.record import (
     COPY_ANEW,
     SLOT,
     VERIFY,
@@ -21,10 +21,10 @@ from slotkeeper.core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.core.embedded.incidents.slots import FEW, LATE_FIRST, write
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.scaling import add_dn
+from slotkeeper.demo.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.scaling import add_dn
 
 AHEAD_S = 90.0
 SILENT_AFTER_S = 5.0

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.embedded.incidents.record import (
+from slotkeeper.core.errors import Refused
+from slotkeeper.demo.incidents.record import (
     START,
     STOP,
     VERIFY,
@@ -25,8 +26,7 @@ from slotkeeper.core.embedded.incidents.record import (
     World,
     by_status,
 )
-from slotkeeper.core.embedded.incidents.slots import FEW, write
-from slotkeeper.core.errors import Refused
+from slotkeeper.demo.incidents.slots import FEW, write
 
 ELSEWHERE = "elsewhere.toml"
 _DRIVER = re.compile(r"^driver\s+pid (\d+) ", re.MULTILINE)

@@ -14,7 +14,8 @@ from contextlib import closing
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.incidents.record import (
+from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.demo.incidents.record import (
     COPY_ANEW,
     JOB,
     START,
@@ -26,8 +27,7 @@ from slotkeeper.core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.demo.orders import TABLE
 
 WITHIN = 60.0
 _POLL = 0.1

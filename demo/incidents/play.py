@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from slotkeeper.core.embedded.incidents import maria
-from slotkeeper.core.embedded.incidents.record import JOB, START, VERIFY, Answer, AtSink, Command, Incident, Step, World
-from slotkeeper.core.embedded.mariadb import MariaServer
 from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.demo.incidents import maria
+from slotkeeper.demo.incidents.record import JOB, START, VERIFY, Answer, AtSink, Command, Incident, Step, World
+from slotkeeper.demo.mariadb import MariaServer
 
 SHOWN_WITHIN = 60.0
 """Seconds within which an incident has to show; most need a few, a lag its limit of 30 s."""

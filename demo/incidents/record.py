@@ -14,13 +14,13 @@ from pathlib import Path
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 
 JOB = SLOT = "orders_rt"
 TARGET = "mart.orders"
-"""What the demo and the runbook call them; the table is `slotkeeper.core.embedded.orders.TABLE`."""
+"""What the demo and the runbook call them; the table is `slotkeeper.demo.orders.TABLE`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.embedded.incidents import cluster, machine, maria, rows, sinks, slots
-from slotkeeper.core.embedded.incidents.record import Incident
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo.incidents import cluster, machine, maria, rows, sinks, slots
+from slotkeeper.demo.incidents.record import Incident
 
 INCIDENTS: tuple[Incident, ...] = tuple(
     sorted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.embedded.incidents.record import (
+from slotkeeper.demo.incidents.record import (
     COPY_ANEW,
     START,
     TARGET,
@@ -16,8 +16,8 @@ from slotkeeper.core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.core.embedded.incidents.slots import FEW, LATE_FIRST, write
-from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.demo.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.demo.orders import TABLE
 
 LIMIT = 5
 """Rows that may be in quarantine in the nights of bad rows."""

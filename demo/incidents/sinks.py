@@ -8,8 +8,9 @@ from pathlib import Path
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import postgres
-from slotkeeper.core.embedded.incidents.record import (
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.demo import postgres
+from slotkeeper.demo.incidents.record import (
     COPY_ANEW,
     PLAN,
     SLOT,
@@ -24,9 +25,8 @@ from slotkeeper.core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.core.embedded.incidents.slots import FEW, LATE_FIRST, write
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.errors import Unreachable
+from slotkeeper.demo.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.demo.orders import TABLE
 
 REPORT = "nightly_report"
 _APPLIED_WITHIN = 60.0

@@ -9,8 +9,10 @@ from contextlib import closing, suppress
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import workload
-from slotkeeper.core.embedded.incidents.record import (
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.judgement.limits import LIMITS
+from slotkeeper.demo import workload
+from slotkeeper.demo.incidents.record import (
     COPY_ANEW,
     EXECUTE,
     PLAN,
@@ -26,9 +28,7 @@ from slotkeeper.core.embedded.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.errors import Refused
-from slotkeeper.core.judgement.limits import LIMITS
+from slotkeeper.demo.orders import TABLE
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000

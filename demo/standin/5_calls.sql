@@ -1,5 +1,5 @@
 -- STAND-IN for the binlog surface of a DWS. Here: the documented calls, under their documented names, arguments and
--- columns. Words between @ signs are replaced by core/embedded/switches.py, once per configuration: no switch is asked
+-- columns. Words between @ signs are replaced by demo/switches.py, once per configuration: no switch is asked
 -- for at run time. Arguments are used by position, because many share a name with a column.
 
 -- `latest` as the clients see it. A look may be one point behind an earlier one, never behind a registered point.

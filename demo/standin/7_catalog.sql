@@ -31,7 +31,7 @@ GRANT SELECT ON pg_catalog.pg_redaction_policy TO PUBLIC;
 CREATE OR REPLACE VIEW pg_catalog.pg_settings AS
 SELECT * FROM pg_catalog.pg_show_all_settings()
 UNION ALL
-SELECT s.name, s.setting, NULL, 'stand-in', 'set by core/embedded', NULL, 'sighup', 'string', 'override', NULL, NULL,
+SELECT s.name, s.setting, NULL, 'stand-in', 'set by demo', NULL, 'sighup', 'string', 'override', NULL, NULL,
     NULL::text[], NULL, NULL, NULL, NULL, false
 FROM dws.setting s WHERE s.name <> 'version';
 

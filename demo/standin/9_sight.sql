@@ -3,7 +3,7 @@
 -- through that one, and sessions of two coordinators do not see each other in pg_stat_activity and pg_locks.
 -- DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, an administrator or a member of the preset role
 -- all (`by_user`; else PostgreSQL's way: rows of others with '<insufficient privilege>'). PGXC_STAT_ACTIVITY covers all
--- coordinators; DWS "Preset roles": gs_role_read_all_stats may read it. core/embedded/facts.py sets what stands here.
+-- coordinators; DWS "Preset roles": gs_role_read_all_stats may read it. demo/facts.py sets what stands here.
 
 CREATE TABLE dws.sight (by_user boolean NOT NULL, snapshots_apart boolean NOT NULL, status_idle boolean NOT NULL);
 INSERT INTO dws.sight VALUES (false, false, false);

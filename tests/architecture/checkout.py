@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("core", "console")
+PACKAGES = ("core", "console", "demo")
 """Folders of our packages; in `slotkeeper` are links to them, and modules have the names that these give."""
 
 

@@ -15,9 +15,6 @@ ROOMS = (
     "actions",
     "cli",
     "tui",
-    "demos",
-    "demo",
-    "demo_sources",
     "commands",
     "__main__",
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.architecture import form
-from tests.architecture.checkout import ROOT, sources
+from tests.architecture.checkout import PACKAGES, ROOT, sources
 
-OURS = sources(ROOT, "core", "console", "bench")
+OURS = sources(ROOT, *PACKAGES, "bench")
 
 
 def test_files_and_functions_keep_their_budgets() -> None:

@@ -24,7 +24,7 @@ SEEDED = {
     "import slotkeeper.core.engine.seeded": "core/sources/dws/seeded.py",
     "import slotkeeper.core.sinks.postgres.seeded": "core/engine/seeded2.py",
     "import slotkeeper.core.spark.seeded": "core/launch/seeded.py",
-    "import slotkeeper.core.state.seeded": "core/embedded/seeded.py",
+    "import slotkeeper.core.state.seeded": "demo/ledger.py",
     "import slotkeeper.core.config.seeded": "core/drivers/seeded.py",
     "import slotkeeper.core.ports": "core/errors.py",
     "import slotkeeper.console.views.seeded": "console/monitor/seeded.py",

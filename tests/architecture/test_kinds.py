@@ -8,13 +8,6 @@ from tests.architecture.checkout import ROOT, sources
 from tests.architecture.kinds import kinds
 
 ROOMS = ("core/engine", "core/slots", "core/services", "core/verify", "console")
-EXCEPT = {
-    "console/demo.py": "it starts the stand-in and writes its configuration",
-    "console/demos/sinks.py": "it starts the sinks and writes their configuration",
-    "console/demo_sources.py": "it starts the sources and writes their configuration",
-    "console/commands/demo_end.py": "it says what its embedded servers failed with",
-    "console/commands/demo.py": "it says that its source is a stand-in",
-}
 
 
 def test_no_room_above_them_names_a_kind_of_server() -> None:
@@ -22,7 +15,7 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
     for room in ROOMS:
         for path in sources(ROOT, room):
             name = str(path.relative_to(ROOT))
-            if name not in EXCEPT and (spots := kinds(path.read_text("utf-8"))):
+            if spots := kinds(path.read_text("utf-8")):
                 found[name] = spots
     assert not found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.architecture.checkout import ROOT, sources
+from tests.architecture.checkout import PACKAGES, ROOT, sources
 from tests.architecture.pointers import leading_nowhere
 
 
 def test_every_file_and_module_that_a_docstring_names_is_there() -> None:
-    files = sources(ROOT, "core", "console", "bench", "tests")
+    files = sources(ROOT, *PACKAGES, "bench", "tests")
     wrong = {str(path.relative_to(ROOT)): leading_nowhere(path, ROOT) for path in files}
     assert not {path: names for path, names in wrong.items() if names}
 

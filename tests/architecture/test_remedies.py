@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.checkout import ROOT, sources
+from tests.architecture.checkout import PACKAGES, ROOT, sources
 
 _BARE = re.compile(r"(?<![`\w])slotkeeper (?:jobs|watch|slots|locks|errors|alerts|audit|verify|status|doctor|config)\b")
 _ALONE = {
@@ -24,7 +24,7 @@ _ALONE = {
 
 
 def test_a_text_that_names_a_command_has_it_in_backquotes() -> None:
-    files = [path for path in sources(ROOT, "core", "console") if "incidents" not in path.parts]
+    files = [path for path in sources(ROOT, *PACKAGES) if "incidents" not in path.parts]
     found = {
         str(path.relative_to(ROOT)): bare
         for path in files

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.architecture.checkout import ROOT, sources
+from tests.architecture.checkout import PACKAGES, ROOT, sources
 from tests.architecture.words import gone
 
 
 def test_words_that_are_gone_stay_gone() -> None:
-    found = {str(path.relative_to(ROOT)): gone(path.read_text("utf-8")) for path in sources(ROOT, "core", "console")}
+    found = {str(path.relative_to(ROOT)): gone(path.read_text("utf-8")) for path in sources(ROOT, *PACKAGES)}
     assert not {path: spots for path, spots in found.items() if spots}
 
 

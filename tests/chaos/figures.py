@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 
-from slotkeeper.console.demo import SINK_DATABASE
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded import workload
-from slotkeeper.core.embedded.markers import ASKED_AT_ONCE, Marker, MarkerReader, percentile
-from slotkeeper.core.embedded.orders import TABLE, Statements
-from slotkeeper.core.embedded.plans import Mix
-from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.demo import workload
+from slotkeeper.demo.markers import ASKED_AT_ONCE, Marker, MarkerReader, percentile
+from slotkeeper.demo.orders import TABLE, Statements
+from slotkeeper.demo.plans import Mix
+from slotkeeper.demo.run import SINK_DATABASE
+from slotkeeper.demo.switches import Switches
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product, status_kib
 from tests.support.waiting import until

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling
 from tests.support.flow import orders
 from tests.support.mirror import MakeMirror, Mirror

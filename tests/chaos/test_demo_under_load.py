@@ -28,7 +28,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from slotkeeper.core.embedded.placement import everybody_may_enter
+from slotkeeper.demo.placement import everybody_may_enter
 from tests.support.promised import broken
 from tests.support.report import Page
 

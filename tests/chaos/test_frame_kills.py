@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from slotkeeper.core.embedded import ledger
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo import ledger
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, writers
 from tests.support.frames import JOB, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror

@@ -32,9 +32,9 @@ from typing import Protocol
 
 import pytest
 
-from slotkeeper.core.embedded.doris.frontend import DEAD_PORT
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.orders import KEY, TABLE
+from slotkeeper.demo.doris.frontend import DEAD_PORT
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.orders import KEY, TABLE
 from tests.support import doris_pair, maria
 from tests.support.faulty_lines import FAULTS, Bad, FaultyLine, Sampler, unexplained
 from tests.support.hot_job import RUNNER, HotJob, asking, pair_of, refuse_difference

@@ -23,9 +23,9 @@ import pytest
 
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.mariadb import MariaServer
 from slotkeeper.core.launch import identity as processes
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
 from tests.support.hot_job import RECOVERY, RUNNER, HotJob, asking, pair_of, refuse_difference
 from tests.support.hot_keys import Writer

@@ -8,7 +8,6 @@ from contextlib import suppress
 import pytest
 
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.mariadb import MariaServer
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.sources.mysql.columns import columns_of
 from slotkeeper.core.sources.mysql.gtid import parse_gtids
@@ -17,6 +16,7 @@ from slotkeeper.core.sources.mysql.rows import Decoder
 from slotkeeper.core.sources.mysql.schema import read_charsets
 from slotkeeper.core.sources.mysql.stream import Reading, Stream
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support
 
 pytestmark = pytest.mark.chaos

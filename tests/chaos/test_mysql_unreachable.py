@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support
 from tests.support.mysql_pair import MakeMysqlPair, MysqlPair
 from tests.support.sqlite_pair.supervised import supervised

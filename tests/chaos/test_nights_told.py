@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.fault import Fault
-from slotkeeper.core.embedded.incidents import play
-from slotkeeper.core.embedded.incidents.record import VERIFY, Incident, World
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.record import VERIFY, Incident, World
+from slotkeeper.demo.incidents.registry import INCIDENTS
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.nights import world
 from tests.support.report import Page
 from tests.support.terminal import Terminal, console

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from slotkeeper.core.embedded import mariadb
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo import mariadb
 from tests.support import listening
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.demo import JOB, SINK_DATABASE
 from slotkeeper.core.config.load import CONFIG_VARIABLE
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.embedded.incidents import play
-from slotkeeper.core.embedded.incidents.record import AtSink, ByHand, Incident, World
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.record import AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.registry import INCIDENTS
+from slotkeeper.demo.run import JOB, SINK_DATABASE
+from slotkeeper.demo.warehouse import Warehouse
 from tests.chaos.test_told_in_time import ROWS, Night, Row
 from tests.support.local_driver import LOCAL
 from tests.support.nights import world

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.rotation import WAYS, Rotation
 

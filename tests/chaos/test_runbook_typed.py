@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded.incidents import play
-from slotkeeper.core.embedded.incidents.record import JOB, Answer, Command, World
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS, named
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.record import JOB, Answer, Command, World
+from slotkeeper.demo.incidents.registry import INCIDENTS, named
+from slotkeeper.demo.warehouse import Warehouse
 from tests.architecture.checkout import ROOT
 from tests.support.nights import world
 from tests.support.waiting import until

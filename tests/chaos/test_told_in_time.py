@@ -17,12 +17,12 @@ from itertools import count
 
 import pytest
 
-from slotkeeper.console.demo import SINK_DATABASE
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.embedded.orders import TABLE
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.run import SINK_DATABASE
 from tests.support.local_driver import LOCAL
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from slotkeeper.core.embedded.scaling import add_dn, remove_dn, rename_dn
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.demo.scaling import add_dn, remove_dn, rename_dn
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
 

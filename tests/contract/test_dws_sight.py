@@ -8,13 +8,13 @@ import pytest
 
 from slotkeeper.core.domain.probe import ProbeFinding
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sources.dws.probe import sessions
 from slotkeeper.core.sources.dws.probe.scratch import Scratch
 from slotkeeper.core.sources.dws.probe.session import ProbeContext
 from slotkeeper.core.sources.dws.probe.session import run as ask
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.demo import facts
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.probing import SCHEMA, SCRATCH, grant, interrogate
 from tests.support.standin import Surface, run
 

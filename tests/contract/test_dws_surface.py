@@ -1,6 +1,6 @@
 """The contract of the documented binlog calls, with default switches; next door: test_dws_switches.py.
 
-A stand-in answers here, never a DWS. What is only documented by example is marked so in core/embedded/standin.
+A stand-in answers here, never a DWS. What is only documented by example is marked so in demo/standin.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
 from tests.support.waiting import until
 

@@ -13,11 +13,11 @@ import pytest
 
 from slotkeeper.core.domain.probe import Answer, Reader
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.switches import Switches, all_values
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sources.dws.probe.questions import QUESTIONS, SWITCHED, switches
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.switches import Switches, all_values
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.probing import drawn, flipped, grant, interrogate, leftovers
 from tests.support.standin import Surface, drop_database, run
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
 

@@ -16,8 +16,8 @@ import pytest
 from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
 from slotkeeper.core.drivers import copy_text, pg, row_pipe
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.wiring.worker import encoding_of
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.sqlite_pair import kind, sink
 from tests.support.sqlite_pair.binlog import Origin

@@ -16,10 +16,10 @@ from slotkeeper.core.domain.reset import DONE, Goal, TargetKind
 from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import SlotkeeperError, Trouble
 from slotkeeper.core.sinks.postgres import target as sink_target
 from slotkeeper.core.sinks.postgres.progress.locks import target_lock
+from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_schema_changes import audit_of, ended_equal, running, until_equal
 from tests.support import hostile
 from tests.support.mirror import At, MakeMirror, Mirror

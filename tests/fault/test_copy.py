@@ -11,10 +11,10 @@ import pytest
 
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unclassified
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run

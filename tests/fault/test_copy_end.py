@@ -12,11 +12,11 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.errors import Refused, TooLarge, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres.session import SETTINGS
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.reset import DONE
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.errors import Refused
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run

@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.embedded.doris.faults import Call, Fault
 from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.demo.doris.faults import Call, Fault
 from tests.support.doris_pair import DorisPair
 from tests.support.waiting import until
 

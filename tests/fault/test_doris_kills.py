@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.embedded.doris.faults import Call, Fault
-from slotkeeper.core.embedded.doris.tables import Tables
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.demo.doris.faults import Call, Fault
+from slotkeeper.demo.doris.tables import Tables
 from tests.support.doris_pair import TABLE, DorisPair
 from tests.support.sqlite_pair.kills import Killed, Kills
 from tests.support.waiting import until

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.doris.faults import Call, Fault
-from slotkeeper.core.embedded.doris.tables import STRING_LIMIT
-from slotkeeper.core.embedded.doris.transactions import State
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.sinks.doris import sink as loads
+from slotkeeper.demo.doris.faults import Call, Fault
+from slotkeeper.demo.doris.tables import STRING_LIMIT
+from slotkeeper.demo.doris.transactions import State
 from tests.fault.test_doris_kills import Applied
 from tests.fault.test_doris_quarantine import entries
 from tests.support.doris_pair import TABLE, TARGET, DorisPair

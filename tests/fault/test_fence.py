@@ -11,7 +11,6 @@ import pytest
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import loop, start
 from slotkeeper.core.engine.driver.context import KEEPALIVE
 from slotkeeper.core.engine.messages import LaneTask, StreamOutcome, StreamTask
@@ -20,6 +19,7 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until

@@ -11,10 +11,10 @@ import pytest
 
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

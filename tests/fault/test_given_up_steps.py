@@ -17,11 +17,11 @@ import pytest
 
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import loop
 from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.spark.runner import open_runner
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until

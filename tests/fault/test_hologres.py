@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.drivers.copy_text import rows_of
-from slotkeeper.core.embedded.hologres.faults import Fault
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.pages import Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
+from slotkeeper.demo.hologres.faults import Fault
 from tests.support.hologres import TABLE, HoloPair
 from tests.support.waiting import until
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.embedded.hologres.faults import FOREIGN_LSN
+from slotkeeper.demo.hologres.faults import FOREIGN_LSN
 from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.sqlite_pair.kills import Kills
 from tests.support.waiting import until

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from slotkeeper.core.embedded.hologres.faults import FOREIGN_LSN, StreamFault
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
+from slotkeeper.demo.hologres.faults import FOREIGN_LSN, StreamFault
 from tests.fault.test_hologres import followed, trouble
 from tests.support.hologres import TABLE, HoloPair
 from tests.support.waiting import until

@@ -9,10 +9,10 @@ import pytest
 
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import AccessRefused, Refused, TooLarge, Trouble, TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import FAST, At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run

@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.position import points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo import facts
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until

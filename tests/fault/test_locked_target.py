@@ -9,11 +9,11 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.lock_wait import Locked, LockWait, locked
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import lock_watch
 from slotkeeper.core.engine.driver.lock_watch import LockWatch
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.wiring.driver import locks_at
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until

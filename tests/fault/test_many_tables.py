@@ -19,10 +19,10 @@ from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import lane_io
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.wiring.worker import session_name
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.report import Page
 from tests.support.session_bound import most_sessions

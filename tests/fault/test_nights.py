@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.commands.demo_incident import Night
-from slotkeeper.console.demo import JOB
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.embedded.incidents.record import Incident
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS
-from slotkeeper.core.embedded.incidents.rows import QUARANTINE_FULL
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.incident_command import Night
+from slotkeeper.demo.incidents.record import Incident
+from slotkeeper.demo.incidents.registry import INCIDENTS
+from slotkeeper.demo.incidents.rows import QUARANTINE_FULL
+from slotkeeper.demo.run import JOB
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.nights import SECONDS, world
 from tests.support.waiting import until
 

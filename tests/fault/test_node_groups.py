@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.standin import run
 

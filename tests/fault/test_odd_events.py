@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Defect, Trouble, TroubleName
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 
 TABLE, TARGET = "ods.t", "mart.t"

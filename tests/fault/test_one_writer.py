@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.lane import Activity
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import lease, start, upkeep
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.progress.locks import lock_number
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.waiting import until

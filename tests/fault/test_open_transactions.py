@@ -14,12 +14,12 @@ import pytest
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.facts import THROUGH_SECOND
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.demo import facts
+from slotkeeper.demo.facts import THROUGH_SECOND
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import as_superuser
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run

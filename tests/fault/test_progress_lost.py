@@ -10,9 +10,9 @@ import pytest
 
 from slotkeeper.console.commands import reset
 from slotkeeper.core.domain.reset import Goal, TargetKind
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.core.sqltext import dotted, literal
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run

@@ -12,11 +12,11 @@ import pytest
 
 from slotkeeper.core.domain.quarantine import EntryState
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database

@@ -15,8 +15,8 @@ import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.ports.stream import QueryBatch
+from slotkeeper.demo.postgres import Server
 from tests.support.histories import history
 from tests.support.oracle import Event, Oracle, Rules
 from tests.support.query_effects import QUERY, QueryEffects

@@ -12,11 +12,11 @@ import pytest
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal, TargetKind
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.sources.dws import retention
 from slotkeeper.core.sqltext import statements
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.replayed import replay

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.reset import DONE, NEVER_BEGUN, Goal, TargetKind
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, CrashAt, Resetting
 from tests.support.standin import run

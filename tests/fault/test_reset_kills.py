@@ -14,11 +14,11 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import ErrorKind, Refused
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support import polling

@@ -13,9 +13,6 @@ import pytest
 
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import Busy, Trouble, TroubleName, Unclassified
 from slotkeeper.core.slots.reset import points
@@ -23,6 +20,9 @@ from slotkeeper.core.slots.reset.apply import Result
 from slotkeeper.core.slots.reset.context import Probe
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
 from tests.support.flow import written

@@ -11,10 +11,10 @@ import pytest
 from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.domain.remedy import first_act
 from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.core.spark.job import _recorded
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

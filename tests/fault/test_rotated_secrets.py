@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.refused_login import PASSWORDS, said
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import LoginRefused
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.least import run
 from tests.support.mirror import MakeMirror
 from tests.support.rotation import WAYS, Rotation

@@ -14,12 +14,12 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE
 from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.services.audit import DriverAudit
 from slotkeeper.core.state.audit import Audit, actor
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Crash, Resetting
 from tests.support.shapes import TABLE, TARGET, MemoryAudit, insert, prepared, statements_of, typed_as_printed

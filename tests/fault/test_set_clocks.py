@@ -13,11 +13,11 @@ import pytest
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.reset import Goal, TargetKind
 from slotkeeper.core.domain.ttl import Severity, Ttl
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.services.slot_commands import own_lanes
 from slotkeeper.core.slots.status.retained import put_together
+from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_reset import followed
 from tests.fault.test_strangers_lock import twin
 from tests.integration.test_starts import TABLE as SHORT_TABLE

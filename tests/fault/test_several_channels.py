@@ -17,8 +17,6 @@ from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.scaling import add_dn
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.messages import LaneTask, StreamTask
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import Trouble, TroubleName, Unreachable
@@ -26,6 +24,8 @@ from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.demo.scaling import add_dn
+from slotkeeper.demo.warehouse import Warehouse
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run

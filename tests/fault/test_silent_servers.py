@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sinks.postgres import session as sink_session
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.proxy import Line, Proxy, proxy

@@ -12,13 +12,13 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import lease, start, upkeep
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.kind import DwsConnection
 from slotkeeper.core.wiring import driver
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

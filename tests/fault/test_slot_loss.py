@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.reset import DONE
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.report import Page
 from tests.support.resetting import SNAPSHOT, Resetting

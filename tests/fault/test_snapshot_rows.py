@@ -19,10 +19,10 @@ from slotkeeper.core.domain.reset import DONE, Goal, ResetPlan, TargetKind
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.slots.reset.context import ResetContext
 from slotkeeper.core.sources.dws import retention
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, SNAPSHOT, Crash, Resetting
 from tests.support.standin import run

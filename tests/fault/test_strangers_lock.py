@@ -11,12 +11,12 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import lease, start
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support.flow import orders, written

@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from slotkeeper.core.embedded.switches import Switches, all_values
+from slotkeeper.demo.switches import Switches, all_values
 from tests.support.covering import covering
 from tests.support.flow import as_superuser, orders, writers, written
 from tests.support.mirror import At, MakeMirror

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.reset import DONE
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.property.test_random_runs import disturb
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting

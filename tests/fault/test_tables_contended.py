@@ -13,8 +13,8 @@ import pytest
 
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sinks.postgres.progress.locks import target_lock
+from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_tables_alone import reset
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.standin import run

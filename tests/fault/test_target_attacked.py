@@ -14,11 +14,11 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.postgres.check import seen
 from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
 from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.demo.postgres import Server
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "target_attacked"

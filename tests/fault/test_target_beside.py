@@ -12,8 +12,8 @@ from dataclasses import replace
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.doris_pair import TARGET, DorisPair
 from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import Mirror

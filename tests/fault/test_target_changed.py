@@ -16,11 +16,11 @@ import pytest
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
-from slotkeeper.core.embedded.postgres import write_password
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
+from slotkeeper.demo.postgres import write_password
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -8,9 +8,9 @@ import pytest
 
 from slotkeeper.core.domain.target_seen import read
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 

@@ -11,7 +11,7 @@ import pytest
 
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -9,8 +9,8 @@ import pytest
 
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, Resetting
 from tests.support.standin import run

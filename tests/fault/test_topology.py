@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.report import Page
 from tests.support.standin import MakeWarehouse

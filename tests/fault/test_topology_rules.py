@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.embedded.scaling import add_dn, rename_dn
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.demo.scaling import add_dn, rename_dn
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror
 from tests.support.standin import run
 from tests.support.topology import KEYS, TABLE, consumed, prepared, touch

@@ -10,8 +10,8 @@ import pytest
 
 from slotkeeper.core.domain.spec import RetryOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.ports.progress import Repeats
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.sqlite_pair import sink as sqlite
 from tests.support.sqlite_pair.case import LOADED, Case, refuse_loss, refuse_uncounted

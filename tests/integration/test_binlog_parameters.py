@@ -15,8 +15,6 @@ import pytest
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.drivers import copy_text, pg, row_pipe
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import Refused, SlotkeeperError
@@ -25,6 +23,8 @@ from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.wiring.worker import open_source
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sources.dws.position import DwsPosition, ours
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import FAST, MakeMirror, Mirror
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until

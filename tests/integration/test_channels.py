@@ -16,7 +16,6 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import over
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.dialect import DIALECTS, POSTGRES
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, shadow
@@ -25,6 +24,7 @@ from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.pair import open_pair
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until

@@ -10,10 +10,10 @@ import pytest
 
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import run
 
 REFUSES = (

@@ -24,8 +24,6 @@ from slotkeeper.core.dataframe.reader.read import read
 from slotkeeper.core.dataframe.writer.spec import Field, spec_of
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import lease as engine_lease
 from slotkeeper.core.engine.driver import start as engine_start
 from slotkeeper.core.engine.worker.step import nothing
@@ -34,6 +32,8 @@ from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.source import ALL
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror

@@ -11,12 +11,12 @@ import pytest
 from slotkeeper.core.domain.progress import Decided, LaneState
 from slotkeeper.core.domain.reset import ResetEntry, Swap
 from slotkeeper.core.domain.reset_text import row_from, row_values
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.progress import Repeats, Runner
 from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
 from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import planned
 from tests.support.quarantined import Target
 from tests.support.standin import drop_database, new_database

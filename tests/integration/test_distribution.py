@@ -51,7 +51,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 def test_the_wheel_has_every_module_and_everything_that_they_read(wheel: zipfile.ZipFile) -> None:
     tracked = {path.relative_to(ROOT).as_posix() for path in committed(ROOT)}
-    ours = re.compile(r"(?:slotkeeper/)?((?:core|console)/.*\.(?:py|sql|tcss|toml)|\w+\.py|py\.typed)$")
+    ours = re.compile(r"(?:slotkeeper/)?((?:core|console|demo)/.*\.(?:py|sql|tcss|toml)|\w+\.py|py\.typed)$")
     wanted = {f"slotkeeper/{match[1]}" for name in tracked if "/" in name and (match := ours.match(name))}
     pages = {f"slotkeeper/console/{name}" for name in tracked if re.match(r"docs/([\w-]+\.md|systemd/.+)$", name)}
     packaged = {name for name in wheel.namelist() if ".d" not in name.partition("/")[0]}

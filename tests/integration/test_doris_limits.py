@@ -11,17 +11,17 @@ from datetime import datetime, timezone
 import pytest
 
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.embedded.doris import tables
-from slotkeeper.core.embedded.doris.faults import Call, Fault
-from slotkeeper.core.embedded.doris.header import NotParsed, columns_of
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.doris.transactions import State
 from slotkeeper.core.errors import Busy, Refused, RowRefused
 from slotkeeper.core.ports.kinds import SinkAsked
 from slotkeeper.core.ports.sink import Batch, Outcome
 from slotkeeper.core.sinks.doris import sink as loads
 from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sinks.doris.sink import DorisSink
+from slotkeeper.demo.doris import tables
+from slotkeeper.demo.doris.faults import Call, Fault
+from slotkeeper.demo.doris.header import NotParsed, columns_of
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.doris.transactions import State
 from tests.integration.test_doris_sink import BATCH, IDENTITY, KEY, job_of, opened
 from tests.support.doris_pair import endpoint
 from tests.support.waiting import until

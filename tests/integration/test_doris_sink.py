@@ -18,8 +18,6 @@ from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
-from slotkeeper.core.embedded.doris.faults import Call, Fault
-from slotkeeper.core.embedded.doris.server import DorisStandin
 from slotkeeper.core.errors import AccessRefused, Busy, Refused, RowRefused, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked
 from slotkeeper.core.ports.sink import Batch, Outcome
@@ -27,6 +25,8 @@ from slotkeeper.core.services.doctor import check_sink
 from slotkeeper.core.sinks.doris import sink as loads
 from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sinks.doris.sink import DorisSink
+from slotkeeper.demo.doris.faults import Call, Fault
+from slotkeeper.demo.doris.server import DorisStandin
 from tests.support.doris_pair import PASSWORD, TABLE, TARGET, VARIABLE, endpoint
 from tests.unit.config.samples import VALID
 

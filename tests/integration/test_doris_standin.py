@@ -10,9 +10,9 @@ import pymysql
 import pytest
 import urllib3
 
-from slotkeeper.core.embedded.doris.faults import Call, Fault
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.doris.tables import SIGN
+from slotkeeper.demo.doris.faults import Call, Fault
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.doris.tables import SIGN
 
 PASSWORD = "geheim-1"
 Row = dict[str, str | None]

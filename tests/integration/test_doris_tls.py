@@ -14,14 +14,14 @@ import pytest
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.embedded.doris.faults import Call, Fault
-from slotkeeper.core.embedded.doris.server import DorisStandin
 from slotkeeper.core.errors import AccessRefused, Refused
 from slotkeeper.core.ports.sink import Outcome
 from slotkeeper.core.sinks.doris.encode import Layout
 from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.demo.doris.faults import Call, Fault
+from slotkeeper.demo.doris.server import DorisStandin
 from tests.integration.test_doris_sink import BATCH
 from tests.support import maria
 from tests.support.doris_pair import PASSWORD, TARGET, endpoint

@@ -16,13 +16,13 @@ import pytest
 
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.scaling import rename_dn
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.services.reset import reset_context
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.scaling import rename_dn
+from slotkeeper.demo.warehouse import Warehouse
 from tests.property.test_query_effects import run as run_query
 from tests.property.test_sink_effects import CELLS, even, run
 from tests.support import shapes, standin

@@ -10,11 +10,11 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.config.secrets import resolve
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.session import SinkSession, dialect_of
+from slotkeeper.demo import facts
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import MakeWarehouse, run

@@ -12,14 +12,14 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sources.dws.eligibility import TableFacts, table_objections
+from slotkeeper.demo import facts
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.spoiled import HSTORE, SINK, SOURCE, TABLE, TABLE_OF_TARGET, TARGET, mend

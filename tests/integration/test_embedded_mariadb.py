@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.embedded import mariadb
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo import mariadb
 from tests.support import maria
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import placement, postgres
-from slotkeeper.core.embedded.binaries import BIN_VARIABLE, find_binaries
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo import placement, postgres
+from slotkeeper.demo.binaries import BIN_VARIABLE, find_binaries
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import Surface, run
 from tests.support.waiting import until
 

@@ -15,11 +15,11 @@ import pytest
 from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server, write_password
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import StoreSession
 from slotkeeper.core.sinks import registry
 from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.demo.postgres import Server, write_password
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 from tests.support.libpq import NOT_PARAMETERS, defaults, library
 from tests.support.postgres_lines import HOST, Authority, Seen, begging, tls_front
 

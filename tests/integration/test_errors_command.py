@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.integration.test_quarantine_jobs import TABLE, cure, mirror_of
 from tests.support import polling, standin
 from tests.support.mirror import MakeMirror, Mirror

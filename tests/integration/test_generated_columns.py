@@ -16,12 +16,12 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.wiring.worker import open_admin
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

@@ -12,11 +12,11 @@ import pytest
 from slotkeeper.core.config.values import NAME_MAX
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.wiring.worker import channel_part, session_name
+from slotkeeper.demo import facts
+from slotkeeper.demo.warehouse import Warehouse
 from tests.unit.test_error_values import JOB
 
 OLD = "slotkeeper/j/1/r/-1"

@@ -11,11 +11,11 @@ import pytest
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, shard_columns, slot_risk
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.embedded.hologres.instance import Hologres
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.slot_commands import own_lanes
 from slotkeeper.core.slots.status.inspect import SlotView
 from slotkeeper.core.slots.status.retained import retained
+from slotkeeper.demo.hologres.instance import Hologres
 from tests.contract.test_hologres_surface import findings
 from tests.support.hologres import TABLE, HoloPair, MakeHologres, job_over
 from tests.support.mirror import MakeMirror

@@ -10,12 +10,12 @@ import pytest
 
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.embedded import ledger, orders, workload
-from slotkeeper.core.embedded.hologres.instance import Hologres
-from slotkeeper.core.embedded.writers import Writer
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.core.sources.hologres.catalog import shard_of
 from slotkeeper.core.sources.hologres.position import POSITIONS
+from slotkeeper.demo import ledger, orders, workload
+from slotkeeper.demo.hologres.instance import Hologres
+from slotkeeper.demo.writers import Writer
 from tests.support.hologres import TABLE, TARGET, HoloPair, MakeHologres, job_over
 from tests.support.mirror import MakeMirror
 from tests.support.waiting import until

@@ -12,11 +12,11 @@ import pytest
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.attempts import NO_HISTORY
 from slotkeeper.core.drivers.copy_text import rows_of
-from slotkeeper.core.embedded.hologres.faults import Fault
 from slotkeeper.core.errors import ConfigError, ErrorKind
 from slotkeeper.core.ports.sink import Fields
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, after, decide
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
+from slotkeeper.demo.hologres.faults import Fault
 from tests.support.hologres import TABLE, HoloPair
 from tests.support.polling import config, job
 from tests.support.waiting import until

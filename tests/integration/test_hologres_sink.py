@@ -17,14 +17,14 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.hologres.sink_side import HologresSinkSide
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import AccessRefused, Refused, RowRefused, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked
 from slotkeeper.core.ports.sink import Batch, Fields
 from slotkeeper.core.services.doctor import check_sink
 from slotkeeper.core.sinks import registry
 from slotkeeper.core.sinks.hologres.kind import HologresConnection
+from slotkeeper.demo.hologres.sink_side import HologresSinkSide
+from slotkeeper.demo.postgres import Server
 from tests.support.standin import drop_database, new_database
 from tests.unit.config.samples import VALID
 

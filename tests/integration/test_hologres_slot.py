@@ -13,9 +13,9 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import ROLLED_BACK, Goal, TargetKind
-from slotkeeper.core.embedded.hologres.faults import FOREIGN_LSN
 from slotkeeper.core.sources.hologres.position import ours
 from slotkeeper.core.sources.hologres.slot import line
+from slotkeeper.demo.hologres.faults import FOREIGN_LSN
 from tests.integration.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.polling import job, server

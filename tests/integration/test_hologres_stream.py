@@ -9,13 +9,13 @@ import pytest
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.embedded.hologres.stream_rows import message, row
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.sinks.hologres.faults import classify
 from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow
 from slotkeeper.core.sources.hologres.stream.ranges import ShardRanges
 from slotkeeper.core.sources.hologres.stream.session import ShardReader, StreamAsked
 from slotkeeper.core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
+from slotkeeper.demo.hologres.stream_rows import message, row
 from tests.support.hologres_stream import CUT, StreamServer, keepalive, logged, streaming
 from tests.support.waiting import until
 

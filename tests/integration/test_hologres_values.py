@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 
 VECTORS = Path(__file__).parents[1] / "support" / "flink_rows" / "vectors.jsonl"
 OUT = {"boolean": "boolout", "character(8)": "bpcharout"}

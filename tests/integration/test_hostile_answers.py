@@ -21,7 +21,6 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import Batch
 from slotkeeper.core.sinks.doris import making, shape
@@ -40,6 +39,7 @@ from slotkeeper.core.sources.dws.source import statuses_of
 from slotkeeper.core.sources.hologres.catalog import read_table as read_hologres
 from slotkeeper.core.sources.mysql.requirements import ServerFacts
 from slotkeeper.core.sources.mysql.tables import read_table as read_mysql
+from slotkeeper.demo.postgres import Server
 from tests.integration.test_upgrade import ME
 from tests.support.standin import drop_database, new_database
 

@@ -13,10 +13,10 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.config import values
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import hostile
 from tests.support.hostile import literal, quoted
 from tests.support.mirror import MakeMirror, Mirror

@@ -13,9 +13,9 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import init, jobs
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.local_driver import LOCAL
 from tests.support.mirror import MakeMirror
 from tests.support.printed import bare

@@ -14,12 +14,12 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.orders import DDL_COLUMNS, KEY
-from slotkeeper.core.embedded.warehouse import READERS, Warehouse
 from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.services.sessions import open_store
 from slotkeeper.core.sources.dws.eligibility import NEEDED
 from slotkeeper.core.state.audit import intent
+from slotkeeper.demo.orders import DDL_COLUMNS, KEY
+from slotkeeper.demo.warehouse import READERS, Warehouse
 from tests.support.flow import orders, written
 from tests.support.least import Least, least
 from tests.support.mirror import MakeMirror, Mirror

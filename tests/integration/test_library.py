@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from slotkeeper.core import library
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.core.library import EventType, Reader, Sink
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.waiting import until

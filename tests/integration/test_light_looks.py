@@ -24,9 +24,9 @@ from slotkeeper.console.tui.services import Services
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.services import binlog_rows
 from slotkeeper.core.sources.dws.words import WORDS
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.polling import config, job
 from tests.support.standin import Surface, run, slot_points
 

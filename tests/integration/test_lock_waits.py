@@ -17,11 +17,11 @@ from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.lock_owner import PREFIX
 from slotkeeper.core.domain.lock_wait import LockWait, cause, locked, to_do
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server, write_password
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.kinds import StoreSession
 from slotkeeper.core.ports.locks import LockReader
 from slotkeeper.core.sinks import registry
+from slotkeeper.demo.postgres import Server, write_password
 from tests.support.proxy import Line, proxy
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until

@@ -15,9 +15,9 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import doctor
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo import facts
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.proxy import Line, proxy

@@ -15,11 +15,11 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.wiring.worker import open_source
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

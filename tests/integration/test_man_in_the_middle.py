@@ -16,11 +16,11 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.tls import INSISTING, VERIFYING, Line, line_finding
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.mariadb import MariaServer
 from slotkeeper.core.errors import AccessRefused, LoginRefused, SlotkeeperError
 from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import doris_pair, maria
 from tests.support.mysql_lines import between, tls_front
 from tests.support.postgres_lines import HOST, Authority

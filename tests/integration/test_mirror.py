@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

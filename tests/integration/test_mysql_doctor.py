@@ -12,10 +12,10 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.ports.source import PurgesByAge
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources import registry
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.maria import Maria, endpoint
 from tests.support.mysql_pair import MakeMysqlPair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support
 from tests.support.mysql_fuzz import Fuzz, fuzz
 

@@ -13,8 +13,8 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.doris.server import DorisStandin
 from slotkeeper.core.errors import AccessRefused, Refused, Trouble, TroubleName
+from slotkeeper.demo.doris.server import DorisStandin
 from tests.support.doris_pair import endpoint as doris_endpoint
 from tests.support.mysql_pair import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.sqlite_pair.supervised import supervised

@@ -10,9 +10,9 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import odd_names
 from tests.support.mirror import MakeMirror
 from tests.support.polling import config, job

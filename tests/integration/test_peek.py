@@ -16,8 +16,6 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.peek import Ask, Filter, Page
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services import binlog_rows
 from slotkeeper.core.sources.dws import manual_sql
@@ -28,6 +26,8 @@ from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.polling import job, server
 from tests.support.standin import MakeWarehouse, Surface, run, slot_points
 

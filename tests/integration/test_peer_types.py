@@ -18,7 +18,6 @@ from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import over
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, RowRefused
 from slotkeeper.core.ports.table import ComparedTable
 from slotkeeper.core.services.doctor import check_sink
@@ -26,6 +25,7 @@ from slotkeeper.core.sinks.postgres.check import eligibility
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.pair import open_pair
 from slotkeeper.core.wiring.worker import open_source
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

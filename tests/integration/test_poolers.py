@@ -19,8 +19,6 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers import affinity, pg
 from slotkeeper.core.drivers.session import Dialect, Session
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.sinks.hologres.kind import DIALECT as HOLOGRES_SINK
@@ -28,6 +26,8 @@ from slotkeeper.core.sinks.postgres.session import dialect_of
 from slotkeeper.core.sources.dws.poll import QUIET
 from slotkeeper.core.sources.dws.session import DWS
 from slotkeeper.core.sources.hologres.session import HOLOGRES
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.pooler import MakePooler, Pooler

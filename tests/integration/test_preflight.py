@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pytest
 
 from slotkeeper.core.domain.ttl import Behind
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.services import sessions
 from slotkeeper.core.slots.status.preflight import Action, MayBegin, Preflight, gather, judge
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
 
 TABLE, OURS, THEIRS = "ods.orders", "ours", "theirs"

@@ -22,9 +22,6 @@ from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources.dws.probe import scratch
@@ -36,6 +33,9 @@ from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.probes import points_proven
+from slotkeeper.demo import facts
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.polling import job, server
 from tests.support.probing import SCHEMA, drawn, flipped, grant, leftovers
 from tests.support.standin import Surface, run

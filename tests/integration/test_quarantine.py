@@ -13,11 +13,11 @@ from slotkeeper.core.domain.quarantine import EntryState
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import RowRefused, TooLarge, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, objections
 from slotkeeper.core.sinks.postgres.write import row_isolation
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.demo.postgres import Server
 from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database
 

@@ -18,10 +18,10 @@ from slotkeeper.console.tui.services import services_for
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.quarantine import EntryState, Wanted
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.demo.warehouse import Warehouse
 from tests.integration.test_quarantine_jobs import TABLE, applied, keys, small, update
 from tests.support import polling
 from tests.support.mirror import MakeMirror, Mirror

@@ -10,11 +10,11 @@ import pytest
 
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.services import verify
 from slotkeeper.core.services.quarantine import discard, polling, quarantine_of, replay
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import standin
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, Resetting

@@ -16,13 +16,13 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.dataframe.writer.encode import Lines
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Busy, Refused, RowRefused, Unreachable
 from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.progress.locks import target_lock
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.histories import COLUMNS
 from tests.support.mirror import MakeMirror
 from tests.support.oracle import Event, Image, Key

@@ -14,9 +14,9 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.console.actions.preview import preview_from
 from slotkeeper.console.actions.preview import words as in_full
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror

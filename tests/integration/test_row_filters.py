@@ -11,11 +11,11 @@ import pytest
 
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.row_filter import WrongFilter, read
 from slotkeeper.core.sources.dws.source import DwsSource, Selection
 from slotkeeper.core.wiring.worker import open_source
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 

@@ -16,12 +16,12 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import run as command
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch.launch import Launch
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling
 from tests.support.jobs import FAST
 from tests.support.mirror import MakeMirror

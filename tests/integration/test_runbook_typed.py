@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.integration.test_looking_commands import TABLE, _java_is_not_asked
 from tests.support.mirror import MakeMirror
 from tests.support.polling import config, job

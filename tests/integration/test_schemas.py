@@ -17,8 +17,8 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.console.cli.schemas import SCHEMAS
 from slotkeeper.console.cli.schemas.looking import LOG
 from slotkeeper.console.commands import doctor
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch import control
+from slotkeeper.demo.warehouse import Warehouse
 from tests.integration.test_quarantine_jobs import TABLE, mirror_of
 from tests.support import promised, standin
 from tests.support.jobs import FAKE, Jobs

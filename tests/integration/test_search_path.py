@@ -20,7 +20,6 @@ from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Session
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.services.verify import verify
@@ -29,6 +28,7 @@ from slotkeeper.core.sinks.postgres.session import dialect_of
 from slotkeeper.core.sources.dws.poll import QUIET
 from slotkeeper.core.sources.dws.session import DWS
 from slotkeeper.core.wiring.worker import open_source
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.standin import run

@@ -11,9 +11,9 @@ from slotkeeper.core.config.keys_sink import SINK_OPTIONS
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.config.values import BadValue
 from slotkeeper.core.domain.spec import UPDATE_MODES, UPSERT_MODES, SinkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.routing import LEAST
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects
 from tests.support.histories import COLUMNS
 from tests.support.oracle import Event, Image, Key

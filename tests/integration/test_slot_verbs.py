@@ -12,11 +12,11 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.audit import AuditLine, Phase
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import job, server

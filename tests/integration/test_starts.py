@@ -13,11 +13,11 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.services.verify import verify
+from slotkeeper.demo import facts
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.polling import config, job
 from tests.support.spoiled import HSTORE

@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects
 from tests.support.oracle import Event, Image
 from tests.support.standin import drop_database, new_database

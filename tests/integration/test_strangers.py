@@ -21,10 +21,10 @@ import psutil
 import pytest
 
 from slotkeeper.core.drivers import my, pg
-from slotkeeper.core.embedded import maria_orders, mariadb, placement, postgres
-from slotkeeper.core.embedded.binaries import BIN_VARIABLE, find_binaries
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sources.mysql.doctor import grants
+from slotkeeper.demo import maria_orders, mariadb, placement, postgres
+from slotkeeper.demo.binaries import BIN_VARIABLE, find_binaries
 from tests.support import other_user, strangers
 from tests.support.strangers import Served
 

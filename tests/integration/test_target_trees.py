@@ -17,7 +17,6 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import Refused, Unreachable
 from slotkeeper.core.sinks.postgres.check import eligibility
 from slotkeeper.core.sinks.postgres.check import target as targets
@@ -25,6 +24,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.core.sinks.postgres.write.optimistic import Lane
 from slotkeeper.core.sinks.postgres.write.routing import Routed
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects
 from tests.support.oracle import Event, Image
 from tests.support.standin import drop_database, new_database

@@ -16,10 +16,10 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.secret import secret_of
 from slotkeeper.core.domain.tls import Line, line_finding
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import AccessRefused, ErrorKind
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.demo.postgres import Server
 from tests.support.postgres_lines import HOST, Authority, Seen, begging, md5_answer, tls_front
 
 MODES = ["require", "verify-ca", "verify-full"]

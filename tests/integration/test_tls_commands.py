@@ -13,10 +13,10 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import doctor
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import AccessRefused, Refused
 from slotkeeper.core.launch import control
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job

@@ -14,12 +14,12 @@ import pytest
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Dialect, Session
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.poll import QUIET
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line
 from tests.support.standin import drop_database, new_database

@@ -9,11 +9,11 @@ import pytest
 
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, lengthen
 from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.demo.postgres import Server
 from tests.support.quarantined import Target
 from tests.support.standin import drop_database, new_database
 

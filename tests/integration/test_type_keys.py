@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 
 TABLE = "ods.keyed"

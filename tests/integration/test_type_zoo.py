@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.spec import UPDATE_MODES, SinkOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import zoo
 from tests.support.mirror import MakeMirror, Mirror
 

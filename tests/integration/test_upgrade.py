@@ -17,7 +17,6 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.drivers.session import Book
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.progress import Runner
 from slotkeeper.core.sinks.postgres import own_tables
@@ -25,6 +24,7 @@ from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
+from slotkeeper.demo.postgres import Server
 from tests.support.mirror import MakeMirror
 from tests.support.standin import MakeWarehouse, drop_database, new_database
 from tests.support.upgrade import COMMITS, JOB, sink_statements, statements_on_demand

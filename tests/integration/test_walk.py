@@ -15,12 +15,12 @@ import slotkeeper
 from slotkeeper.core import retry
 from slotkeeper.core.domain.attempts import NO_HISTORY
 from slotkeeper.core.drivers import copy_pipe
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.engine.driver.target_watch import TargetWatch
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.retry import Failure, RetryRules
+from slotkeeper.demo.warehouse import Warehouse
 from tests.architecture.checkout import ROOT
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until

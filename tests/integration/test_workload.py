@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger, postgres, workload
-from slotkeeper.core.embedded.ledger import ledger_totals
-from slotkeeper.core.embedded.markers import Marker, MarkerReader
-from slotkeeper.core.embedded.orders import TABLE, load
-from slotkeeper.core.embedded.plans import Mix, Planner, Verb
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import Workload
-from slotkeeper.core.embedded.writers import Writer
+from slotkeeper.demo import ledger, postgres, workload
+from slotkeeper.demo.ledger import ledger_totals
+from slotkeeper.demo.markers import Marker, MarkerReader
+from slotkeeper.demo.orders import TABLE, load
+from slotkeeper.demo.plans import Mix, Planner, Verb
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import Workload
+from slotkeeper.demo.writers import Writer
 from tests.support.standin import MakeWarehouse, Surface
 from tests.support.waiting import until
 

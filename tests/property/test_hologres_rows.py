@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.embedded.hologres.stream_rows import array, message, row
 from slotkeeper.core.sources.hologres.stream.binary_row import RowReader
 from slotkeeper.core.sources.hologres.stream.shard import ShardStream
+from slotkeeper.demo.hologres.stream_rows import array, message, row
 
 EPOCH = datetime(1970, 1, 1)
 US = timedelta(microseconds=1)

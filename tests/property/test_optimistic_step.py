@@ -13,11 +13,11 @@ import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.write import optimistic, routing
 from slotkeeper.core.sinks.postgres.write.optimistic import Lane, Taken
 from slotkeeper.core.sinks.postgres.write.routing import Routed
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_staged, fill_staging
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects, described
 from tests.support.histories import history
 from tests.support.oracle import Accepts, Event, Image, Oracle, Rules

@@ -16,9 +16,9 @@ import pytest
 
 from slotkeeper.core.domain.quarantine import EntryState
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
+from slotkeeper.demo.postgres import Server
 from tests.integration.test_dws_sink import face as face
 from tests.property.test_sink_effects import even
 from tests.support.effects import described

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.write import optimistic
+from slotkeeper.demo.postgres import Server
 from tests.property.test_sink_effects import CELLS, even, expected
 from tests.support.effects import described
 from tests.support.histories import history

@@ -16,7 +16,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

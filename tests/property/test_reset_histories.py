@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.replayed import StandinWorld
 from tests.support.reset_histories import Figures, Story

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from slotkeeper.core.domain.audit import Phase as AuditPhase
 from slotkeeper.core.domain.reset import BACKED_UP, DONE, ROLLED_BACK, Goal, TargetKind
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
 from tests.support.standin import run

@@ -16,8 +16,8 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from slotkeeper.core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSERT_MODES, SinkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.sinks.postgres.write import routing
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects, described
 from tests.support.histories import History, history
 from tests.support.oracle import Accepts, Event, Image, Key, Oracle, Rules

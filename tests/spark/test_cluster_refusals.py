@@ -27,12 +27,12 @@ from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.master import Master
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers.port_speaks import takes_submissions
-from slotkeeper.core.embedded.postgres import free_port
 from slotkeeper.core.errors import ConfigError, Unclassified, Unreachable
 from slotkeeper.core.spark import package, session, task
 from slotkeeper.core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor
 from slotkeeper.core.spark.java import find_java, shim_home
 from slotkeeper.core.spark.settings import LIGHT, spark_settings
+from slotkeeper.demo.postgres import free_port
 from tests.support.spark_cluster import SparkCluster, documented_settings
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 from tests.support.dataframes import ROOT, spark_session
 from tests.support.executors import executors
 from tests.support.standin import drop_database, new_database

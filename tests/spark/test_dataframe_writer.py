@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 from tests.support.dataframes import configuration, spark_session
 from tests.support.oracle import Event, Image
 from tests.support.order_changes import Orders

@@ -17,9 +17,9 @@ from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.dataframe import changelog, register, start
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.domain.query_report import QuerySeen
-from slotkeeper.core.embedded.orders import TABLE
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.services.queries import query_of
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, slot_places, wait_begun

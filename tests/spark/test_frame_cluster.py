@@ -9,7 +9,7 @@ import pytest
 from pyspark import SparkContext
 
 from slotkeeper.core.dataframe import register, start
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.executors import executors
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session

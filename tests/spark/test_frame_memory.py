@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.dataframe import register
-from slotkeeper.core.embedded.workload import BULK_FIRST, bulk
+from slotkeeper.demo.workload import BULK_FIRST, bulk
 from tests.support.flow import orders
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured

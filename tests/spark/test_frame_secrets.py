@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from slotkeeper.core.dataframe import register, start
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.canaries import files_with, seen_in
 from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session

@@ -11,8 +11,8 @@ import pytest
 
 from slotkeeper.core.dataframe import register, start
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import zoo
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, slot_places

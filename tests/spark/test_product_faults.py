@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded.switches import Switches
+from slotkeeper.demo.switches import Switches
 from tests.support import listening
 from tests.support.mirrored import Kind, Mirrored
 from tests.support.product import Product

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.spec import SparkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.spark import job
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.postgres import Server
 from tests.integration.test_environment import HOSTILE
 from tests.spark import work
 from tests.unit.config.test_tls import read

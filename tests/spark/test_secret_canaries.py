@@ -25,11 +25,11 @@ import psutil
 import pytest
 
 from slotkeeper.console.commands.main import main_command
-from slotkeeper.console.demo import SINK_DATABASE, SINK_USER
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.launch import identity as processes
+from slotkeeper.demo.run import SINK_DATABASE, SINK_USER
 from tests.support.canaries import files_with, seen_in
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product

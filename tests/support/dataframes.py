@@ -17,9 +17,9 @@ from typing import Any
 
 import slotkeeper
 from slotkeeper.core.dataframe import changelog
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.spark.java import find_java, shim_home
 from slotkeeper.core.spark.settings import LIGHT
+from slotkeeper.demo.postgres import Server
 from tests.support.changes import row_of
 from tests.support.frame_session import quick_home
 from tests.support.histories import COLUMNS

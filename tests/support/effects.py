@@ -14,7 +14,6 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.progress import Runner
 from slotkeeper.core.ports.source import Chunk
@@ -24,6 +23,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.demo.postgres import Server
 from tests.support.histories import COLUMNS, copy_text
 from tests.support.oracle import Accepts, Event, Image, Key
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from slotkeeper.console.demo import SINK_DATABASE
 from slotkeeper.core.drivers import pg
+from slotkeeper.demo.run import SINK_DATABASE
 from tests.support.mirrored import Mirrored
 from tests.support.waiting import until
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from slotkeeper.core.embedded import workload
-from slotkeeper.core.embedded.orders import TABLE, load
-from slotkeeper.core.embedded.plans import Mix
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import Workload
 from slotkeeper.core.engine.worker.step import Probe, nothing
+from slotkeeper.demo import workload
+from slotkeeper.demo.orders import TABLE, load
+from slotkeeper.demo.plans import Mix
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import Workload
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.waiting import until
 

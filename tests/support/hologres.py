@@ -15,15 +15,15 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.hologres.instance import Hologres
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver import loop, start
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.slots.reset import apply
 from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.hologres.kind import KIND, HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition
+from slotkeeper.demo.hologres.instance import Hologres
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import FAST, MakeMirror, Mirror
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until

@@ -13,12 +13,12 @@ import pytest
 
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions, SinkOptions
-from slotkeeper.core.embedded.hologres.sink_side import HologresSinkSide
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.demo.hologres.sink_side import HologresSinkSide
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until

@@ -16,10 +16,10 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.mariadb import MariaServer
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import doris_pair
 from tests.support.hot_keys import TABLES, Hot, connected
 from tests.support.mysql_pair import MakeMysqlPair, MysqlPair

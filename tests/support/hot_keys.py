@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.maria_orders import MariaLoop
-from slotkeeper.core.embedded.mariadb import MariaServer
+from slotkeeper.demo.maria_orders import MariaLoop
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
 from tests.support.waiting import until
 

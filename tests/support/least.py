@@ -13,9 +13,9 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.postgres import write_password
-from slotkeeper.core.embedded.warehouse import READERS
 from slotkeeper.core.services import doctor
+from slotkeeper.demo.postgres import write_password
+from slotkeeper.demo.warehouse import READERS
 from tests.support import polling
 from tests.support.mirror import Mirror
 

@@ -18,9 +18,6 @@ import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded import mariadb
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.placement import give, owner_of
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 from slotkeeper.core.sources.mysql import faults
 from slotkeeper.core.sources.mysql.columns import Described, columns_of
@@ -31,6 +28,9 @@ from slotkeeper.core.sources.mysql.rows import Changes, Decoder
 from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
 from slotkeeper.core.sources.mysql.stream import Reading, Stream
 from slotkeeper.core.sources.mysql.transactions import Item, TableRows
+from slotkeeper.demo import mariadb
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.placement import give, owner_of
 from tests.support.postgres_lines import Authority
 from tests.support.standin import MEMORY_DISK, MEMORY_ROOM, PREFIX
 

@@ -21,9 +21,6 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from slotkeeper.core.domain.table import AS_THE_JOB, TableReport, TableWanted
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.engine.driver.context import JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
@@ -39,6 +36,9 @@ from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
+from slotkeeper.demo import ledger
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from slotkeeper.console.demo import SINK_DATABASE
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.job_view import JobView
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import over
-from slotkeeper.core.embedded.orders import TABLE
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.launch import Launch
@@ -24,6 +22,8 @@ from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.comparison import Comparison
 from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.run import SINK_DATABASE
 from tests.support.processes import JobProcesses, killed
 from tests.support.waiting import until
 

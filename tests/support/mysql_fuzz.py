@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.mariadb import MariaServer
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
+from slotkeeper.demo.mariadb import MariaServer
 from tests.support.maria import log_in
 from tests.support.mysql_lane import Lane
 

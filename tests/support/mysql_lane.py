@@ -10,12 +10,12 @@ from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers.copy_text import rows_of
-from slotkeeper.core.embedded.mariadb import SUPERUSER, MariaServer
 from slotkeeper.core.sources.mysql.follow import there
 from slotkeeper.core.sources.mysql.position import ours
 from slotkeeper.core.sources.mysql.selection import Selection
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.demo.mariadb import SUPERUSER, MariaServer
 from tests.support.maria import endpoint, password_of
 
 Rows = dict[tuple[str | None, ...], tuple[str | None, ...]]

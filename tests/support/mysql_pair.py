@@ -14,14 +14,14 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RetryOptions
 from slotkeeper.core.drivers import my
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.comparison import Comparison
 from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import maria as marias
 from tests.support.doris_pair import endpoint as doris_endpoint
 from tests.support.mirror import MakeMirror, Mirror

@@ -1,4 +1,4 @@
-"""A small world in which the nights of `slotkeeper.core.embedded.incidents` happen: a stand-in, a sink, and one
+"""A small world in which the nights of `slotkeeper.demo.incidents` happen: a stand-in, a sink, and one
 supervised job.
 
 Commands are the product's, in this process; the job's driver is a process of its own with threads where Spark would be.
@@ -14,21 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console import demo_sources
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import doctor
-from slotkeeper.console.demo import JOB, SINK_USER, DemoOptions, configuration
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.embedded import maria_orders, orders, postgres, workload
-from slotkeeper.core.embedded.incidents.record import Answer, Incident, World
-from slotkeeper.core.embedded.incidents.small_disk import small_disk
-from slotkeeper.core.embedded.mariadb import MariaServer
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.launch import Launch, Limits
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo import maria_orders, orders, postgres, workload
+from slotkeeper.demo import sources as demo_sources
+from slotkeeper.demo.incidents.record import Answer, Incident, World
+from slotkeeper.demo.incidents.small_disk import small_disk
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.run import JOB, SINK_USER, DemoOptions, configuration
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import maria
 from tests.support.jobs import Jobs
 from tests.support.standin import drop_database, new_database, run

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import run
 
 _OWN = """

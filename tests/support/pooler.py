@@ -1,6 +1,6 @@
 """A real PgBouncer before the run's PostgreSQL, where the machine has one: loopback only, ended by its process id.
 
-PgBouncer refuses to run as root, so it runs as the embedded server does (`slotkeeper.core.embedded.unprivileged`).
+PgBouncer refuses to run as root, so it runs as the embedded server does (`slotkeeper.demo.unprivileged`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pytest
 
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.embedded.placement import give
-from slotkeeper.core.embedded.postgres import free_port
-from slotkeeper.core.embedded.unprivileged import must_drop, rights, unused_id
+from slotkeeper.demo.placement import give
+from slotkeeper.demo.postgres import free_port
+from slotkeeper.demo.unprivileged import must_drop, rights, unused_id
 from tests.support.waiting import until
 
 NO_PROGRAM = "pgbouncer is absent (Debian, Ubuntu: apt-get install pgbouncer)"

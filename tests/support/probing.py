@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from slotkeeper.core.domain.probe import Answer
-from slotkeeper.core.embedded.switches import Switches, all_values
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.sources.dws.probe.scratch import Scratch
 from slotkeeper.core.sources.dws.probe.tables import ask_all
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.demo.switches import Switches, all_values
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import run
 
 SCHEMA = "probe"

@@ -13,14 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from slotkeeper.console.demo import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import workload
-from slotkeeper.core.embedded.plans import Mix
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
-from slotkeeper.core.embedded.workload import Workload
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo import workload
+from slotkeeper.demo.plans import Mix
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.run import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
+from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import Workload
 from tests.support.mirrored import Mirrored
 
 

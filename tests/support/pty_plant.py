@@ -23,12 +23,12 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.job_view import Identity
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.launch import identity, log
 from slotkeeper.core.state.acks import AckFile
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.metrics import Metrics
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.pty_payloads import NOT_IN_DATABASES, storable, tagged
 from tests.support.standin import Surface
 

@@ -14,7 +14,6 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.progress import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
@@ -25,6 +24,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.demo.postgres import Server
 from tests.support.effects import copy_lines, planned
 
 Row = Mapping[str, Any]

@@ -16,10 +16,10 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.dataframe.writer.encode import Lines
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.embedded.postgres import Server
 from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
+from slotkeeper.demo.postgres import Server
 from tests.support.changes import batches_of
 from tests.support.effects import NAMES, Effects
 from tests.support.histories import COLUMNS

@@ -10,7 +10,7 @@ from pathlib import Path
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.remedy import copy_anew
 from slotkeeper.core.domain.reset import DONE
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.standin import run

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from slotkeeper.core.embedded.binaries import find_binaries
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.binaries import find_binaries
+from slotkeeper.demo.postgres import Server
 from tests.support.terminal import ROOT
 
 _PROGRAM = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slotkeeper.core.embedded import facts
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo import facts
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import run
 
 TABLE, TARGET = "ods.orders", "mart.orders"

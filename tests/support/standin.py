@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import pytest
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import mariadb, postgres
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.switches import Switches
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo import mariadb, postgres
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.switches import Switches
+from slotkeeper.demo.warehouse import Warehouse
 
 TEMPLATE = "standin_template"
 MEMORY_DISK = Path("/dev/shm")

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my, pg
-from slotkeeper.core.embedded import maria_orders, mariadb, postgres
-from slotkeeper.core.embedded.doris.server import DorisStandin
-from slotkeeper.core.embedded.hologres import wire
-from slotkeeper.core.embedded.hologres.instance import Hologres
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import identity
+from slotkeeper.demo import maria_orders, mariadb, postgres
+from slotkeeper.demo.doris.server import DorisStandin
+from slotkeeper.demo.hologres import wire
+from slotkeeper.demo.hologres.instance import Hologres
+from slotkeeper.demo.warehouse import Warehouse
 
 TABLE = "ods.orders"
 SETTINGS = {"fsync": "off", "shared_buffers": "32MB", "max_connections": "20"}

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.postgres import Server
 from tests.support.dataframes import ChangeFiles, configuration
 from tests.support.histories import history
 from tests.support.oracle import Accepts, Event, Image, Key, Oracle, Rules

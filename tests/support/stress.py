@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.warehouse import Warehouse
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import Surface
 
 TABLE = "ods.stress"

@@ -10,9 +10,9 @@ from threading import Thread
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE
-from slotkeeper.core.embedded.scaling import add_dn, remove_dn, rename_dn
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.demo.scaling import add_dn, remove_dn, rename_dn
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import SNAPSHOT, Resetting
 from tests.support.waiting import until

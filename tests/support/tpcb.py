@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotkeeper.console.demo import SINK_DATABASE, TARGET
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.binaries import find_binaries
-from slotkeeper.core.embedded.orders import TABLE
+from slotkeeper.demo.binaries import find_binaries
+from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.run import SINK_DATABASE, TARGET
 from tests.support.mirrored import Mirrored
 from tests.support.product import Product
 from tests.support.standin import run

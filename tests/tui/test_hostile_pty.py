@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.core.embedded.postgres import Server
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.state.sqlite import FILE_NAME
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling, pty_plant
 from tests.support.pty_bytes import Screen
 from tests.support.pty_payloads import PAYLOADS, TERMINAL, tag, tagged

@@ -7,9 +7,9 @@ import importlib
 
 import pytest
 
-from tests.architecture.checkout import ROOT, module, sources
+from tests.architecture.checkout import PACKAGES, ROOT, module, sources
 
-MODULES = [module(path, ROOT) for path in sources(ROOT, "core", "console") if ">>> " in path.read_text("utf-8")]
+MODULES = [module(path, ROOT) for path in sources(ROOT, *PACKAGES) if ">>> " in path.read_text("utf-8")]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -84,7 +84,7 @@ def test_no_state_and_no_secret_of_a_checkout_reaches_the_image() -> None:
     assert lines[0] == "*", "everything is left out that is not named"
     kept = {line[1:].split("/")[0] for line in lines if line.startswith("!")}
     assert kept == {"LICENSE", "NOTICE", "README.md", "config.example.toml", "constraints.txt", "pyproject.toml",
-                    "console", "core", "docker", "docs", "slotkeeper"}  # fmt: skip
+                    "console", "core", "demo", "docker", "docs", "slotkeeper"}  # fmt: skip
 
 
 def test_the_entrypoint_leaves_one_folder_for_a_user_without_a_name_however_often_it_runs(tmp_path: Path) -> None:

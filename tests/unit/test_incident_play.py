@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.embedded.incidents import play
-from slotkeeper.core.embedded.incidents.record import COPY_ANEW, Answer, Command, World
-from slotkeeper.core.embedded.incidents.registry import named
 from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.record import COPY_ANEW, Answer, Command, World
+from slotkeeper.demo.incidents.registry import named
 
 NIGHT = named("slot-expired")
 PLAN = "how: slotkeeper slots reset ods.orders orders_rt \\\n  --execute --plan p1 --confirm orders_rt --rows 7"

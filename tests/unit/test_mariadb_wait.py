@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from slotkeeper.core.domain import stalling
-from slotkeeper.core.embedded import mariadb, patient
-from slotkeeper.core.embedded.postgres import free_port
+from slotkeeper.demo import mariadb, patient
+from slotkeeper.demo.postgres import free_port
 
 
 def test_the_cpu_time_of_an_idle_server_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:

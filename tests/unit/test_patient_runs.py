@@ -9,8 +9,8 @@ import time
 import pytest
 
 from slotkeeper.core.domain import stalling
-from slotkeeper.core.embedded import patient
 from slotkeeper.core.errors import Unreachable
+from slotkeeper.demo import patient
 
 
 def test_what_a_program_says_and_how_it_ends_come_back() -> None:

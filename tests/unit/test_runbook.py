@@ -9,10 +9,10 @@ import pytest
 import typer
 
 from slotkeeper.console.commands.main import hoisted, main_command
-from slotkeeper.console.demo_sources import KINDS
-from slotkeeper.core.embedded.incidents.record import STATUS, ByHand, Incident
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS, named
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.demo.incidents.record import STATUS, ByHand, Incident
+from slotkeeper.demo.incidents.registry import INCIDENTS, named
+from slotkeeper.demo.sources import KINDS
 from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Signal", "What you see", "What to do", "What the tool refuses"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
-from slotkeeper.core.embedded.warehouse import Warehouse
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.comparison import Comparison
 from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import server
 from tests.support.sqlite_pair import kind, sink

@@ -14,11 +14,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import ledger
-from slotkeeper.core.embedded.orders import TABLE as ORDERS
-from slotkeeper.core.embedded.orders import Order, Statements
-from slotkeeper.core.embedded.plans import Mix
-from slotkeeper.core.embedded.writers import CONTENTION, Loop, TokenBucket, Writer, gone
+from slotkeeper.demo import ledger
+from slotkeeper.demo.orders import TABLE as ORDERS
+from slotkeeper.demo.orders import Order, Statements
+from slotkeeper.demo.plans import Mix
+from slotkeeper.demo.writers import CONTENTION, Loop, TokenBucket, Writer, gone
 from tests.support.product import Product
 
 BRANCHES, TELLERS, ACCOUNTS = 4, 40, 20_000

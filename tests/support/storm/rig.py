@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from slotkeeper.console.demo import SINK_DATABASE, SINK_USER
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import until_started
 from slotkeeper.core.domain.table import TableReport, to_do
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded.orders import KEY as ORDERS_KEY
-from slotkeeper.core.embedded.orders import TABLE as ORDERS
-from slotkeeper.core.embedded.postgres import Server
+from slotkeeper.demo.orders import KEY as ORDERS_KEY
+from slotkeeper.demo.orders import TABLE as ORDERS
+from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.run import SINK_DATABASE, SINK_USER
 from tests.support.mirrored import Mirrored
 from tests.support.polling import server
 from tests.support.product import Product

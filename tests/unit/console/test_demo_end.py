@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console import demo_sources
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.commands import demo_end
-from slotkeeper.console.demo import Demo, DemoOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.embedded import binaries, postgres
 from slotkeeper.core.errors import Busy, ConfigError
+from slotkeeper.demo import binaries, postgres
+from slotkeeper.demo import sources as demo_sources
+from slotkeeper.demo.end import ending
+from slotkeeper.demo.run import Demo, DemoOptions
 from tests.support.promised import broken
 
 RUN = ["demo", "--headless", "--duration", "1s", "--json"]
@@ -160,7 +160,7 @@ def test_without_a_free_port_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_end.ending(as_json=False) as end:
+    with ending(as_json=False) as end:
         found = end.carry_out(lambda: Demo(DemoOptions(), print), lambda run: {"ok": False}, keep=False)
     (folder,) = place.iterdir()
     assert found == {"ok": False, "log": None}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS
+from slotkeeper.demo.incidents.registry import INCIDENTS
 
 
 def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console import demos
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job_view import Identity
 from slotkeeper.core.launch import identity
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.demo import running
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 def put(state: StateFolder, folder: Path, process: Identity) -> None:
     text = json.dumps({"folder": str(folder), "process": dataclasses.asdict(process)})
-    state.replace(state.path / demos.NOTES / f"{folder.name}.json", text.encode())
+    state.replace(state.path / running.NOTES / f"{folder.name}.json", text.encode())
 
 
 def left(state: StateFolder) -> list[str]:
-    return [each.name for each in (state.path / demos.NOTES).glob("*")]
+    return [each.name for each in (state.path / running.NOTES).glob("*")]
 
 
 @pytest.mark.usefixtures("state")
@@ -55,11 +55,11 @@ def test_without_a_demo_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_demo_notes_itself_until_its_folder_has_gone(state: StateFolder, tmp_path: Path) -> None:
     folder = tmp_path / "slotkeeper-demo-x"
     folder.mkdir()
-    with demos.noted(folder, os.environ):
-        (note,) = demos.notes(os.environ)
+    with running.noted(folder, os.environ):
+        (note,) = running.notes(os.environ)
         assert (note.folder, note.lives) == (folder, True)
     assert left(state) == ["slotkeeper-demo-x.json"]  # kept
-    with demos.noted(folder, os.environ):
+    with running.noted(folder, os.environ):
         folder.rmdir()
     assert left(state) == []
 
@@ -100,7 +100,7 @@ def test_what_is_no_demo_of_ours_is_left_alone(
         folder.symlink_to(precious)
     put(state, folder, dataclasses.replace(identity.of(os.getpid()), started="0"))
     if kind == "damaged":
-        (state.path / demos.NOTES / "precious.json").write_text("{}")
+        (state.path / running.NOTES / "precious.json").write_text("{}")
     assert main(["demo", "stop"]) == 3
     error = capsys.readouterr().err
     assert ("is no note of a demo" if kind == "damaged" else "is no folder of a demo of yours") in error

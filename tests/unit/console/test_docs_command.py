@@ -17,9 +17,9 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.cli import pages
 from slotkeeper.core.domain.pages import see
-from slotkeeper.core.embedded.incidents.registry import INCIDENTS
 from slotkeeper.core.errors import ConfigError
-from tests.architecture.checkout import ROOT, sources, tree
+from slotkeeper.demo.incidents.registry import INCIDENTS
+from tests.architecture.checkout import PACKAGES, ROOT, sources, tree
 
 FILE = re.compile(r"[\w/-]+\.md\b")
 LINK = re.compile(r"\]\([^)]*\)")
@@ -38,7 +38,7 @@ def texts(path: Path) -> Iterator[str]:
 
 def calls() -> Iterator[tuple[str, str, str]]:
     """(file, page, title) of every call of `see` with texts."""
-    for path in sources(ROOT, "core", "console"):
+    for path in sources(ROOT, *PACKAGES):
         for node in tree(path.read_text("utf-8")):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "see":
                 given = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
@@ -49,7 +49,7 @@ def calls() -> Iterator[tuple[str, str, str]]:
 def test_no_text_of_the_program_names_a_file_of_the_checkout_instead_of_a_page() -> None:
     found = {
         str(path.relative_to(ROOT)): named
-        for path in sources(ROOT, "core", "console")
+        for path in sources(ROOT, *PACKAGES)
         for text in texts(path)
         if (named := [one for one in FILE.findall(LINK.sub("]", text)) if one != "README.md"])
     }

@@ -16,13 +16,13 @@ from slotkeeper.console.cli.schemas import SCHEMAS
 from slotkeeper.console.cli.schemas.alerts import NOTIFICATION
 from slotkeeper.console.cli.schemas.looking import LOG
 from slotkeeper.console.cli.schemas.pages import document, pages
-from slotkeeper.console.commands import demo
 from slotkeeper.console.commands import main as main_cli
-from slotkeeper.console.demo import DemoOptions
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.verify.comparison import Comparison, Found
+from slotkeeper.demo import command as demo
+from slotkeeper.demo.run import DemoOptions
 from tests.support.promised import broken
 
 FOLDER = Path(__file__).parents[3] / "docs" / "schemas"

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.embedded.hologres import stream_rows
-from slotkeeper.core.embedded.hologres.stream_values import sendable, value_of
 from slotkeeper.core.sources.hologres.stream.binary_row import RowReader
 from slotkeeper.core.sources.hologres.stream.payload import payload
 from slotkeeper.core.sources.hologres.stream.values import FIXED, VARIABLE
+from slotkeeper.demo.hologres import stream_rows
+from slotkeeper.demo.hologres.stream_values import sendable, value_of
 
 VECTORS = Path(__file__).parents[3] / "support" / "flink_rows" / "vectors.jsonl"
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.embedded.hologres.stream_rows import message, row
 from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName, Unclassified
 from slotkeeper.core.sources.hologres.stream.payload import payload
 from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream
 from slotkeeper.core.sources.hologres.stream.values import field_of
+from slotkeeper.demo.hologres.stream_rows import message, row
 
 COLUMNS = (Column("id", "bigint"), Column("v", "text"))
 TYPES = [column.type for column in COLUMNS]
