@@ -13,6 +13,8 @@ PATTERNS = (
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"), "<hex>"),
     (re.compile(r"\b(pid|port|uid|supervisor) \d+"), r"\1 <number>"),
     (re.compile(r":pid:\[\d+\]:\d+"), ":<process>"),
+    (re.compile(r"\b(\d+/-?\d+)/\d+\b"), r"\1/<xid>"),
+    (re.compile(r"\bdb\d+:\d+:"), "db<oid>:<oid>:"),
     (re.compile(r"\bPostgreSQL \d[^;]*"), "PostgreSQL <version>"),
     (re.compile(r"\bpyspark [\d.]+"), "pyspark <version>"),
     (re.compile(r"\b(warehouse|sink|slot)_\d+\b"), r"\1_<number>"),

@@ -12,6 +12,7 @@ import pytest
 
 from tests.architecture.checkout import ROOT
 from tests.net import reads, recorded, texts
+from tests.net.masks import Masks
 from tests.net.recorded import Rename
 
 SIZE_MAX = 400_000
@@ -77,3 +78,23 @@ def test_a_configuration_that_is_read_otherwise_is_reported(tmp_path: Path) -> N
         "-sources.dws1.port = 8000  # file {folder}/config.toml:4",
         "+sources.dws1.port = 8001  # file {folder}/config.toml:4",
     ]
+
+
+def test_masks_hide_what_varies_and_keep_keys_types_and_words() -> None:
+    masks = Masks({"/somewhere/x": "{folder}", "5432": "{port}"})
+    said = "2026-01-31T08:30:00Z pid 71 on port 5432: /somewhere/x/y waits for 3 rows since 1,200 ms, at 7/9/771"
+    assert (
+        masks.text(said)
+        == "<time> pid <number> on port {port}: {folder}/y waits for 3 rows since <amount>, at 7/9/<xid>"
+    )
+    value = {"rows": 3, "pid": 7, "epoch": None, "seconds": 0.5, "port": 5432, "done": True}
+    shown = {"rows": 3, "pid": "<int>", "epoch": None, "seconds": "<float>", "port": "<int>", "done": True}
+    assert masks.value(value) == shown and list(shown) == list(value)
+    assert masks.lines(["slotkeeper: orders_rt: RUNNING", "slotkeeper: no job 'x'"]) == ["slotkeeper: no job 'x'"]
+
+
+def test_texts_are_found_in_any_module_and_docstrings_are_none() -> None:
+    source = (
+        '"""Not a text."""\nsay(f"job {name!r:>9} is gone\\n", "not-one", "python -m slotkeeper.core.spark", "{} {}")'
+    )
+    assert texts.texts(source) == ["job {} is gone\\n", "python -m core.spark"]
