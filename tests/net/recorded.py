@@ -84,19 +84,32 @@ def compare(name: str, lines: Sequence[str], in_order: bool = True) -> None:
 
 
 def difference(name: str, wanted: list[str], seen: list[str]) -> str:
-    """A unified diff of what is recorded and what is seen now, "" where they are equal; JSON lines are spread out."""
+    """A unified diff of what is recorded and what is seen now, "" where they are equal.
+
+    JSON lines are spread out and compared one by one, each under its name, where there are equally many.
+    """
     if wanted == seen:
         return ""
-    if name.endswith(".jsonl"):
-        wanted, seen = _spread(wanted), _spread(seen)
-    diff = list(difflib.unified_diff(wanted, seen, f"recorded/{name}", "now", lineterm="", n=3))
+    diff = [f"{len(wanted)} lines are recorded, {len(seen)} are seen"] if len(wanted) != len(seen) else []
+    if name.endswith(".jsonl") and not diff:
+        for before, after in zip(wanted, seen, strict=True):
+            if before != after:
+                first = json.loads(before)
+                diff += [f"== {first.get('name') or [first.get('at'), *first.get('words', ())]}"]
+                diff += _unified(name, _spread(before), _spread(after))
+    else:
+        diff += _unified(name, wanted, seen)
     more = [f"... and {len(diff) - SHOWN} lines more"] if len(diff) > SHOWN else []
     hint = f"Hint: list an intended change in tests/net/{RENAMES.name}, or record again with {VARIABLE}=write"
     return "\n".join([*diff[:SHOWN], *more, hint])
 
 
-def _spread(lines: Sequence[str]) -> list[str]:
-    return [each for line in lines for each in json.dumps(json.loads(line), indent=1).splitlines()]
+def _unified(name: str, wanted: list[str], seen: list[str]) -> list[str]:
+    return list(difflib.unified_diff(wanted, seen, f"recorded/{name}", "now", lineterm=""))
+
+
+def _spread(line: str) -> list[str]:
+    return json.dumps(json.loads(line), indent=1).splitlines()
 
 
 def json_line(value: object) -> str:

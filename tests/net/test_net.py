@@ -50,8 +50,9 @@ def test_a_lost_a_changed_and_a_new_line_are_reported() -> None:
     said = recorded.difference("texts.txt", ["a lost text", "kept"], ["a new text", "kept"])
     assert "-a lost text" in said and "+a new text" in said and " kept" in said and recorded.VARIABLE in said
     assert recorded.difference("texts.txt", ["kept"], ["kept"]) == ""
-    said = recorded.difference("x.jsonl", ['{"a": 1, "b": 2}'], ['{"b": 2, "a": 1}'])
-    assert said, "the order of keys counts"
+    said = recorded.difference("x.jsonl", ['{"name": "n", "a": 1, "b": 2}'], ['{"name": "n", "b": 2, "a": 1}'])
+    assert "== n" in said and '+ "b": 2' in said, "the order of keys counts"
+    assert "2 lines are recorded, 1 are seen" in recorded.difference("x.jsonl", ["{}", "{}"], ["{}"])
 
 
 def test_a_rename_that_is_listed_is_no_difference_and_one_without_effect_is_an_error() -> None:
