@@ -33,7 +33,7 @@ pytest_plugins = [
 settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy machine is no failure
 settings.load_profile("slotkeeper")
 SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
-FAST = {"architecture", "unit", "contract", "property"}
+FAST = {"architecture", "unit", "contract", "property", "net"}
 """The folders of the tests of `make check`; ``make test` leaves out those that have passed since the last change."""
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))
 

@@ -1,0 +1,73 @@
+"""What the product says and holds, whichever module it is in: the texts of its code, and the hashes of its files."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.checkout import ROOT, tree
+from tests.net import product
+
+_IMPORT_NAME = re.compile(r"\bslotkeeper\.(?=(?:core|console|demo)\b)")
+_LETTERS = 3
+"""Letters from which on a string with a blank is a text."""
+
+
+def texts(source: str) -> list[str]:
+    """The texts of a module: strings with a blank that are no docstrings, each on one line, holes as `{}`.
+
+    >>> texts('"Docs."\\nsay(f"job {name!r:>9} is gone\\\\n", "not-one", "python -m slotkeeper.core.spark")')
+    ['job {} is gone\\\\n', 'python -m core.spark']
+    """
+    silent, found = set[int](), list[str]()
+    for node in tree(source):  # what holds a node comes before it
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            silent.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            silent.update(id(part) for part in _parts(node))
+        if id(node) not in silent:
+            found.append(_template(node))
+    return [_line(text) for text in found if " " in text.strip() and sum(map(str.isalpha, text)) >= _LETTERS]
+
+
+def _parts(node: ast.JoinedStr) -> Iterator[ast.AST]:
+    """The pieces that a template is made of, and those of its format specifications."""
+    for part in node.values:
+        yield part
+        if isinstance(part, ast.FormattedValue) and isinstance(part.format_spec, ast.JoinedStr):
+            yield part.format_spec
+
+
+def _template(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return ""
+
+
+def _line(text: str) -> str:
+    shown = (c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in text)
+    return _IMPORT_NAME.sub("", "".join(shown))
+
+
+def every_text() -> list[str]:
+    """All texts of the product, sorted; one that stands twice in the code is there twice."""
+    return sorted(text for path in product.files("*.py") for text in texts(path.read_text("utf-8")))
+
+
+def every_hash() -> list[str]:
+    """Name and SHA-256 of each golden, fixture, generated page and packaged file, sorted; folders do not count."""
+    kept = [path for path in sorted((ROOT / "tests").rglob("*")) if path.is_file() and _is_golden(path)]
+    packaged = [*product.files("*.sql", "*.tcss"), ROOT / "config.example.toml", *(ROOT / "docs/systemd").iterdir()]
+    found = [(path.name, path.read_bytes()) for path in (*kept, *packaged)]
+    found += [(name, text.encode()) for name, text in product.pages().items()]
+    return sorted(f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in found)
+
+
+def _is_golden(path: Path) -> bool:
+    own = ROOT / "tests" / "net"
+    return path.suffix not in (".py", ".pyc", ".md") and not path.is_relative_to(own)
