@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import generated
-from console.__main__ import main
+from slotkeeper.console.__main__ import main
 from tests.architecture.checkout import ROOT
 
 __all__ = ["FOLDERS", "ROOT", "files", "main", "pages"]
