@@ -238,8 +238,9 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
     if text is not None:
         saved = backup_of(text)
         return reset_service.job_of(loaded, saved.table, saved.slot)
-    for job in loaded.jobs.values():
-        entry: ResetEntry | None = _on(loaded, job, lambda ctx: ctx.resets.reset(backup), lock=False)
+    tables = [job.of(channel.source_table) for job in loaded.jobs.values() for channel in job.channels]
+    for table in tables:
+        entry: ResetEntry | None = _on(loaded, table, lambda ctx: ctx.resets.reset(backup), lock=False)
         if entry is not None:
             return reset_service.job_of(loaded, entry.table, entry.slot)
     raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
