@@ -18,7 +18,7 @@ from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.table import TableReport, said_of
 from slotkeeper.core.domain.verified import Verified
-from slotkeeper.core.engine.driver.conditions import of_lanes
+from slotkeeper.core.engine.driver.narration import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import TaskRunner
 from slotkeeper.core.ports.progress import ChunkCounts

@@ -9,8 +9,7 @@ from typing import TypeVar, cast
 
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.engine.driver.lock_watch import LocksAt
-from slotkeeper.core.engine.driver.pulse import Pinged
+from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.progress import Store

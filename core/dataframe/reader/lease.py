@@ -32,7 +32,7 @@ from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.registration import register_at
 from slotkeeper.core.engine.driver.start import begin
-from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.progress import ChunkCounts

@@ -24,14 +24,13 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan, placed
-from slotkeeper.core.engine.driver.early import brought_forward, freed
 from slotkeeper.core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from slotkeeper.core.engine.driver.poll_schedule import LINES
-from slotkeeper.core.engine.driver.registration import Settled
-from slotkeeper.core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
-from slotkeeper.core.engine.driver.target_watch import TargetWatch
+from slotkeeper.core.engine.driver.registration import Settled, TargetWatch
+from slotkeeper.core.engine.driver.threads import SHARED_FROM, SerialExecutor, line_of
 from slotkeeper.core.engine.driver.topology import changed
 from slotkeeper.core.engine.driver.upkeep import Upkeep
+from slotkeeper.core.engine.driver.waits import brought_forward, freed
 from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified

@@ -24,10 +24,10 @@ from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.domain.watch import no_point
 from slotkeeper.core.engine.driver import lease, start_point, topology
 from slotkeeper.core.engine.driver.context import JobContext, about, record_ttls
-from slotkeeper.core.engine.driver.keepalive import KeepAlive, Kept
-from slotkeeper.core.engine.driver.open_transactions import pause, wait_for_open_transactions
+from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.engine.driver.topology import refuse
+from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import SlotAdmin
