@@ -12,7 +12,7 @@ from contextlib import closing
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from slotkeeper.core.dataframe.reader import filters, read
+from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
@@ -124,7 +124,7 @@ class TableReader(PlainTableReader):
 
     def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:
         """Note what the source can leave out; every condition stays with Spark, too."""
-        self._only = filters.of_key(filters_, self._layout)
+        self._only = schema.of_key(filters_, self._layout)
         return filters_
 
 
