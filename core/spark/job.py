@@ -42,9 +42,8 @@ from slotkeeper.core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUS
 from slotkeeper.core.services.audit import DriverAudit
 from slotkeeper.core.sources import registry
 from slotkeeper.core.spark.cluster import CLUSTER_GONE
-from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.spark.narrator import SlotWatch, StoreNarrator
 from slotkeeper.core.spark.runner import SparkRunner, open_runner
-from slotkeeper.core.spark.slot_watch import SlotWatch
 from slotkeeper.core.state import started, tables
 from slotkeeper.core.state.probes import points_proven
 from slotkeeper.core.state.sqlite import StateError, Store
