@@ -81,19 +81,15 @@ class Pooled:
 
     @property
     def tasks_started(self) -> int:
-        """How many tasks were ever started."""
         return self._runner.tasks_started
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task."""
         return self._runner.submit(entry, spec, group)
 
     def cancel(self, group: str) -> None:
-        """Try to end the tasks of a group."""
         self._runner.cancel(group)
 
     def close(self) -> None:
-        """End all tasks."""
         self._runner.close()
 
 
@@ -106,24 +102,19 @@ class SharedRunner:
 
     @property
     def capacity(self) -> int:
-        """How many tasks can run at once."""
         return max(1, self.whole.capacity - min(self.beside, self.whole.capacity // 2))
 
     @property
     def tasks_started(self) -> int:
-        """How many tasks were ever started."""
         return self.whole.tasks_started
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task."""
         return self.whole.submit(entry, spec, group)
 
     def cancel(self, group: str) -> None:
-        """Try to end the tasks of a group."""
         self.whole.cancel(group)
 
     def close(self) -> None:
-        """End all tasks."""
         self.whole.close()
 
     def apart(self, table: str) -> TaskRunner:

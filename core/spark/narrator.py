@@ -85,7 +85,6 @@ class StoreNarrator:
         return self._lanes is not None
 
     def event(self, event: JobEvent, reason: str = "") -> None:
-        """Something happened to the job's state; told at once."""
         try:
             state = self._store.apply(self._report.job, event, reason)
             self._store.record_event(self._report.job, event.value, reason)
@@ -100,7 +99,6 @@ class StoreNarrator:
         self._tell(now=True)
 
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
-        """How the lanes stand."""
         now = self._clock.monotonic()
         for name, lane in lanes.items():
             if lane.error or name in self._errors:
@@ -143,7 +141,6 @@ class StoreNarrator:
         return now + self._apart
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far the copy is."""
         with self._lock:
             self._report = replace(
                 self._report,
@@ -189,7 +186,6 @@ class StoreNarrator:
                 verified.record(self._store, Verified.copied(job, self._clock.utc(), ", ".join(targets)))
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """A passing trouble outside the lanes, or its end."""
         if text != self._report.reason:
             self._record_error("", text)
         with self._lock:

@@ -48,7 +48,6 @@ class PlainTableReader(DataSourceReader):
         return found or [Nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """A part's rows, on a worker."""
         return read.read(partition) if isinstance(partition, Part) else iter(())
 
     @property

@@ -17,7 +17,6 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.dataframe.reader import accounts
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
@@ -210,18 +209,15 @@ class SlotLease:
             self._probe,
         )
         if settled.registered is not None:
-            self._registered(lane, settled.registered)
+            expected = exactly(settled.registered, lane.expected.fingerprint)
+            now = self._clock.monotonic()
+            self._lanes[lane.name] = replace(lane, registered=settled.registered, expected=expected, kept_at=now)
             return
         assert settled.error is not None
         self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
         if settled.error.kind in _PASSING and not settled.certain:
             time.sleep(LOST_ANSWER_WAIT)  # a call of ours may still land, and must not behind our next status
         raise settled.error
-
-    def _registered(self, lane: Lane, kept: Kept) -> None:
-        expected = exactly(kept, lane.expected.fingerprint)
-        now = self._clock.monotonic()
-        self._lanes[lane.name] = replace(lane, registered=kept, expected=expected, kept_at=now)
 
     @property
     def _opened(self) -> TargetlessSessions:
@@ -235,17 +231,13 @@ class SlotLease:
             runner=LocalRunner(1),
             work=ENTRIES,
             narrator=_Quiet(self._clock),
-            wanted=_runs,
+            wanted=lambda: WantedState.RUN,
             pause=time.sleep,
             clock=self._clock,
             probe=self._probe,
             take_over=self._take_over,
             passed_by=TAKES_OVER,
         )
-
-
-def _runs() -> WantedState:
-    return WantedState.RUN
 
 
 def _position(row: ProgressRow) -> Position:

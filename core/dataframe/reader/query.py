@@ -289,5 +289,4 @@ class SlotOnlooker:
         """Nothing is leased."""
 
     def close(self) -> None:
-        """End the session."""
         self._session.close()

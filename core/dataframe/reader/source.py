@@ -45,7 +45,6 @@ class SlotkeeperSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return NAME
 
     @naming
@@ -137,7 +136,6 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._asking.parts(self._offset(start), self._offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """A part's rows, on a worker."""
         from slotkeeper.core.dataframe.reader import (
             read,  # what a query asks is not loaded where it reads, nor Arrow there
         )

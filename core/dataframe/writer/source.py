@@ -56,7 +56,6 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return self
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartStaged:
-        """Stage a task's rows."""
         with spoken():
             query = TaskContext.get().getLocalProperty(QUERY_ID)
             if not query:
@@ -82,7 +81,6 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` is given."""
         return FORMAT
 
     def streamWriter(self, schema: Any, overwrite: bool) -> PostgresStreamWriter:

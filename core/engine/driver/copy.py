@@ -105,13 +105,11 @@ class Snapshot:
     def _tell(self) -> None:
         """How far the copy is; every second, because it asks for each channel."""
         self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
-        self._ctx.narrator.copy(self._counts(), self._begun[0].epoch)
+        counts = [one.store.chunk_counts() for one in self._copies]
+        summed = ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
+        self._ctx.narrator.copy(summed, self._begun[0].epoch)
         if self._ctx.job.sink_options.quarantines:
             self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
-
-    def _counts(self) -> ChunkCounts:
-        counts = [one.store.chunk_counts() for one in self._copies]
-        return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
 
     def _assign(self) -> None:
         """Use the capacity: the next task is of the channel that has the fewest, so that none waits for another's

@@ -502,9 +502,8 @@ class Loop:
             case retry.EndQuietly():
                 self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
             case retry.Stop(reason):
-                named = isinstance(error, Trouble)
                 error.hint = error.hint or reason
-                self.fail(lane.key.source_table, error if named else _because(error, reason))
+                self.fail(lane.key.source_table, error)
         if lane.name in self.lanes:
             self.lanes[lane.name] = lane
 
@@ -589,8 +588,3 @@ class Loop:
     def end_with(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""
         self._failure = error
-
-
-def _because(error: SlotkeeperError, reason: str) -> SlotkeeperError:
-    error.hint = error.hint or reason
-    return error

@@ -137,7 +137,6 @@ class Telling:
             )
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far a copy is."""
         with self._lock:
             self._narrator.copy(counts, epoch)
 
@@ -182,17 +181,14 @@ class GroupNarrator:
         """Whether its loop has begun."""
 
     def event(self, event: JobEvent, reason: str = "") -> None:
-        """Something happened to the group's state."""
         self._telling.event(self, event, reason)
 
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
-        """How the lanes stand."""
         self.streams = True
         self._has_begun()
         self._telling.lanes(self, lanes, state, epoch, registrations)
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far the copy is."""
         self._has_begun()
         self._telling.copy(counts, epoch)
 
@@ -202,14 +198,12 @@ class GroupNarrator:
             begun()
 
     def quarantined(self, rows: int) -> None:
-        """How many rows the group's tables hold in quarantine."""
         self._telling.quarantined(self, rows)
 
     def table(self, report: TableReport) -> None:
         """Nothing: who starts and ends groups tells of tables."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """A passing trouble outside the lanes, or its end."""
         if self.leads:
             self._telling.retrying(self, text, by)
             return

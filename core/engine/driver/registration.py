@@ -118,15 +118,11 @@ def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
         raise Busy("the sink connection is new, and whether an older registration is on its way is not known")
 
 
-def _seen(admin: SlotAdmin, shard: Shard) -> SlotStatus:
+def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
+    shard = wanted.shard
     found = next((status for status in admin.read_status(shard) if status.shard == shard), None)
     if found is None:
         raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
-    return found
-
-
-def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
-    found = _seen(admin, wanted.shard)
     trouble = judge(found, wanted.expected)
     if trouble:
         raise trouble

@@ -227,7 +227,13 @@ class _Opening:
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
-            start_point.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
+            start_point.begin_at(
+                self.part,
+                self.store,
+                {row.key.shard: row for row in _first_rows(self.part, self.identity)},
+                epoch,
+                self._at,
+            )
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
@@ -299,10 +305,6 @@ def _silence_the_old(ctx: JobContext, epoch: int) -> None:
 def _first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
     shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
     return [_row(ctx, identity, shard) for shard in shards]
-
-
-def _rows_of_nodes(ctx: JobContext, identity: TableIdentity) -> dict[str, ProgressRow]:
-    return {row.key.shard: row for row in _first_rows(ctx, identity)}
 
 
 def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:

@@ -163,7 +163,6 @@ class Tables:
         ]
 
     def still(self, tables: Collection[str]) -> Collection[str]:
-        """Those of the tables that have not left those that are together."""
         return [table for table in tables if self._leader is not None and table in self._leader.tables]
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:

@@ -48,7 +48,11 @@ def brought_forward(
         changed |= {name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in forward.items()}
         polled = tuple(name for name, lane in mine.items() if lane.activity is Activity.IDLE)
         busy = tuple(name for name in mine if name not in forward and name not in polled)
-        late = {name: _late(lane, now) for name, lane in forward.items() if name not in early}
+        late = {
+            name: f"an answer was lost, and the call may still be on its way: tried in {lane.not_before - now:.0f} s"
+            for name, lane in forward.items()
+            if name not in early
+        }
         answers.append(TryAnswer(one, tuple(early), polled, busy, late))
     return changed, answers
 
@@ -77,10 +81,6 @@ def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
     """The lanes of a table that wait for a try; all of them where none does."""
     return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)
-
-
-def _late(lane: Lane, now: float) -> str:
-    return f"an answer was lost, and the call may still be on its way: tried in {lane.not_before - now:.0f} s"
 
 
 def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:
