@@ -23,8 +23,8 @@ from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, Sin
 from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
-from slotkeeper.core.engine.local_runner import LocalRunner
 from slotkeeper.core.engine.messages import LaneOutcome, StreamOutcome
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import TaskRunner

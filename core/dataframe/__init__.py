@@ -32,6 +32,6 @@ def register(spark: Any) -> None:
 
 def start(writer: Any, path: str | None = None) -> Any:
     """`writer.start()` of a DataStreamWriter; returns the query. ReadFailed where its progress is asynchronous."""
-    from slotkeeper.core.dataframe.reader import start as starting
+    from slotkeeper.core.dataframe.reader import accounts as starting
 
     return starting.start(writer, path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from slotkeeper.core.dataframe.writer import task
+from slotkeeper.core.dataframe.writer import source
 from slotkeeper.core.dataframe.writer.source import QUERY_ID, fields_of
 from slotkeeper.core.dataframe.writer.spec import WriterSpec, spec_of
 from slotkeeper.core.errors import ConfigError
@@ -31,8 +31,8 @@ class _Part:
     query: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with task.spoken():
-            staged = task.stage(self.spec, self.place, self.query, batches)
+        with source.spoken():
+            staged = source.stage(self.spec, self.place, self.query, batches)
         answer = {"token": [staged.token], "rows": [staged.rows], "left_out": [staged.left_out]}
         yield pa.RecordBatch.from_pydict(answer)
 
@@ -45,19 +45,19 @@ def apply_changes(
     For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
     names the key's columns where the reader's are not to be used. `query` is the id that the fence keeps; inside
     `foreachBatch` it is the query's own. `options` are those of `format("slotkeeper_postgres")`. Raises
-    `slotkeeper.core.dataframe.writer.task.QueryError`.
+    `slotkeeper.core.dataframe.writer.source.QueryError`.
     """
-    with task.spoken():
+    with source.spoken():
         spelled = key if isinstance(key, str) else ",".join(key)
         given = {"sink": sink, "table": table, **({"key": spelled} if spelled else {}), **options}
         spec = spec_of({name: _text(value) for name, value in given.items()}, fields_of(df.schema))
         known = query or _query_of(df)
         run = _Run(df, spec, known)
         run.refuse_again(batch)
-        part = _Part(spec, task.admit(spec), known)
+        part = _Part(spec, source.admit(spec), known)
         answers = df.mapInArrow(part, _ANSWER).collect()
         staged = [Staged(one["token"], one["rows"], one["left_out"]) for one in answers]
-        done = task.commit(spec, QueryBatch(known, batch), staged)
+        done = source.commit(spec, QueryBatch(known, batch), staged)
         if done:
             run.note(batch)
         return done

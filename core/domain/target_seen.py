@@ -2,7 +2,7 @@
 
 A check passes where the table is the one of the check before, and holds rows of that time. A position is confirmed at
 the source only behind such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads,
-`slotkeeper.core.engine.driver.target_watch` asks once a second.
+`slotkeeper.core.engine.driver.registration` asks once a second.
 """
 
 from __future__ import annotations

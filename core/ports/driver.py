@@ -105,7 +105,7 @@ class Sessions(Protocol):
 
 
 class TaskEnds(Protocol):
-    """Ends what tasks that were given up still do at the store; `slotkeeper.core.engine.driver.task_ends` has threads
+    """Ends what tasks that were given up still do at the store; `slotkeeper.core.engine.driver.copy` has threads
     for it.
     """
 

@@ -10,11 +10,13 @@ import re
 import secrets
 import socket
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+import slotkeeper
 from slotkeeper.core.config.secrets import place, resolve
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.master import REST_OFF, Master, MasterKind
@@ -167,3 +169,22 @@ def from_executor(text: str) -> SlotkeeperError | None:
             where="spark",
         )
     return None
+
+
+PACKAGE = "slotkeeper.zip"
+"""Spark puts it into an executor's working folder under this name."""
+_PACKED = (".py", ".sql")
+
+
+def write_package(folder: Path) -> Path:
+    """Write the package that this driver runs into `folder`, with its SQL files, and return the file.
+
+    Executors are sent it, so that no worker of a cluster has to have it installed.
+    """
+    root = Path(slotkeeper.__file__).parent
+    target = folder / PACKAGE
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for file in [*sorted(root.glob("*.py")), *sorted((root / "core").rglob("*"))]:
+            if file.suffix in _PACKED and "__pycache__" not in file.parts:
+                archive.write(file, Path(root.name) / file.relative_to(root))
+    return target

@@ -33,9 +33,8 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.deadline import cut_off
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
-from slotkeeper.core.engine.driver.lock_watch import LockWatch
-from slotkeeper.core.engine.driver.pulse import Pulse
 from slotkeeper.core.engine.driver.tables import run as run_job
+from slotkeeper.core.engine.driver.watches import LockWatch, Pulse
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
 from slotkeeper.core.launch import identity
 from slotkeeper.core.launch.supervisor import ensure_supervisor
@@ -43,9 +42,8 @@ from slotkeeper.core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUS
 from slotkeeper.core.services.audit import DriverAudit
 from slotkeeper.core.sources import registry
 from slotkeeper.core.spark.cluster import CLUSTER_GONE
-from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.spark.narrator import SlotWatch, StoreNarrator
 from slotkeeper.core.spark.runner import SparkRunner, open_runner
-from slotkeeper.core.spark.slot_watch import SlotWatch
 from slotkeeper.core.state import started, tables
 from slotkeeper.core.state.probes import points_proven
 from slotkeeper.core.state.sqlite import StateError, Store

@@ -1,4 +1,4 @@
-"""Tells the state store what the engine does: state changes at once, reports about once a second."""
+"""Tells the state store what the engine does, and how the slots of the job's tables are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from slotkeeper.core.clock import Clock
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.condition import Condition, merged, server_of
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, JobState, transition
@@ -18,12 +19,15 @@ from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.table import TableReport, said_of
 from slotkeeper.core.domain.verified import Verified
-from slotkeeper.core.engine.driver.conditions import of_lanes
+from slotkeeper.core.engine.driver.narration import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import TaskRunner
 from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.services.binlog_rows import slot_poller
+from slotkeeper.core.slots.status.poll import StatusPoller
+from slotkeeper.core.slots.status.sights import sights
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import verified
+from slotkeeper.core.state import slots_seen, verified
 from slotkeeper.core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
@@ -34,7 +38,10 @@ CLOCK_SET = 2.0
 
 
 class StoreNarrator:
-    """Implements `slotkeeper.core.engine.driver.context.Narrator` over the state store of this host."""
+    """Writes state changes at once, reports about once a second, to the state store of this host.
+
+    Implements `slotkeeper.core.engine.driver.context.Narrator`.
+    """
 
     def __init__(self, store: Store, job: JobSpec, run: str, clock: Clock, runner: TaskRunner) -> None:
         self._store = store
@@ -78,7 +85,6 @@ class StoreNarrator:
         return self._lanes is not None
 
     def event(self, event: JobEvent, reason: str = "") -> None:
-        """Something happened to the job's state; told at once."""
         try:
             state = self._store.apply(self._report.job, event, reason)
             self._store.record_event(self._report.job, event.value, reason)
@@ -93,7 +99,6 @@ class StoreNarrator:
         self._tell(now=True)
 
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
-        """How the lanes stand."""
         now = self._clock.monotonic()
         for name, lane in lanes.items():
             if lane.error or name in self._errors:
@@ -136,7 +141,6 @@ class StoreNarrator:
         return now + self._apart
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far the copy is."""
         with self._lock:
             self._report = replace(
                 self._report,
@@ -182,7 +186,6 @@ class StoreNarrator:
                 verified.record(self._store, Verified.copied(job, self._clock.utc(), ", ".join(targets)))
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """A passing trouble outside the lanes, or its end."""
         if text != self._report.reason:
             self._record_error("", text)
         with self._lock:
@@ -323,3 +326,55 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
         shown=lane.position.shown,
         delay=_delay(lane, there),
     )
+
+
+LOOK_EVERY = 1.5
+"""Seconds between two looks: a table's points, or its unread rows. What comes between two looks at one table's points
+is told within five seconds, also where the look between them counts."""
+
+
+class SlotWatch:
+    """Checks the slots of a job's tables every few seconds, and writes to the state store until when each is retained.
+
+    So every process on this host reports the same of a slot, also with no console open and after the job has ended. It
+    only reads; what fails here is reported to the job itself as well. By the same answers the driver knows how far the
+    source's clock is from its own. One thread, from `start` to `stop`; it asks nothing before the job's slots exist.
+    """
+
+    def __init__(self, loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator) -> None:
+        self._every = loaded
+        self._loaded = replace(loaded, jobs={job.name: job}, refused={})
+        self._clock = SystemClock()
+        self._source = job.source.name
+        self._store = store
+        self._narrator = narrator
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._poll_on, name="slotkeeper-slots", daemon=True)
+
+    def start(self) -> None:
+        """Begin looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; a look that hangs is left behind, its thread is no reason to wait."""
+        self._done.set()
+        self._thread.join(0.5)
+
+    def _poll_on(self) -> None:
+        poller: StatusPoller | None = None
+        while not self._done.wait(LOOK_EVERY):
+            with suppress(SlotkeeperError, OSError):
+                if self._narrator.streams:
+                    poller = poller or slot_poller(self._loaded, self._source, self._clock)
+                    self._poll(poller)
+        with suppress(SlotkeeperError, OSError):
+            if poller is not None:
+                poller.close()
+
+    def _poll(self, poller: StatusPoller) -> None:
+        turn = poller.turn()
+        if turn.seen is not None and turn.error is None and not self._done.is_set():
+            self._narrator.clock_apart(turn.seen.clock_apart)
+            others = owners(self._every, self._source, turn.table)
+            seen = sights(self._source, turn.table, turn.seen.at, turn.seen.slots, turn.seen.retained, others)
+            slots_seen.put(self._store, seen, knows_all=False)

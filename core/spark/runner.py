@@ -23,13 +23,12 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.master import Master
-from slotkeeper.core.domain.session_life import NO_EXECUTOR
+from slotkeeper.core.domain.session_life import NO_EXECUTOR, SessionLife
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.errors import Defect, Unclassified, Unreachable
 from slotkeeper.core.spark import task
 from slotkeeper.core.spark.cluster import CLUSTER_GONE, from_executor
 from slotkeeper.core.spark.session import Context, open_context
-from slotkeeper.core.spark.session_watch import SessionWatch
 
 SESSION_LOST = "spark session lost"
 WORKER_LOST = "spark worker lost"
@@ -229,3 +228,46 @@ def open_runner(
         raise
     runner.watch()
     return runner
+
+
+ASK_EVERY = 2.0
+"""Seconds between two questions."""
+
+
+class SessionWatch:
+    """Asks Spark how many executors it has, and reports a lost session: `lost` is called once, with the reason.
+
+    Two threads, from `start` to `stop`: the question has its own, because py4j waits for a silent Java process without
+    a limit.
+    """
+
+    def __init__(self, executors: Callable[[], int], lost: Callable[[str], None], clock: Clock) -> None:
+        self._executors, self._lost, self._clock = executors, lost, clock
+        self._answer: int | None = None
+        self._done = threading.Event()
+
+    def start(self) -> None:
+        """Start asking."""
+        for each in (self._ask, self._judge):
+            threading.Thread(target=each, name="slotkeeper-session", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop asking; does not wait for a question that hangs."""
+        self._done.set()
+
+    def _ask(self) -> None:
+        while not self._done.is_set():
+            with suppress(Exception):  # no answer: of a process that has ended, or a context that was stopped
+                self._answer = self._executors()
+            self._done.wait(ASK_EVERY)
+
+    def _judge(self) -> None:
+        life, before = SessionLife(), self._clock.monotonic()
+        while not self._done.wait(ASK_EVERY):
+            now = self._clock.monotonic()
+            answer, self._answer = self._answer, None
+            # A gap between two turns is time in which this process did not run either: it proves nothing of Spark.
+            life, before = life.after(min(now - before, 2 * ASK_EVERY), answer), now
+            if life.lost:
+                self._lost(life.lost)
+                return

@@ -34,11 +34,9 @@ from slotkeeper.core.config import handover
 from slotkeeper.core.domain.master import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
-from slotkeeper.core.spark import package
-from slotkeeper.core.spark.archive import ClassArchive, class_archive
-from slotkeeper.core.spark.cluster import ask_masters, cluster_secret, own_home
+from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, write_package
 from slotkeeper.core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
-from slotkeeper.core.spark.java import Java, find_java, shim_home
+from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_java, shim_home
 from slotkeeper.core.spark.settings import LEAST_CAPACITY, LIGHT, spark_settings, with_capacity
 
 STOP_SECONDS = 5.0
@@ -209,14 +207,14 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
     spelled, capacity = with_capacity(master)
     conf = SparkConf(loadDefaults=False).setMaster(spelled).setAppName(f"slotkeeper/{name}")
     folder = sockets.path if sockets else None
-    for key, value in spark_settings(options, run, folder, _java_options(archive, run), package.NAME, kinds).items():
+    for key, value in spark_settings(options, run, folder, _java_options(archive, run), PACKAGE, kinds).items():
         conf.set(key, value)
     environ = _environ(java, cache, run, spark_home, options)
     try:
         with _environment(environ), _own_interrupts():
             spark = _start(conf, remains, secret, options)
             if master.ships:
-                spark.addFile(str(package.write(run)))
+                spark.addFile(str(write_package(run)))
     except BaseException:
         _abandon(remains)
         raise

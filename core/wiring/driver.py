@@ -9,8 +9,7 @@ from typing import TypeVar, cast
 
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.engine.driver.lock_watch import LocksAt
-from slotkeeper.core.engine.driver.pulse import Pinged
+from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.progress import Store
@@ -59,7 +58,6 @@ class _Opened:
         return self._sources[name]
 
     def rows(self, name: str) -> StoreSession:
-        """The session `name` for progress rows."""
         if name not in self._stores:
             self._stores[name] = store_session(self.job, self.epoch)
         return self._stores[name]
@@ -171,26 +169,21 @@ class WiredSessions:
 
     @property
     def keeps_positions(self) -> bool:
-        """Whether the source keeps what is confirmed."""
         return sources.open(self._job.source_kind).traits.keeps_positions
 
     @property
     def shares_position(self) -> bool:
-        """Whether that is one position for all channels."""
         return sources.open(self._job.source_kind).traits.shares_position
 
     @property
     def shards_apart(self) -> bool:
-        """Whether places of one shard say nothing of another's."""
         return sources.open(self._job.source_kind).traits.apart
 
     @property
     def no_reset(self) -> str:
-        """Why no slot of the job can be reset; empty where one can."""
         return sinks.open(self._job.sink_kind).no_reset
 
     def of(self, table: str) -> WiredSessions:
-        """The sessions for the channel of a source table."""
         with self._opened.lock:
             if table not in self._parts:
                 narrowed = self._job.of(table)
@@ -201,7 +194,6 @@ class WiredSessions:
             return self._parts[table]
 
     def source(self, name: str) -> Source:
-        """The source session `name`."""
         proven = self._points_proven
         session = self._opened.source
         return self._keep("source", name, lambda: session(f"source {name}", "").source(self._job, proven))
@@ -211,17 +203,14 @@ class WiredSessions:
         return self._keep("admin", name, lambda: self._shown(self._registering(name).admin(self._job), name))
 
     def starter(self) -> Retention:
-        """A registering session of a start without a copy."""
         return self._keep(
             "starter", STARTER, lambda: self._shown(self._registering(STARTER).retention(self._job), STARTER)
         )
 
     def rows(self, name: str) -> Store:
-        """The sink session `name` for progress rows."""
         return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
 
     def log_in(self, where: str) -> None:
-        """Open a session at the servers of a side and end it."""
         job, opened = self._job, list[SourceSession | StoreSession | BatchSession]()
         if where != "sink":
             opened.append(source_session(job, "login"))
@@ -235,24 +224,20 @@ class WiredSessions:
             _end(*opened)
 
     def store(self) -> Store:
-        """The channel's rows over the start's own sink session, which holds the lease."""
         if self._store is None:
             self._store = self._progress(self._opened.leased())
         return self._store
 
     def ending(self) -> Store:
-        """The channel's rows over a session of their own; whoever asks ends it."""
         return self._progress(store_session(self._job, self._opened.epoch))
 
     def target(self) -> Target:
-        """The target, over the start's sink session."""
         if self._target is None:
             beside = self._opened.beside("start") if self._job.in_two_parts else None
             self._target = beside.target(self._job, self.store()) if beside else self._opened.leased().target(self._job)
         return self._target
 
     def targets(self) -> TargetReader | None:
-        """Reads the job's targets while it streams; None of a sink that cannot tell what they are."""
         store = self._opened.rows("targets")
         if not self._job.in_two_parts:
             return self._keep("targets", "targets", store.targets)
@@ -262,11 +247,9 @@ class WiredSessions:
         return self._keep("targets", "targets", lambda: SeenBeside(sight, store.target_records()))
 
     def apart(self, job: JobSpec) -> WiredSessions:
-        """Sessions of their own for some of the job's tables; whoever asks closes them."""
         return WiredSessions(job, self._run, points_proven=self._points_proven)
 
     def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
-        """Name sessions after the epoch and end those of earlier ones; False where it is not certain."""
         self._close_named()
         self._opened.epoch = str(epoch)
         if not tables:
@@ -291,7 +274,6 @@ class WiredSessions:
             _end(session)
 
     def close(self) -> None:
-        """End all sessions."""
         self._close_named()
         self._opened.end_start()
         self._store = self._target = None

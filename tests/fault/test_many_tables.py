@@ -19,7 +19,7 @@ from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.driver import lane_io
+from slotkeeper.core.engine.driver import idle_lanes
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.wiring.worker import session_name
 from slotkeeper.demo.warehouse import Warehouse
@@ -110,8 +110,8 @@ def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn
         polled[source.table] += 1
         return see_all(source, *more)
 
-    see_all = lane_io.see_all
-    monkeypatch.setattr(lane_io, "see_all", counted)
+    see_all = idle_lanes.see_all
+    monkeypatch.setattr(idle_lanes, "see_all", counted)
     mirror.start().wait_running()
     until(lambda: min(polled[table] for table in tables) >= 3, 60, "three looks at each table")
     print(refuse_more_than_told(mirror, 4), dict(polled))

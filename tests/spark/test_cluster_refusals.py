@@ -28,7 +28,7 @@ from slotkeeper.core.domain.master import Master
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers.port_speaks import takes_submissions
 from slotkeeper.core.errors import ConfigError, Unclassified, Unreachable
-from slotkeeper.core.spark import package, session, task
+from slotkeeper.core.spark import cluster, session, task
 from slotkeeper.core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor
 from slotkeeper.core.spark.java import find_java, shim_home
 from slotkeeper.core.spark.settings import LIGHT, spark_settings
@@ -208,8 +208,8 @@ def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monk
 
 
 def test_the_package_holds_everything_of_ours_and_its_statements(tmp_path: Path) -> None:
-    names = set(zipfile.ZipFile(package.write(tmp_path)).namelist())
-    root = Path(package.__file__).parents[2]
+    names = set(zipfile.ZipFile(cluster.write_package(tmp_path)).namelist())
+    root = Path(cluster.__file__).parents[2]
     files = [*root.glob("*.py"), *(root / "core").rglob("*")]
     wanted = {f"slotkeeper/{file.relative_to(root)}" for file in files if file.suffix in (".py", ".sql")}
     expected = {"core/sinks/postgres/tables.sql", "core/spark/daemon.py", "core/__init__.py", "__init__.py"}
@@ -219,7 +219,7 @@ def test_the_package_holds_everything_of_ours_and_its_statements(tmp_path: Path)
 
 def test_no_setting_holds_a_secret_and_only_loopback_is_used_on_this_machine(tmp_path: Path) -> None:
     for master, here in (("local[2]", True), ("local-cluster[2,1,1024]", True), ("spark://h:7077", False)):
-        found = spark_settings(SparkOptions(master, secret=OPTIONS.secret), tmp_path, tmp_path, (), package.NAME)
+        found = spark_settings(SparkOptions(master, secret=OPTIONS.secret), tmp_path, tmp_path, (), cluster.PACKAGE)
         assert found["spark.authenticate"] == "true"
         assert "spark.authenticate.secret" not in found
         assert (found.get("spark.driver.host") == "127.0.0.1") is here

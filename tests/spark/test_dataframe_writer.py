@@ -128,7 +128,7 @@ def test_a_second_checkpoint_is_refused_by_name(spark: Any, rig: StreamRig, tmp_
 
 def test_for_each_batch_writes_the_same_way_and_once_for_each_table(spark: Any, rig: StreamRig) -> None:
     from slotkeeper.core.dataframe.apply import apply_changes
-    from slotkeeper.core.dataframe.writer.task import QueryError
+    from slotkeeper.core.dataframe.writer.source import QueryError
 
     for batch in rig.batches:
         rig.files.add(batch)

@@ -16,7 +16,6 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
-from slotkeeper.core.spark import session_watch
 from slotkeeper.core.spark.runner import SparkRunner, open_runner
 from tests.spark.test_clusters import RATE, SECRET, product_on, standalone
 from tests.support.mirrored import Mirrored
@@ -80,7 +79,7 @@ def a_crowd() -> Iterator[None]:
 
 
 def test_a_jvm_among_forty_busy_processes_is_slow_and_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_watch, "EVERY", 0.5)
+    monkeypatch.setattr("slotkeeper.core.spark.runner.ASK_EVERY", 0.5)
     took: list[float] = []
 
     def timed(runner: SparkRunner) -> None:

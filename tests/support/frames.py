@@ -8,9 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from slotkeeper.core.dataframe.reader.offsets import Offset
 from slotkeeper.core.dataframe.reader.options import asked
-from slotkeeper.core.dataframe.reader.parts import Part
+from slotkeeper.core.dataframe.reader.parts import Offset, Part
 from slotkeeper.core.dataframe.reader.query import Query
 from slotkeeper.core.dataframe.reader.read import read
 from slotkeeper.core.dataframe.reader.schema import layout

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a program's own folder is on its path, not the one above tests
 
 from slotkeeper.core.engine.driver import start
-from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.launch.launch import Launch
 from slotkeeper.core.spark import job
 from tests.support import step_paths

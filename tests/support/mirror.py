@@ -24,7 +24,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.context import JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
-from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable

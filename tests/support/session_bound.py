@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotkeeper.core.engine.driver.poll_schedule import LINES
-from slotkeeper.core.engine.driver.serial_executor import SHARED_FROM
+from slotkeeper.core.engine.driver.threads import SHARED_FROM
 
 STARTING = 3
 """Of a start: one that reads, one that registers, one for what the catalog says."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.spark.installed import without_archives
+from slotkeeper.core.spark.daemon import without_archives
 
 
 @pytest.fixture

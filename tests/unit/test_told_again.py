@@ -17,7 +17,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.domain.verified import Verified, in_a_phrase
-from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.spark.narrator import StoreNarrator
 from slotkeeper.core.state.sqlite import Store

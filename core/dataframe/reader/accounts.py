@@ -1,8 +1,8 @@
-"""Says in the store how queries stand that read slots, for consoles elsewhere: batch, checkpoint, and how far behind.
+"""Reports to the store how far queries are that read slots: batch, checkpoint, and how far behind.
 
 Spark tells a Python source neither, on its driver or in a task; the program's own session knows both. So a thread of
 that program asks it once a second (a millisecond; nothing is on a batch's way) and writes what is new: one statement
-over one kept session, fenced by the epoch. It only informs: what fails is tried again later, and nobody waits for it.
+over one kept session, fenced by the epoch. It only informs: what fails is retried later, and no query waits for it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.domain.query_report import QueryReport
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.redaction import masked
 
 if TYPE_CHECKING:
@@ -267,3 +268,30 @@ def _checkpoint(query: Any) -> str:
     except Exception:
         return ""
     return safe(_QUERY.sub("***", _PASSWORD.sub("***@", masked(root))), 1_000)
+
+
+ASYNC = "asyncProgressTrackingEnabled"
+
+
+@naming
+def start(writer: Any, path: str | None = None) -> Any:
+    """`writer.start()` of a DataStreamWriter; returns the query. ReadFailed where its progress is asynchronous.
+
+    With asynchronous progress Spark asks for the next offset before the last batch is in its commit log: what is
+    registered then may be lost with it. A source cannot see that option, so the writer is asked, here.
+    """
+    if asynchronous(writer):
+        what = f"{ASYNC} lets Spark run ahead of its commit log, and the slot would follow it"
+        raise Refused(what, 'leave that option out; or read with .option("register", "never")', where="spark")
+    query = writer.start(path) if path else writer.start()
+    started(writer, query)
+    return query
+
+
+def asynchronous(writer: Any) -> bool:
+    """Whether the writer has that option: its options are a private field of Spark's own object."""
+    jvm = writer._jwrite
+    field = jvm.getClass().getDeclaredField("extraOptions")
+    field.setAccessible(True)
+    found = field.get(jvm).get(ASYNC)
+    return bool(found.isDefined()) and str(found.get()).lower() == "true"

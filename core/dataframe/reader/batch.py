@@ -12,7 +12,7 @@ from contextlib import closing
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from slotkeeper.core.dataframe.reader import filters, read
+from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
@@ -48,7 +48,6 @@ class PlainTableReader(DataSourceReader):
         return found or [Nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """A part's rows, on a worker."""
         return read.read(partition) if isinstance(partition, Part) else iter(())
 
     @property
@@ -124,7 +123,7 @@ class TableReader(PlainTableReader):
 
     def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:
         """Note what the source can leave out; every condition stays with Spark, too."""
-        self._only = filters.of_key(filters_, self._layout)
+        self._only = schema.of_key(filters_, self._layout)
         return filters_
 
 

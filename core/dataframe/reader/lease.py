@@ -1,7 +1,7 @@
 """A query's hold on its slot: the start of a job without a target, and rows in the store that follow Spark's commits.
 
 The rows are those of any job (`slotkeeper_progress`), so everything that guards a job's slot guards a query's: one
-reader at a time, an epoch, registrations under the row's lock, no reset while it lives. What they are not is the truth:
+reader at a time, an epoch, registrations under the row's lock, no reset while it runs. What they are not is the truth:
 that is Spark's checkpoint, and a row's position is the last end of a batch that is known to be in its commit log.
 """
 
@@ -14,29 +14,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.dataframe.reader import accounts, beginning
-from slotkeeper.core.dataframe.reader.no_target import TargetlessSessions
+from slotkeeper.core.dataframe.reader import accounts
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
-from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import lane_of
-from slotkeeper.core.engine.driver.lease import Leases
+from slotkeeper.core.engine.driver.lease import Leases, take_lease
 from slotkeeper.core.engine.driver.registration import register_at
-from slotkeeper.core.engine.driver.start import begin
-from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin, channel_hash
+from slotkeeper.core.engine.driver.start_point import retained_from
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
-from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.progress import ChunkCounts
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
+from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from slotkeeper.core.ports.progress import ChunkCounts, Store
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Chunk
+from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 
 KEEPALIVE = 30.0
@@ -115,7 +117,7 @@ class SlotLease:
         _refuse_of_job(self._job, rows)
         ctx = self._context()
         if all(row.state is LaneState.CREATING for row in rows):  # none, or a first start that was broken off
-            ctx = beginning.at(ctx, self._start)
+            ctx = _begins_at(ctx, self._start)
         return self._started(ctx)
 
     def _started(self, ctx: JobContext) -> Begun:
@@ -207,18 +209,15 @@ class SlotLease:
             self._probe,
         )
         if settled.registered is not None:
-            self._registered(lane, settled.registered)
+            expected = exactly(settled.registered, lane.expected.fingerprint)
+            now = self._clock.monotonic()
+            self._lanes[lane.name] = replace(lane, registered=settled.registered, expected=expected, kept_at=now)
             return
         assert settled.error is not None
         self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
         if settled.error.kind in _PASSING and not settled.certain:
             time.sleep(LOST_ANSWER_WAIT)  # a call of ours may still land, and must not behind our next status
         raise settled.error
-
-    def _registered(self, lane: Lane, kept: Kept) -> None:
-        expected = exactly(kept, lane.expected.fingerprint)
-        now = self._clock.monotonic()
-        self._lanes[lane.name] = replace(lane, registered=kept, expected=expected, kept_at=now)
 
     @property
     def _opened(self) -> TargetlessSessions:
@@ -232,17 +231,13 @@ class SlotLease:
             runner=LocalRunner(1),
             work=ENTRIES,
             narrator=_Quiet(self._clock),
-            wanted=_runs,
+            wanted=lambda: WantedState.RUN,
             pause=time.sleep,
             clock=self._clock,
             probe=self._probe,
             take_over=self._take_over,
             passed_by=TAKES_OVER,
         )
-
-
-def _runs() -> WantedState:
-    return WantedState.RUN
 
 
 def _position(row: ProgressRow) -> Position:
@@ -256,3 +251,115 @@ def _refuse_of_job(job: JobSpec, rows: Sequence[ProgressRow]) -> None:
         if not row.of_query:
             what = f"slot {job.slot} of {job.channel.source_table} belongs to a job, which mirrors it into {row.target}"
             raise Refused(what, f"give [jobs.{job.name}] a slot of its own", where="sink")
+
+
+def _begins_at(ctx: JobContext, start: str) -> JobContext:
+    """The context with a start that a job has; rows are made by this for one that goes on where its slot stands."""
+    if start == "slot":
+        _at_slot(ctx)
+        return ctx
+    return replace(ctx, job=replace(ctx.job, start=_earliest(ctx) if start == "earliest" else start))
+
+
+def _earliest(ctx: JobContext) -> str:
+    """The oldest place of each DN from which on every change is there; now, where nothing was ever recorded."""
+    starter = ctx.sessions.starter()
+    registered, records = retained_from(starter), starter.records()
+    places = {}
+    for shard in starter.nodes():
+        oldest = records[shard.name].point if shard.name in records else None
+        known = [one for one in (registered.get(shard.name), oldest) if one is not None]
+        if known:
+            places[shard.name] = min(known).place.text
+    if not places:
+        return "latest"
+    return ", ".join(f"{name}={text}" for name, text in sorted(places.items()))
+
+
+def _at_slot(ctx: JobContext) -> None:
+    """Rows for a slot that is there and belongs to nobody: what it has registered is where the query begins."""
+    source, job = ctx.sessions.source("start"), ctx.job
+    take_lease(ctx, ctx, ctx.clock.monotonic() + LEASE_WAIT)
+    store = ctx.sessions.store()
+    if store.rows():
+        return
+    source.admit()
+    identity = source.identify()
+    points = ctx.sessions.starter().points()
+    if not any(one.slot == job.slot for one in points or ()):
+        what = f"slot {job.slot} of {job.channel.source_table} is not there, or this server lists no slots"
+        raise Refused(what, '.option("start", "initial") or "latest" makes it', where="source")
+    statuses = ctx.sessions.admin("start").read_status(None)
+    store.insert([_row(ctx, identity, status) for status in statuses])
+
+
+def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> ProgressRow:
+    there, job = status.kept, ctx.job
+    oldest = there.oldest
+    if there.missing or oldest is None or not there.settled:
+        what = f"{status.shard.name}: slot {job.slot} holds {there.shown}, which is no place to begin"
+        raise Refused(
+            what, '`slotkeeper slots register` moves it to now; or .option("start", "initial")', where="source"
+        )
+    return ProgressRow(
+        key=job.lane_key(status.shard.name),
+        node_id=status.shard.node_id,
+        target=f"{job.sink.database}.{job.channel.target}",
+        position=oldest.from_here,
+        epoch=0,
+        changes=0,
+        state=LaneState.RUNNING,
+        noted_start=None,
+        noted_end=None,
+        channel=channel_hash(ctx, identity),
+        fingerprint=identity.text,
+        registered=there,
+    )
+
+
+class NoTarget:
+    """Implements `slotkeeper.core.ports.driver.Target`: it takes everything, and nothing is ever copied into it."""
+
+    def admit(self, identity: TableIdentity) -> bool:
+        return False
+
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        return False
+
+    def takes_copy(self, identity: TableIdentity) -> bool:
+        return True
+
+    def count_rows(self, identity: TableIdentity) -> RowCount:
+        return RowCount(None)
+
+    def copying(self, on_existing: str = "") -> str:
+        return "spark"
+
+    def half_done(self, way: str) -> Refused | None:
+        return None
+
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        raise Defect("a query copies by its own batches")
+
+    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+        return Reshape()
+
+    def alterable(self, shape: Reshape) -> None: ...
+
+    def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
+        return ()
+
+    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+        raise Defect("a query copies by its own batches")
+
+
+class TargetlessSessions(WiredSessions):
+    """A query's sessions: those of a job, without a target."""
+
+    def target(self) -> NoTarget:
+        """None there is."""
+        return NoTarget()
+
+    def targets(self) -> None:
+        """None is watched."""
+        return

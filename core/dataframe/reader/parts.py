@@ -1,19 +1,23 @@
-"""What one task reads: a range of one DN's changes, or a chunk of the table. Values that travel to a worker.
+"""Where a query is, and what one task reads: an offset, a range of one DN's changes, a chunk of the table.
 
-They carry references to secrets, never secrets.
+Parts travel to workers and carry references to secrets, never secrets. Spark keeps an offset in its checkpoint.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
 from slotkeeper.core.dataframe.reader.schema import Layout
 from slotkeeper.core.domain.field_type import Condition
+from slotkeeper.core.domain.kept import Positions
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Chunk
 
 
@@ -42,3 +46,40 @@ class ChunkPart(InputPartition):
 
 
 Part = RangePart | ChunkPart
+
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A position per DN, and whose table that is; Spark compares offsets as JSON text, so one place has one text.
+
+    `copied` is False before the batch that holds the table's rows as they were; `positions` is by DN.
+    """
+
+    fingerprint: str
+    positions: Mapping[str, Position]
+    copied: bool = True
+
+    def at(self, positions: Mapping[str, Position]) -> Offset:
+        """The same table elsewhere."""
+        return replace(self, positions=positions, copied=True)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """As Spark keeps it."""
+        places = {name: self.positions[name].text for name in sorted(self.positions)}
+        return {"version": VERSION, "fingerprint": self.fingerprint, "copied": self.copied, "positions": places}
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any], positions: Positions) -> Offset:
+        """One of a checkpoint; Refused for what is none of ours."""
+        try:
+            if kept["version"] != VERSION:
+                raise ValueError(f"version {kept['version']}")
+            places = {str(name): positions.position(text) for name, text in kept["positions"].items()}
+            return cls(str(kept["fingerprint"]), places, bool(kept["copied"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"the checkpoint's offset cannot be read ({error})"
+            raise Refused(what, "begin with a checkpoint of its own", where="spark") from None

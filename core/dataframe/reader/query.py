@@ -2,7 +2,7 @@
 
 Spark asks on its driver, in one thread: `initial` where it has no offset of its own, `latest(start)` with the end of
 the batch that is in the commit log, `parts` of a batch. Registering belongs to `latest` alone: Spark calls
-`commit(end)` one batch late, and never for the last one, so a slot that followed it would stand still when idle.
+`commit(end)` one batch late, and never for the last one, so a slot that followed it would not advance when idle.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from typing import Any, TypeVar
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.dataframe.reader.accounts import MARK, UNREAD_TO, Place
-from slotkeeper.core.dataframe.reader.lease import SlotLease
-from slotkeeper.core.dataframe.reader.offsets import Offset
-from slotkeeper.core.dataframe.reader.onlooker import SlotOnlooker
+from slotkeeper.core.dataframe.reader.lease import Begun, SlotLease
 from slotkeeper.core.dataframe.reader.options import Asked
-from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from slotkeeper.core.dataframe.reader.parts import ChunkPart, Offset, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.engine.worker.step import Probe, nothing
-from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, TroubleName
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, Trouble, TroubleName
 from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
@@ -240,3 +239,54 @@ class Query:
                     raise
             time.sleep(wait)
             wait = min(2.0, wait * 2)
+
+
+class SlotOnlooker:
+    """For a query that registers nothing (`register = "never"`): it reads after a slot that another program keeps.
+
+    What a slot has registered and everything after it is there; so a query may be anywhere from its slot on, and the
+    program that keeps the slot moves it once the query is through. It takes no lease and writes nothing anywhere.
+    """
+
+    def __init__(self, job: JobSpec, start: str) -> None:
+        self._job = job
+        self._start = start
+        self._session = changelog_session(job, 0, "onlooker")
+        self._fingerprint = ""
+
+    def begin(self) -> Begun:
+        """Where the slot stands; Refused where it is not there."""
+        if self._start != "slot":
+            what = f'register = "never" begins where its slot stands, not at start = "{self._start}"'
+            raise Refused(what, 'leave out .option("start")', where="spark")
+        log = self._session.changelog(self._job)
+        if not log.exists():
+            what = f"slot {self._job.slot} of {self._job.channel.source_table} is not there, or is not listed here"
+            raise Refused(what, "make it: `slotkeeper slots create`", where="source")
+        statuses = log.read_status(None)
+        positions = {}
+        for status in statuses:
+            oldest = status.kept.oldest
+            if status.kept.missing or oldest is None:
+                raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {status.kept.shown}")
+            positions[status.shard.name] = oldest.from_here
+        self._fingerprint = log.identify().text
+        return Begun(0, self._fingerprint, positions, True)
+
+    def judged(self, status: SlotStatus) -> Trouble | None:
+        """The trouble that a status shows: whatever its keeper has registered is right, until `committed`."""
+        return judge(status, exactly(status.kept, self._fingerprint))
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """SLOT MOVED where the slot's keeper has gone beyond what the query has read."""
+        for status in self._session.changelog(self._job).read_status(None):
+            there, here = status.kept.furthest, positions.get(status.shard.name)
+            if there is not None and here is not None and there > here:
+                what = f"{status.shard.name}: the slot is registered at {there.shown}, the query stands at {here.text}"
+                raise trouble(TroubleName.SLOT_MOVED, what)
+
+    def keep(self) -> None:
+        """Nothing is leased."""
+
+    def close(self) -> None:
+        self._session.close()

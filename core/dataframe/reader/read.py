@@ -1,25 +1,35 @@
-"""Reads a part on a worker: statuses before and behind the rows, the rows as Arrow batches.
+"""Reads a part on a worker: statuses before and after the rows, the rows as Arrow batches.
 
-A status behind the rows that shows other points or another table means that what was read may be the hole that a
+A status after the rows that shows other points or another table means that what was read may be the hole that a
 TRUNCATE left, so the task fails, and with it its batch. Sessions stay with the worker from task to task.
+
+Arrow's own reader parses and converts COPY text, without Python per value where that is possible. PostgreSQL, "COPY,
+Text Format": a line is a row, a tab parts columns, `\\N` is NULL and a backslash spells what would part them. Arrow's
+reader knows the first three; texts with a backslash are spelled out here, and so are bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 import pyarrow
+import pyarrow.compute
+from pyarrow import csv
 
-from slotkeeper.core.dataframe.reader import arrow
+from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED
 from slotkeeper.core.dataframe.reader.faults import named
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
+from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.domain.field_type import Field, FieldKind
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.drivers.copy_pipe import pieces
-from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.drivers.copy_text import value_of
+from slotkeeper.core.errors import Defect, RowRefused, TroubleName
 from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
@@ -43,16 +53,16 @@ def _range(log: Changelog, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
         end = log.next_range(at, status, part.job.binlog.binlog_sync_point_size)
         if not end < part.up_to:
             end = part.up_to
-        rows = pieces(partial(log.copy_images, part.shard, at, end, columns, part.only), arrow.PIECE)
-        yield from arrow.changes(rows, part.layout, part.shard.name)
+        rows = pieces(partial(log.copy_images, part.shard, at, end, columns, part.only), PIECE)
+        yield from changes(rows, part.layout, part.shard.name)
         at = end
     _status(log, part)
 
 
 def _chunk(log: Changelog, part: ChunkPart) -> Iterator[pyarrow.RecordBatch]:
     _same_table(log, part)
-    rows = pieces(partial(log.copy_rows, part.chunk, part.layout.columns, part.only), arrow.PIECE)
-    yield from arrow.copied(rows, part.layout)
+    rows = pieces(partial(log.copy_rows, part.chunk, part.layout.columns, part.only), PIECE)
+    yield from copied(rows, part.layout)
     _same_table(log, part)
 
 
@@ -89,3 +99,109 @@ def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
     while len(_kept) >= MOST_KEPT:
         _kept.pop(next(iter(_kept))).close()
     _kept[job, epoch] = session
+
+
+PIECE = 1 << 20
+"""Bytes of text that become one batch: a worker's memory does not grow with a range."""
+KINDS = ("I", "U", "B", "d")
+"""DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types of events."""
+_PARSE = csv.ParseOptions(
+    delimiter="\t", quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=False
+)
+_COLUMN = re.compile(r"CSV column #(\d+)")
+
+
+def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a binlog: point, sequence, type, and the layout's columns."""
+    types = [pyarrow.int64(), pyarrow.int64(), pyarrow.string(), *map(_read_as, layout.fields)]
+    names = ("the point", "the sequence", "the type", *(field.name for field in layout.fields))
+    kinds = pyarrow.array(KINDS)  # here, because Arrow loads pandas for the first value that it makes
+    for piece in pieces:
+        point, sequence, kind, *values = _columns(piece, types, names)
+        if not pyarrow.compute.all(pyarrow.compute.is_in(kind, kinds)).as_py():
+            raise Defect(f"{shard}: an event whose type is none of I, d, B, U", where="source")
+        lead = [kind, pyarrow.repeat(shard, len(kind)), point, sequence] if layout.led else []
+        yield _batch(layout, [*lead, *_given(layout.fields, values)])
+
+
+def copied(pieces: Iterable[bytes], layout: Layout) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a table: the layout's columns."""
+    types, names = list(map(_read_as, layout.fields)), [field.name for field in layout.fields]
+    for piece in pieces:
+        values = _columns(piece, types, names)
+        constants = (COPIED, "", BEGINNING, BEGINNING) if layout.led else ()
+        lead = [pyarrow.repeat(one, len(values[0])) for one in constants]
+        yield _batch(layout, [*lead, *_given(layout.fields, values)])
+
+
+def _batch(layout: Layout, arrays: Sequence[pyarrow.Array]) -> pyarrow.RecordBatch:
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=layout.arrow)
+
+
+def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[str]) -> list[pyarrow.Array]:
+    numbers = [str(number) for number in range(len(types))]
+    reading = csv.ReadOptions(column_names=numbers, block_size=len(piece) + 1, use_threads=False)
+    converting = csv.ConvertOptions(
+        column_types=dict(zip(numbers, types, strict=True)),
+        null_values=["\\N"],
+        strings_can_be_null=True,
+        true_values=["t", "true"],
+        false_values=["f", "false"],
+    )
+    try:
+        table = csv.read_csv(pyarrow.BufferReader(piece), reading, _PARSE, converting)
+    except pyarrow.ArrowInvalid as error:
+        raise _unreadable(str(error), names) from None
+    return [column.combine_chunks() for column in table.columns]
+
+
+def _unreadable(said: str, names: Sequence[str]) -> RowRefused:
+    """Which column it is; no word of the value, which may be anybody's."""
+    found = _COLUMN.search(said)
+    name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
+    where = f"column {name!r} holds a value that its type in Spark has not" if name else "a row cannot be read"
+    return RowRefused(where, f'read it as text: .option("as_text", "{name or "COLUMN"}")', where="source")
+
+
+_OWN = {
+    FieldKind.BOOLEAN: pyarrow.bool_(),
+    FieldKind.SHORT: pyarrow.int16(),
+    FieldKind.INTEGER: pyarrow.int32(),
+    FieldKind.LONG: pyarrow.int64(),
+    FieldKind.FLOAT: pyarrow.float32(),
+    FieldKind.DOUBLE: pyarrow.float64(),
+    FieldKind.DATE: pyarrow.date32(),
+    FieldKind.LOCAL_TIME: pyarrow.timestamp("us"),
+    FieldKind.INSTANT: pyarrow.timestamp("us", "UTC"),
+}
+
+
+def _read_as(field: Field) -> pyarrow.DataType:
+    """As what Arrow reads a column; texts and bytes as text, of which `_given` makes what they are."""
+    if field.type.kind is FieldKind.DECIMAL:
+        return pyarrow.decimal128(field.type.precision, field.type.scale)
+    return _OWN.get(field.type.kind, pyarrow.string())
+
+
+def _given(fields: Sequence[Field], values: Sequence[pyarrow.Array]) -> list[pyarrow.Array]:
+    return [_spelled_out(field, array) for field, array in zip(fields, values, strict=True)]
+
+
+def _spelled_out(field: Field, array: pyarrow.Array) -> pyarrow.Array:
+    if field.type.kind is FieldKind.BYTES:
+        return pyarrow.array([None if one is None else _bytes(one) for one in array.to_pylist()], pyarrow.binary())
+    if field.type.kind is not FieldKind.TEXT:
+        return array
+    escaped = pyarrow.compute.match_substring(array, "\\")
+    if not pyarrow.compute.any(escaped).as_py():
+        return array
+    return pyarrow.array([None if one is None else value_of(one) for one in array.to_pylist()], pyarrow.string())
+
+
+def _bytes(text: str) -> bytes:
+    r"""A bytea in its hex form, whose one backslash COPY doubles.
+
+    >>> _bytes(r"\\x0a41")
+    b'\nA'
+    """
+    return bytes.fromhex(text.lstrip("\\").removeprefix("x"))

@@ -1,19 +1,30 @@
-"""The columns of a read: as a dialect reads them, as Spark has them, and as Arrow carries them.
+"""The columns of a read: as a dialect reads them, as Spark has them, as Arrow carries them; conditions on the key's.
 
 docs/dataframes.md has the table of types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow
 from pyspark.sql import types
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
-from slotkeeper.core.domain.field_type import TEXT, Field, FieldKind, FieldType
+from slotkeeper.core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.changelog import Changelog
@@ -88,3 +99,52 @@ def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: 
         raise Refused(what, "leave it out by the option columns", where="source")
     fields = tuple(Field(one.name, TEXT if one.name in as_text else log.field_type(one)) for one in chosen)
     return Layout(chosen, fields, led, identity.text, identity.key)
+
+
+_SIGNS: dict[type[Filter], str] = {
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+}
+MOST = 1_000
+"""Values of an IN that are sent: a longer list is Spark's alone."""
+
+
+def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
+    """The conditions that the source can meet: those over columns of the key, whose values are always there.
+
+    They only leave rows out that Spark would leave out as well, and Spark applies every one of them again. What is not
+    certain to be compared alike at both ends is not sent: of texts equality alone, as a collation orders them, and
+    floats not at all.
+    """
+    types = {field.name: field.type for field in layout.fields if field.name in layout.key}
+    found = []
+    for one in filters:
+        path: tuple[str, ...] = getattr(one, "attribute", ())
+        if len(path) == 1 and path[0] in types and (made := _condition(one, path[0], types[path[0]])) is not None:
+            found.append(made)
+    return tuple(found)
+
+
+def _condition(one: Filter, name: str, field: FieldType) -> Condition | None:
+    sign = "=" if isinstance(one, In) else _SIGNS.get(type(one), "")
+    if not sign or not (field.ranged or (sign == "=" and field.kind is FieldKind.TEXT)):
+        return None
+    given: Any = getattr(one, "value", None)
+    values = [_text(value) for value in (given if isinstance(one, In) else (given,))]
+    if not values or len(values) > MOST or any(value is None for value in values):
+        return None
+    return Condition(name, sign, tuple(value for value in values if value is not None))
+
+
+def _text(value: object) -> str | None:
+    """The value as both ends spell it; None where that is not certain."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ") if value.tzinfo is None else value.astimezone(datetime.timezone.utc).isoformat(" ")
+    if isinstance(value, int | datetime.date):
+        return str(value)
+    return value if isinstance(value, str) and "\0" not in value else None

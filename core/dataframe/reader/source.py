@@ -5,24 +5,30 @@ Spark makes it in a Python of its own on the driver, asks for the columns, and h
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from slotkeeper.core.dataframe.reader import accounts, versions
+from slotkeeper.core.dataframe.reader import accounts
 from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked, asked
+from slotkeeper.core.dataframe.reader.parts import Offset, Part
 from slotkeeper.core.dataframe.reader.schema import Layout, layout
-from slotkeeper.core.dataframe.reader.stream import ChangesReader
 from slotkeeper.core.domain.pages import see
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_session
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from slotkeeper.core.dataframe.reader.batch import PlainTableReader
+    from slotkeeper.core.dataframe.reader.query import Query
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
@@ -39,13 +45,12 @@ class SlotkeeperSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return NAME
 
     @naming
     def schema(self) -> StructType:
         """The columns; asks the source."""
-        versions.check()
+        check()
         self._asked = asked(self.options)
         with closing(changelog_session(self._asked.job, 0, "schema")) as session:
             log = session.changelog(self._asked.job)
@@ -80,7 +85,101 @@ class SlotkeeperSource(DataSource):
 @naming
 def register(spark: Any) -> None:
     """Make the format known to a SparkSession; raises ReadFailed for a version of Spark that was not tested."""
-    versions.check()
+    check()
     spark.dataSource.register(SlotkeeperSource)
     spark.conf.set(PUSHES, "true")
     accounts.follow(spark)
+
+
+class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A changelog as a stream: offsets as JSON, parts, and nothing when Spark says commit.
+
+    Spark makes one on its driver, which lasts as long as the query, and one more that travels to workers without it.
+    """
+
+    def __init__(self, asked: Asked, layout: Layout) -> None:
+        self._asked = asked
+        self._layout = layout
+        self._query: Query | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_query": None}
+
+    @naming
+    def initialOffset(self) -> dict[str, Any]:
+        """Where the query begins."""
+        return self._asking.initial().json
+
+    @naming
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; the slot follows `start`."""
+        width = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._asking.latest(self._offset(start), width).json
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """How wide a batch is: Spark knows no limit by sync points, so their number travels as one of rows."""
+        return ReadMaxRows(self._asked.points_per_trigger)
+
+    @naming
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The newest places, for the query's progress, with whose slot it is."""
+        return self._asking.reported
+
+    @naming
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on nothing newer is read."""
+        self._asking.stop_at_newest()
+
+    @naming
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """A part per DN that has moved, and per chunk of a copy."""
+        return self._asking.parts(self._offset(start), self._offset(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        from slotkeeper.core.dataframe.reader import (
+            read,  # what a query asks is not loaded where it reads, nor Arrow there
+        )
+
+        assert isinstance(partition, Part)
+        return read.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: Spark calls it one batch late, and never for the last (`Query.latest` registers)."""
+
+    def stop(self) -> None:
+        """Give the slot back."""
+        if self._query is not None:
+            self._query.close()
+            self._query = None
+
+    @property
+    def _asking(self) -> Query:
+        from slotkeeper.core.dataframe.reader.query import Query
+
+        if self._query is None:
+            self._query = Query(self._asked, self._layout)
+        return self._query
+
+    def _offset(self, kept: dict[str, Any]) -> Offset:
+        return Offset.read(kept, registry.open(self._asked.job.source_kind).positions)
+
+
+PASSED = ("4.3.0",)
+"""The versions of Spark that have passed the contract test, `tests/spark/test_source_calls.py`.
+
+The order in which Spark calls a Python source is no documented promise, and what is registered when rests on it: that
+`latestOffset` is given the end of a batch only once that batch is in the commit log.
+"""
+
+
+def check(version: str = pyspark.__version__) -> None:
+    """Refuse a version of Spark that has not passed.
+
+    >>> check("4.1.0")
+    Traceback (most recent call last):
+        ...
+    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in another order than was tested
+    """
+    if version not in PASSED:
+        what = f"pyspark {version} may call a source in another order than was tested"
+        raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")

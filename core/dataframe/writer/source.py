@@ -1,24 +1,29 @@
-"""The format `slotkeeper_postgres` of `writeStream`: what Spark calls, passed on to `task.py`.
+"""The format `slotkeeper_postgres` of `writeStream`: tasks stage, then one transaction makes a batch the target's.
 
-Spark makes the writer once in each batch on the driver, pickles it to the tasks, and makes it anew in the process that
+Spark makes the writer once in each batch on the driver, pickles it to the tasks, and makes it again in the process that
 commits or aborts the batch (pyspark's runner of a streaming sink). So the id of the query travels with what the
-tasks answer: they find it among the local properties of their task, the committing process does not.
+tasks answer: they find it among the local properties of their task, the committing process does not. `apply_changes`
+makes the same two calls, `stage` and `commit`.
 """
 
 from __future__ import annotations
 
+import getpass
+import secrets
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from slotkeeper.core.dataframe.writer import task
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
-from slotkeeper.core.errors import ConfigError, Defect, Refused
-from slotkeeper.core.ports.stream import QueryBatch, Staged
+from slotkeeper.core.errors import ConfigError, Defect, Refused, SlotkeeperError, classed
+from slotkeeper.core.ports.stream import QueryBatch, QuerySink, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,29 +52,28 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def admitted(self) -> PostgresStreamWriter:
         """This writer, with what it needs at the sink made and checked."""
-        self._place = task.admit(self._spec)
+        self._place = admit(self._spec)
         return self
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartStaged:
-        """Stage a task's rows."""
-        with task.spoken():
+        with spoken():
             query = TaskContext.get().getLocalProperty(QUERY_ID)
             if not query:
                 what = "this Spark does not say which query a task belongs to"
                 raise Defect(what, "use a version of Spark that the documentation names, and report it")
-            return PartStaged(query, task.stage(self._spec, self._place, query, iterator))
+            return PartStaged(query, stage(self._spec, self._place, query, iterator))
 
     def commit(self, messages: list[PartStaged | None], batchId: int) -> None:
         """Make a batch the target's, once."""
         parts = [one for one in messages if one is not None]
         if not parts:
             return  # a batch without a single task has no rows
-        with task.spoken():
-            task.commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
+        with spoken():
+            commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
 
     def abort(self, messages: list[PartStaged | None], batchId: int) -> None:
         """Undo nothing: Spark calls this also where the batch is durable and its answer was lost."""
-        task.abort(self._spec)
+        abort(self._spec)
 
 
 class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
@@ -77,12 +81,11 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` is given."""
         return FORMAT
 
     def streamWriter(self, schema: Any, overwrite: bool) -> PostgresStreamWriter:
         """The writer of a query over rows of this schema; QueryError where option, sink or column is wrong."""
-        with task.spoken():
+        with spoken():
             if overwrite:
                 what = 'output mode "complete" would write the whole table in each batch'
                 raise ConfigError(what, 'use outputMode("update"), or "append"')
@@ -91,7 +94,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """Refuse: rows outside a query have no batch by which they could be written once."""
-        with task.spoken():
+        with spoken():
             what = f'format("{FORMAT}") writes streams'
             raise Refused(what, "use writeStream, or apply_changes(df, batch, query=...)", where="sink")
 
@@ -104,3 +107,81 @@ def fields_of(schema: Any) -> list[Field]:
 def register(spark: Any) -> None:
     """Make the format known to a session; once for each."""
     spark.dataSource.register(SlotkeeperPostgres)
+
+
+TOKEN_BITS = 62
+"""A token is a positive bigint; that two attempts draw the same one is as likely as nothing else here."""
+
+
+class QueryError(Exception):
+    """A query of Spark cannot continue: what failed, and what to do next."""
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Slotkeeper's errors as one line, without what caused them.
+
+    Spark prints whatever is behind an error, and a driver's own words may hold a row's values.
+    """
+    try:
+        yield
+    except SlotkeeperError as error:
+        raise QueryError(": ".join(part for part in (str(error), error.hint) if part)) from None
+
+
+@contextmanager
+def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
+    """A session for the block, its secret resolved in this process; ConfigError names the host where it cannot be."""
+    try:
+        made = spec.open(part)
+    except ConfigError as error:
+        hint = error.hint or "each worker resolves passwords itself: give it the same file, variable or command"
+        raise ConfigError(f"on {socket.gethostname()}, as {getpass.getuser()}: {error.message}", hint) from None
+    with closing(made) as session, closing(session.query_sink(spec.target)) as sink:
+        yield sink
+
+
+def admit(spec: WriterSpec) -> str:
+    """Make and check what a query needs at the sink; the place where its tasks stage."""
+    with opened(spec, "admit") as sink:
+        return sink.admit()
+
+
+def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordBatch]) -> Staged:
+    """Stage what a task has under a token of this attempt; a task without rows asks the sink nothing."""
+    from slotkeeper.core.dataframe.writer.encode import Lines  # a process that only commits needs no Arrow
+
+    token = secrets.randbits(TOKEN_BITS)
+    filled = (one for one in batches if one.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return Staged(token, 0)
+    key = spec.target.key if spec.target.options.ignore_update_before else ()
+    lines = Lines(chain([first], filled), token, spec.columns, key)
+    with opened(spec, "stage") as sink:
+        try:
+            rows = sink.stage(place, query, token, lines)
+        except SlotkeeperError:
+            if lines.broken is not None:
+                raise lines.broken from None  # what its batches come from has failed, not the sink
+            raise
+    if rows != lines.rows:
+        raise classed(AssertionError(f"{lines.rows} rows were sent, {rows} taken"))
+    return Staged(token, rows, lines.left_out)
+
+
+def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
+    """Make a batch the target's; False where it was there already. Staged rows of batches before it are freed."""
+    with opened(spec, str(batch.number)) as sink:
+        done = sink.commit(batch, staged)
+        sink.discard()
+    return done
+
+
+def abort(spec: WriterSpec) -> None:
+    """Free what is staged, where nobody can need it; undoes nothing, so that it is harmless behind a COMMIT."""
+    try:
+        with opened(spec, "abort") as sink:
+            sink.discard()
+    except SlotkeeperError:
+        pass  # the next batch frees it

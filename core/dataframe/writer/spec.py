@@ -1,7 +1,7 @@
-"""What a query's writer is told: options and a DataFrame's columns, as values that travel to the workers.
+"""What a query's writer is given: options and a DataFrame's columns, as values that travel to the workers.
 
-A password stays a reference on the way; whoever opens a session resolves it on its own host. Options have the names and
-the meaning of `[jobs.X.sink_options]`, and are read by the same keys.
+A password stays a reference on the way; the process that opens a session resolves it on its own host. Options have the
+names and the meaning of `[jobs.X.sink_options]`, and are read by the same keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.config.model import Layer, Origin, SinkEntry
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.dataframe import changelog
-from slotkeeper.core.dataframe.writer.types import column_type
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
@@ -185,3 +184,41 @@ def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkO
         if wrong:
             raise ConfigError(f"options: {what}", "keep one of the two")
     return made
+
+
+_PLAIN = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamp with time zone",
+    "timestamp_ntz": "timestamp without time zone",
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
+_NESTED = ("array", "map", "struct")
+
+
+def column_type(name: str, spark_type: str) -> str:
+    """The type that holds every value of a Spark column; Refused by the column's name where there is none.
+
+    >>> column_type("a", "decimal(12,2)"), column_type("b", "timestamp_ntz"), column_type("c", "varchar(20)")
+    ('numeric(12,2)', 'timestamp without time zone', 'text')
+    """
+    if spark_type in _PLAIN:
+        return _PLAIN[spark_type]
+    if sized := _DECIMAL.fullmatch(spark_type):
+        return f"numeric({sized[1]},{sized[2]})"
+    if _TEXT.fullmatch(spark_type):
+        return "text"
+    cure = f'cast it first: withColumn("{safe(name, 60)}", ...cast("string"))'
+    if spark_type.startswith(_NESTED):
+        cure = f'make it JSON first: withColumn("{safe(name, 60)}", to_json("{safe(name, 60)}"))'
+    shown = safe(spark_type, 60)
+    raise Refused(f"column {safe(name, 60)} is {shown}, of which no table's column is made", cure, where="sink")

@@ -1,11 +1,11 @@
-"""The copy of a job's new channels: chunks dealt to tasks until all are done, with all slots kept
-alive (design 4.4).
-"""
+"""The copy of a job's new channels: chunks dealt to tasks until all are done, all slots kept alive (design 4.4)."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,16 +18,15 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
 from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn
 from slotkeeper.core.engine.driver.context import JobContext, about
-from slotkeeper.core.engine.driver.early import wait_to_try
-from slotkeeper.core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept
-from slotkeeper.core.engine.driver.long_call import beside
-from slotkeeper.core.engine.driver.open_transactions import Interrupted, wait_for_open_transactions
+from slotkeeper.core.engine.driver.registration import KEPT_AT_ONCE, KeepAlive, Kept
 from slotkeeper.core.engine.driver.start import Begun
-from slotkeeper.core.engine.driver.task_ends import TaskSessions
+from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.driver.topology import changed, refuse
+from slotkeeper.core.engine.driver.waits import Interrupted, wait_for_open_transactions, wait_to_try
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
 from slotkeeper.core.error_values import ErrorValues
 from slotkeeper.core.errors import Busy, ErrorKind, LoginRefused, SlotkeeperError, TooLarge, Unclassified
+from slotkeeper.core.ports.driver import TaskEnds
 from slotkeeper.core.ports.progress import ChunkCounts, Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.retry import Failure, RetryRules
@@ -106,13 +105,11 @@ class Snapshot:
     def _tell(self) -> None:
         """How far the copy is; every second, because it asks for each channel."""
         self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
-        self._ctx.narrator.copy(self._counts(), self._begun[0].epoch)
+        counts = [one.store.chunk_counts() for one in self._copies]
+        summed = ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
+        self._ctx.narrator.copy(summed, self._begun[0].epoch)
         if self._ctx.job.sink_options.quarantines:
             self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
-
-    def _counts(self) -> ChunkCounts:
-        counts = [one.store.chunk_counts() for one in self._copies]
-        return ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
 
     def _assign(self) -> None:
         """Use the capacity: the next task is of the channel that has the fewest, so that none waits for another's
@@ -289,3 +286,43 @@ def _advised(error: SlotkeeperError) -> SlotkeeperError:
     if error.where == "sink" and error.timed_out and not error.silent:
         error.hint = error.hint or LONGER
     return error
+
+
+class TaskSessions:
+    """The sessions of the tasks of one loop, or of one copy: `prefix` is what their names begin with.
+
+    Abandoned tasks' sessions are ended at the store: else their statements continue, and the next try waits. A
+    cancelled worker is killed, and PostgreSQL 14 and later ends a statement whose client is gone (Connections and
+    Authentication, client_connection_check_interval), seconds later; an older one, DWS and a pooler in between let it
+    run to its end, holding its locks. Nothing rests on this: a session that survives is fenced by its progress row. It
+    runs in a thread of its own, as the server may be the very reason why a task was abandoned.
+    """
+
+    def __init__(self, ends: TaskEnds) -> None:
+        self.prefix = ends.task_prefix()
+        self._ends = ends
+        self._lock = threading.Lock()
+        self._waiting: list[str] = []
+        self._under_way = False
+
+    def end(self, *names: str) -> None:
+        """End what goes by these names, soon; waits for nobody, and a failure is nobody's."""
+        with self._lock:
+            self._waiting += filter(None, names)
+            if self._under_way or not self._waiting:
+                return
+            self._under_way = True
+        threading.Thread(target=self._run, name="slotkeeper-task-ends", daemon=True).start()
+
+    def _run(self) -> None:
+        while names := self._next():
+            # not allowed, or no answer: the statement ends by the limit of its own session
+            with suppress(Exception):
+                self._ends.end_tasks(names)
+
+    def _next(self) -> list[str]:
+        """What waits by now; nothing ends the thread."""
+        with self._lock:
+            names, self._waiting = self._waiting, []
+            self._under_way = bool(names)
+            return names

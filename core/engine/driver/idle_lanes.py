@@ -1,31 +1,32 @@
 """Polls idle lanes, settles them, and says which have rows waiting; a lane that a task has is the loop's.
 
-Only the thread that runs the loop calls this; questions run in threads of the executor and come back as events.
+Only the thread that runs the loop calls `IdleLanes`; questions run in threads of the executor, return plain values and
+come back as events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.advance import explain_miss, stands_free
 from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
-from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.watch import judge, purged, trouble
-from slotkeeper.core.engine.driver import lane_io
+from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.watch import ahead_of_row, judge, no_point, purged, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
-from slotkeeper.core.engine.driver.registration import Proven, Settled
-from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
+from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, register_at
+from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
 from slotkeeper.core.ports.driver import Sessions
 from slotkeeper.core.ports.progress import Rows
-from slotkeeper.core.ports.source import SlotAdmin
+from slotkeeper.core.ports.source import SlotAdmin, Source
 
 SETTLE_EVERY = 3.0
 """An idle lane moves over empty ranges, and registers, no more often than this."""
@@ -34,49 +35,6 @@ SETTLED_A_SECOND = 20
 AT_ONCE = 20
 """So many of them may come at once, after a while without any."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
-
-
-class LaneOwner(Protocol):
-    """Whose the lanes are: the loop, which alone replaces them and decides on failures and registrations."""
-
-    lanes: dict[str, Lane]
-    paused: bool
-
-    def lanes_of(self, table: str) -> Iterable[Lane]:
-        """The lanes of a source table."""
-
-    def line(self, lane: Lane) -> str:
-        """The line of the executor, and of sessions, that a lane's DN has."""
-
-    def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
-        """The sessions through which a lane is registered."""
-
-    def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
-        """The lanes of other channels for which the source keeps the same position."""
-
-    def post(self, handle: Callable[..., None], *arguments: object) -> None:
-        """Call `handle` on the loop's thread."""
-
-    def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
-        """End the loop with an error about a source table."""
-
-    def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
-        """Try a lane again later, or end the loop, as `slotkeeper.core.retry` decides."""
-
-    def sink_answers(self) -> None:
-        """The sink answers again, after it did not: what waits by it is tried at once."""
-
-    def settle_now(self, name: str) -> None:
-        """Register an idle lane at its next turn, however lately it was: its row is not what it was left as."""
-
-    def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
-        """Register a lane by `work`, in a thread."""
-
-    def end_with(self, error: SlotkeeperError) -> None:
-        """End the loop with an error about the whole job."""
-
-    def nodes_changed(self, names: set[Shard]) -> None:
-        """DNs have come, gone or been renamed."""
 
 
 class Checks(Protocol):
@@ -153,9 +111,9 @@ class IdleLanes:
     def _see_one(self, lane: Lane) -> None:
         try:
             source = self._sessions.of(lane.key.source_table).source(f"poll/{self._loop.line(lane)}")
-            seen = lane_io.see_one(source, lane, not self._loop.paused)
+            seen = see_one(source, lane, not self._loop.paused)
         except Exception as error:  # a thread that ended without an answer would end all looking
-            seen = lane_io.Seen(lane.shard, error=classed(error))
+            seen = Seen(lane.shard, error=classed(error))
         self._loop.post(self._polled_alone, lane, seen)
 
     def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
@@ -163,7 +121,7 @@ class IdleLanes:
             ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
             source = self._sessions.of(table).source(session)
             # a pause keeps slots alive and reads nothing: a question that fails must not come in between
-            seen, shards = lane_io.see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused)
+            seen, shards = see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused)
         except Exception as error:
             self._loop.post(self._poll_failed, table, classed(error))
             return
@@ -180,7 +138,7 @@ class IdleLanes:
             return
         self._schedule.together_failed(table, self._clock.monotonic())
 
-    def _polled(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]], shards: set[Shard]) -> None:
+    def _polled(self, table: str, pairs: list[tuple[Lane, Seen]], shards: set[Shard]) -> None:
         if table not in self._schedule:
             self._schedule.free(table)
             return
@@ -190,14 +148,14 @@ class IdleLanes:
         self._schedule.together_ended(table)
         self._consider_all(table, pairs)
 
-    def _polled_alone(self, lane: Lane, seen: lane_io.Seen) -> None:
+    def _polled_alone(self, lane: Lane, seen: Seen) -> None:
         if lane.key.source_table not in self._schedule:
             self._schedule.answered(lane.shard.node_id)
             return
         self._schedule.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
         self._consider_all(lane.key.source_table, [(lane, seen)])
 
-    def _consider_all(self, table: str, pairs: list[tuple[Lane, lane_io.Seen]]) -> None:
+    def _consider_all(self, table: str, pairs: list[tuple[Lane, Seen]]) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
@@ -208,7 +166,7 @@ class IdleLanes:
         options = self._plan.job.binlog
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
-    def _consider(self, lane: Lane, seen: lane_io.Seen, now: float) -> None:
+    def _consider(self, lane: Lane, seen: Seen, now: float) -> None:
         if seen.error is not None:
             self._loop.lane_failed(lane, seen.error)
             return
@@ -274,7 +232,7 @@ class IdleLanes:
         keeps = self._clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
-            lambda: lane_io.settle(
+            lambda: settle(
                 *self._loop.registrar(lane),
                 lane,
                 self._plan.epoch,
@@ -294,3 +252,123 @@ class IdleLanes:
             newest, here = latest.shown, lane.position.shown
             sentence = f"{lane.shard.name}: the source's newest point {newest} is below our {here}"
             self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What reading one lane gave: a status and whether rows wait (None: not asked), or an error."""
+
+    shard: Shard
+    status: SlotStatus | None = None
+    waiting: bool | None = False
+    error: SlotkeeperError | None = None
+
+
+def see_all(
+    source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
+) -> tuple[list[Seen], set[Shard]]:
+    """The status of all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
+
+    A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
+    """
+    statuses = {status.shard: status for status in source.read_status(None)}
+    there = set(statuses)
+    if ours - there:
+        there |= set(source.nodes())
+        lost = ours & there - set(statuses)
+        if lost:
+            raise no_point(lost, fingerprint, source.identify().text)
+    seen = [_ask(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
+    return seen, there
+
+
+def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
+    """The status of one DN, where that of all of them fails."""
+    try:
+        status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
+        return _ask(source, lane, status, asks)
+    except SlotkeeperError as error:
+        return Seen(lane.shard, error=error)
+
+
+def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
+    if judge(status, lane.expected) or status.latest < lane.position or status.latest == lane.checked:
+        return Seen(lane.shard, status)
+    if not asks:
+        return Seen(lane.shard, status, waiting=None)
+    try:
+        return Seen(lane.shard, status, source.has_changes(lane.shard, lane.position, status.latest))
+    except SlotkeeperError as error:
+        return Seen(lane.shard, status, error=_named_by_status(source, lane) or error)
+
+
+def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
+    """What made a question fail may be DDL: then the trouble that a status shows says more than the error."""
+    try:
+        statuses = source.read_status(lane.shard)
+    except Trouble as named:
+        return named
+    except SlotkeeperError:
+        return None
+    return next((judge(status, lane.expected) for status in statuses if status.shard == lane.shard), None)
+
+
+def settle(
+    admin: SlotAdmin,
+    rows: Rows,
+    lane: Lane,
+    epoch: int,
+    move: bool,
+    clock: Clock,
+    probe: Probe,
+    others: tuple[LaneKey, ...] = (),
+    proven: Proven | None = None,
+    keeps: bool = True,
+) -> Settled:
+    """The empty step of an idle lane where `move` allows it, then the registration of what is proven.
+
+    Nothing is registered where that is what was registered before, unless it `keeps` the slot alive.
+    """
+    position = lane.position
+    if move:
+        found = _empty_step(admin, rows, lane, epoch)
+        if found is None:
+            return Settled(position, waiting=True)
+        position = found
+    if proven is not None and not keeps and lane.registered.at(proven.place) == lane.registered:
+        return Settled(position)
+    return register_at(admin, rows, lane, epoch, position, clock, probe, others, proven)
+
+
+def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:
+    """Where the lane stands now, or None where rows wait (then nothing was moved)."""
+    first = _judged(admin, lane)
+    back = ahead_of_row(first, lane.position)
+    if back:
+        raise back
+    if first.latest <= lane.position:
+        return lane.position
+    try:
+        if admin.has_changes(lane.shard, lane.position, first.latest):
+            return None
+    except SlotkeeperError as error:
+        raise (_named_by_status(admin, lane) or error) from error
+    _judged(admin, lane)
+    new = admin.standing(lane.position, first)
+    if not rows.advance_empty(lane.key, epoch, lane.position, new):
+        row = rows.read_row(lane.key)
+        reason = explain_miss(row, epoch, lane.position)
+        if isinstance(reason, Position) or stands_free(row, epoch, lane.position):
+            return None  # another copy of ours moved on, or withdrew a plan: a task reads the row itself
+        raise reason
+    return new
+
+
+def _judged(admin: SlotAdmin, lane: Lane) -> SlotStatus:
+    status = next((status for status in admin.read_status(lane.shard) if status.shard == lane.shard), None)
+    if status is None:
+        raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{lane.shard.name} no longer answers for this table")
+    found = judge(status, lane.expected)
+    if found:
+        raise found
+    return status

@@ -26,16 +26,13 @@ from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.driver import lease
 from slotkeeper.core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
-from slotkeeper.core.engine.driver.copy import Snapshot
-from slotkeeper.core.engine.driver.early import wait_to_try
-from slotkeeper.core.engine.driver.first_answers import FirstAnswers
+from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
-from slotkeeper.core.engine.driver.open_transactions import Interrupted
 from slotkeeper.core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
 from slotkeeper.core.engine.driver.start import Begun, begin
-from slotkeeper.core.engine.driver.task_ends import TaskSessions
 from slotkeeper.core.engine.driver.topology import refuse
+from slotkeeper.core.engine.driver.waits import Interrupted, wait_to_try
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.target import Targets, Watched
 from slotkeeper.core.retry import Failure, RetryRules
@@ -366,3 +363,32 @@ def _wait_out_pause(ctx: JobContext) -> None:
         ctx.pause(0.5)
     if reported and ctx.wanted() is WantedState.RUN:
         ctx.narrator.event(JobEvent.RESUMED)
+
+
+WITHIN = 20.0
+"""Seconds after which it is called RUNNING all the same: a first step that is long is no failure."""
+
+
+class FirstAnswers:
+    """The lanes that have not answered yet; `began` is when they were started, in monotonic seconds.
+
+    A job that FAILED before is RUNNING again once each lane has had an answer to its first step: what ended the job may
+    end it again with that step, and RUNNING would be reported a moment before FAILED.
+    """
+
+    def __init__(self, lanes: Mapping[str, Lane], began: float) -> None:
+        self._began = began
+        self._waiting: dict[str, Position] = {name: lane.position for name, lane in lanes.items()}
+
+    def all_in(self, lanes: Mapping[str, Lane], now: float) -> bool:
+        """Whether every lane that is still here has answered, or the time for that is over; true from then on."""
+        if self._waiting and now - self._began >= WITHIN:
+            self._waiting.clear()
+        for name in [name for name, first in self._waiting.items() if _answered(lanes.get(name), first)]:
+            del self._waiting[name]
+        return not self._waiting
+
+
+def _answered(lane: Lane | None, first: Position) -> bool:
+    """Whether a lane has left, has moved, has nothing to read, or fails by something that is tried again."""
+    return lane is None or bool(lane.error) or lane.nothing_waits or lane.position > first

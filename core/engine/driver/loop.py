@@ -24,14 +24,13 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan, placed
-from slotkeeper.core.engine.driver.early import brought_forward, freed
 from slotkeeper.core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
 from slotkeeper.core.engine.driver.poll_schedule import LINES
-from slotkeeper.core.engine.driver.registration import Settled
-from slotkeeper.core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
-from slotkeeper.core.engine.driver.target_watch import TargetWatch
+from slotkeeper.core.engine.driver.registration import Settled, TargetWatch
+from slotkeeper.core.engine.driver.threads import SHARED_FROM, SerialExecutor, line_of
 from slotkeeper.core.engine.driver.topology import changed
 from slotkeeper.core.engine.driver.upkeep import Upkeep
+from slotkeeper.core.engine.driver.waits import brought_forward, freed
 from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
@@ -503,9 +502,8 @@ class Loop:
             case retry.EndQuietly():
                 self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
             case retry.Stop(reason):
-                named = isinstance(error, Trouble)
                 error.hint = error.hint or reason
-                self.fail(lane.key.source_table, error if named else _because(error, reason))
+                self.fail(lane.key.source_table, error)
         if lane.name in self.lanes:
             self.lanes[lane.name] = lane
 
@@ -590,8 +588,3 @@ class Loop:
     def end_with(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""
         self._failure = error
-
-
-def _because(error: SlotkeeperError, reason: str) -> SlotkeeperError:
-    error.hint = error.hint or reason
-    return error

@@ -24,10 +24,10 @@ from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.domain.watch import no_point
 from slotkeeper.core.engine.driver import lease, start_point, topology
 from slotkeeper.core.engine.driver.context import JobContext, about, record_ttls
-from slotkeeper.core.engine.driver.keepalive import KeepAlive, Kept
-from slotkeeper.core.engine.driver.open_transactions import pause, wait_for_open_transactions
+from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.engine.driver.topology import refuse
+from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import SlotAdmin
@@ -227,7 +227,13 @@ class _Opening:
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
-            start_point.begin_at(self.part, self.store, _rows_of_nodes(self.part, self.identity), epoch, self._at)
+            start_point.begin_at(
+                self.part,
+                self.store,
+                {row.key.shard: row for row in _first_rows(self.part, self.identity)},
+                epoch,
+                self._at,
+            )
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
@@ -299,10 +305,6 @@ def _silence_the_old(ctx: JobContext, epoch: int) -> None:
 def _first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
     shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
     return [_row(ctx, identity, shard) for shard in shards]
-
-
-def _rows_of_nodes(ctx: JobContext, identity: TableIdentity) -> dict[str, ProgressRow]:
-    return {row.key.shard: row for row in _first_rows(ctx, identity)}
 
 
 def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:

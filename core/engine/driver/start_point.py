@@ -17,7 +17,7 @@ from slotkeeper.core.domain.starting import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.engine.driver.open_transactions import wait_for_open_transactions
+from slotkeeper.core.engine.driver.waits import wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import Retention, SlotAdmin
@@ -88,7 +88,9 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.replace_creating(made, epoch)
     ctx.probe("before_first_registration")
     for one in begins:
-        _register(ctx, store, starter, one, epoch)
+        with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
+            starter.register_first(one.status.shard, one.kept, ctx.probe)
+            lock.record(one.kept, "")
     ctx.probe("after_first_registration")
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
@@ -234,9 +236,3 @@ def _at_points(ctx: JobContext, starter: Retention, points: dict[str, Position])
     found = starter.records()
     begins = [(status, points[status.shard.name], found.get(status.shard.name)) for status in statuses]
     return [Begin(status, place, starter.begin_at(status, place, record)) for status, place, record in begins]
-
-
-def _register(ctx: JobContext, store: Store, starter: Retention, one: Begin, epoch: int) -> None:
-    with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
-        starter.register_first(one.status.shard, one.kept, ctx.probe)
-        lock.record(one.kept, "")

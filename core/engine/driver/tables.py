@@ -18,10 +18,9 @@ from slotkeeper.core.domain.progress import STREAMING
 from slotkeeper.core.domain.table import AS_THE_JOB, TableWanted
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
+from slotkeeper.core.engine.driver.narration import GroupNarrator, Telling
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
-from slotkeeper.core.engine.driver.shared_runner import SharedRunner
-from slotkeeper.core.engine.driver.table_narrator import GroupNarrator, Telling
-from slotkeeper.core.engine.local_runner import Pooled
+from slotkeeper.core.engine.runners import Pooled, SharedRunner
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
@@ -164,7 +163,6 @@ class Tables:
         ]
 
     def still(self, tables: Collection[str]) -> Collection[str]:
-        """Those of the tables that have not left those that are together."""
         return [table for table in tables if self._leader is not None and table in self._leader.tables]
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:

@@ -12,9 +12,9 @@ from slotkeeper.core.domain.position import Position, further
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.engine.driver.context import StreamPlan
-from slotkeeper.core.engine.driver.early import admitted
-from slotkeeper.core.engine.driver.idle_lanes import LaneOwner
-from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
+from slotkeeper.core.engine.driver.registration import LaneOwner
+from slotkeeper.core.engine.driver.threads import SerialExecutor
+from slotkeeper.core.engine.driver.waits import admitted
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 from slotkeeper.core.ports.driver import Sessions
 from slotkeeper.core.retry import LOGIN_WAIT_MOST

@@ -100,7 +100,6 @@ class StagedSink:
         self._left_out_of_chunk = NOTHING_OUT
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's row as it is committed now."""
         return self.store.read_row(key)
 
     def stage(self, reader: BinaryIO) -> int:
@@ -141,7 +140,6 @@ class StagedSink:
         return Batch(key, label_of(after, end), count, rows)
 
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
-        """The sink has the range: move the position to its end; raises where it is neither there nor moved."""
         self.forget()
         if self.store.settle(key, epoch, after, decided):
             return
@@ -164,7 +162,6 @@ class StagedSink:
     # -- chunks of a copy -------------------------------------------------------------------------------------------
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Write a planned chunk; None where it is not ours to take."""
         self.forget()
         with closing(StagedRows(reader)) as staged:
             if not self.store.begin_chunk(key, epoch, number, staged.count):
@@ -202,7 +199,6 @@ class StagedSink:
         self.store.rest(session)
 
     def close(self) -> None:
-        """End both sessions; safe to call twice."""
         self.forget()
         self._beside.close()
         self.store.close()

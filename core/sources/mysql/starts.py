@@ -142,7 +142,7 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
     """A place of which everything before it is seen by whoever reads from now on (MariaDB), or may be seen a moment
-    later: then `open_transactions.py` waits (MySQL). Raises DriverError, Refused."""
+    later: then `wait_for_open_transactions` waits (MySQL). Raises DriverError, Refused."""
     if not facts.is_mariadb:
         return latest(session, facts)
     found = begin_copy(session, facts)

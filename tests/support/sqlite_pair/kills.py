@@ -15,7 +15,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
-from slotkeeper.core.engine.local_runner import LocalRunner
+from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.errors import Busy
 
 CALLS = 9

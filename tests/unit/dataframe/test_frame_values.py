@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual, Not, StringStartsWith
 
-from slotkeeper.core.dataframe.reader import arrow, filters
+from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
 from slotkeeper.core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column
@@ -54,7 +54,7 @@ def layout_of(*types: FieldType, led: bool = False, key: tuple[str, ...] = ()) -
 @pytest.mark.parametrize(("spelled", "text", "value"), VALUES)
 def test_a_value_arrives_as_documented(spelled: str, text: str, value: object) -> None:
     layout = layout_of(field_type(spelled))
-    (batch,) = arrow.copied([f"{text}\n\\N\n".encode()], layout)
+    (batch,) = read.copied([f"{text}\n\\N\n".encode()], layout)
     assert batch.schema.equals(layout.arrow)
     assert [row["c0"] for row in batch.to_pylist()] == [value, None]
 
@@ -72,7 +72,7 @@ def test_a_value_arrives_as_documented(spelled: str, text: str, value: object) -
 )
 def test_a_value_that_spark_has_not_is_named_by_its_column_alone(spelled: str, text: str) -> None:
     with pytest.raises(RowRefused) as raised:
-        list(arrow.copied([f"secret\t{text}\n".encode()], layout_of(TEXT, field_type(spelled))))
+        list(read.copied([f"secret\t{text}\n".encode()], layout_of(TEXT, field_type(spelled))))
     assert "'c1'" in raised.value.message
     assert '.option("as_text", "c1")' in raised.value.hint
     assert text not in f"{raised.value.message}{raised.value.hint}"
@@ -80,16 +80,16 @@ def test_a_value_that_spark_has_not_is_named_by_its_column_alone(spelled: str, t
 
 def test_rows_of_a_changelog_have_their_place_first() -> None:
     layout = layout_of(TEXT, led=True, key=("c0",))
-    (batch,) = arrow.changes([b"10516\t2\td\tx\n"], layout, "dn_1")
+    (batch,) = read.changes([b"10516\t2\td\tx\n"], layout, "dn_1")
     assert list(batch.to_pylist()[0].values()) == ["d", "dn_1", 10516, 2, "x"]
-    (batch,) = arrow.copied([b"x\n"], layout)
+    (batch,) = read.copied([b"x\n"], layout)
     assert list(batch.to_pylist()[0].values()) == ["S", "", -1, -1, "x"]
     assert layout.spark["c0"].metadata == {"slotkeeper.key": 1}
 
 
 def test_an_event_of_another_type_is_not_passed_on() -> None:
     with pytest.raises(Defect, match="none of I, d, B, U"):
-        list(arrow.changes([b"1\t0\tT\tx\n"], layout_of(TEXT, led=True), "dn_1"))
+        list(read.changes([b"1\t0\tT\tx\n"], layout_of(TEXT, led=True), "dn_1"))
 
 
 LONG, WORD = FieldType(FieldKind.LONG), TEXT
@@ -111,7 +111,7 @@ SENT: list[tuple[Filter, Condition | None]] = [
 @pytest.mark.parametrize(("asked", "sent"), SENT)
 def test_conditions_that_both_ends_compare_alike_are_sent(asked: Filter, sent: Condition | None) -> None:
     layout = layout_of(LONG, WORD, LONG, key=("c0", "c1"))
-    assert filters.of_key([asked], layout) == ((sent,) if sent else ())
+    assert schema.of_key([asked], layout) == ((sent,) if sent else ())
 
 
 def test_spark_has_a_type_for_every_kind() -> None:

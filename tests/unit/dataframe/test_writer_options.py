@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slotkeeper.core.dataframe import changelog
-from slotkeeper.core.dataframe.writer import task
+from slotkeeper.core.dataframe.writer import source
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
 
@@ -122,10 +122,10 @@ def test_a_secret_that_a_worker_lacks_is_one_line_with_its_host(config: str, mon
     monkeypatch.delenv("MART_PASSWORD", raising=False)
     batch = pa.RecordBatch.from_pydict({"id": [1]})
     with (
-        pytest.raises(task.QueryError, match=f"on {socket.gethostname()}, as .*MART_PASSWORD") as caught,
-        task.spoken(),
+        pytest.raises(source.QueryError, match=f"on {socket.gethostname()}, as .*MART_PASSWORD") as caught,
+        source.spoken(),
     ):
-        task.stage(made(config, OWN[:1]), "nowhere", "a query", [batch])
+        source.stage(made(config, OWN[:1]), "nowhere", "a query", [batch])
     assert "\n" not in str(caught.value) and caught.value.__cause__ is None
 
 

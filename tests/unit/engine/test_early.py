@@ -16,7 +16,7 @@ from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.tries import Requests, TryAnswer, TryAsked
 from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.engine.driver.early import PAUSED, brought_forward, freed, wait_to_try
+from slotkeeper.core.engine.driver.waits import PAUSED, brought_forward, freed, wait_to_try
 from slotkeeper.core.errors import ErrorKind
 from slotkeeper.core.retry import LOGIN_REFUSED, Failure, RetryRules, Stop
 from tests.unit.engine.test_tables_told import TWO, lane

@@ -10,7 +10,7 @@ from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.engine.driver.first_answers import WITHIN, FirstAnswers
+from slotkeeper.core.engine.driver.job import WITHIN, FirstAnswers
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 

@@ -9,7 +9,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.engine.driver import lane_io
+from slotkeeper.core.engine.driver import idle_lanes
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
@@ -62,11 +62,11 @@ class Server:
 def test_a_question_that_ddl_makes_fail_is_named_by_the_look_behind_it(
     behind: SlotStatus | SlotkeeperError, name: TroubleName
 ) -> None:
-    seen = lane_io.see_one(Server(status(), behind), LANE)  # type: ignore[arg-type]
+    seen = idle_lanes.see_one(Server(status(), behind), LANE)  # type: ignore[arg-type]
     assert isinstance(seen.error, Trouble)
     assert seen.error.name is name
 
 
 @pytest.mark.parametrize("behind", [status(), Unreachable("it is gone for now")], ids=["nothing changed", "no answer"])
 def test_else_the_questions_own_error_stands(behind: SlotStatus | SlotkeeperError) -> None:
-    assert lane_io.see_one(Server(status(), behind), LANE).error is MISSING  # type: ignore[arg-type]
+    assert idle_lanes.see_one(Server(status(), behind), LANE).error is MISSING  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.lock_wait import LockWait
-from slotkeeper.core.engine.driver import lock_watch
-from slotkeeper.core.engine.driver.lock_watch import LocksAt, LockWatch
+from slotkeeper.core.engine.driver import watches
+from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from tests.support.waiting import until
 
@@ -45,7 +45,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(lock_watch, "EVERY", 0.01)
+    monkeypatch.setattr(watches, "EVERY", 0.01)
     made = Server()
     running = LockWatch([LocksAt(made, made.severed.set)], SystemClock(), made.hear)
     running.start()
@@ -72,7 +72,7 @@ def test_a_wait_of_a_moment_is_not_told_and_one_that_lasts_is(server: Server) ->
     server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() + 3600),)
     server.once_more()
     assert not server.heard
-    server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() - lock_watch.LEAST),)
+    server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() - watches.LEAST),)
     until(lambda: server.heard, 20, "it to be told")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from slotkeeper.core.engine.driver import long_call as module
-from slotkeeper.core.engine.driver.long_call import beside
+from slotkeeper.core.engine.driver import threads as module
+from slotkeeper.core.engine.driver.threads import beside
 
 
 def waits(let_go: threading.Event) -> Callable[[], None]:

@@ -9,8 +9,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.condition import Condition
-from slotkeeper.core.engine.driver import pulse
-from slotkeeper.core.engine.driver.pulse import Pinged, Pulse
+from slotkeeper.core.engine.driver import watches
+from slotkeeper.core.engine.driver.watches import Pinged, Pulse
 from slotkeeper.core.errors import AccessRefused, Unreachable
 from tests.support.waiting import until
 
@@ -21,7 +21,7 @@ PLACE = "source dws1 (h:1)"
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds are hundredths."""
     for name, value in (("EVERY", 0.01), ("SAID_AFTER", 0.05), ("_TURN", 0.01)):
-        monkeypatch.setattr(pulse, name, value)
+        monkeypatch.setattr(watches, name, value)
 
 
 class Heard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from slotkeeper.core.engine.driver.serial_executor import SHARED_FROM, SerialExecutor, line_of
+from slotkeeper.core.engine.driver.threads import SHARED_FROM, SerialExecutor, line_of
 
 SOON = 60.0
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.engine.driver.target_watch import EVERY, SHARE, TargetWatch
+from slotkeeper.core.engine.driver.registration import EVERY, SHARE, TargetWatch
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 
 TABLE = "ods.orders"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from operator import contains
 
-from slotkeeper.core.engine.driver.task_ends import TaskSessions
+from slotkeeper.core.engine.driver.copy import TaskSessions
 from slotkeeper.core.errors import Refused, Unreachable
 from tests.support.waiting import until
 

@@ -8,9 +8,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.lock_wait import LockWait
-from slotkeeper.core.engine.driver import lock_watch, pulse
-from slotkeeper.core.engine.driver.lock_watch import LocksAt, LockWatch
-from slotkeeper.core.engine.driver.pulse import Pinged, Pulse
+from slotkeeper.core.engine.driver import watches
+from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch, Pinged, Pulse
 from tests.support.waiting import until
 
 
@@ -37,7 +36,7 @@ def nothing() -> None:
 
 def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("EVERY", 0.01), ("SAID_AFTER", 0.05), ("_TURN", 0.01)):
-        monkeypatch.setattr(pulse, name, value)
+        monkeypatch.setattr(watches, name, value)
     server = Odd()
     asked = Pinged("sink", "sink mart", "sink mart (h:1)", server.ask, nothing)
     running = Pulse([asked], SystemClock(), lambda text, _: server.texts.append(text))
@@ -51,7 +50,7 @@ def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: p
 
 
 def test_a_lock_watch_says_that_it_knows_nothing_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_watch, "EVERY", 0.01)
+    monkeypatch.setattr(watches, "EVERY", 0.01)
     server, heard = Odd(), list[tuple[tuple[LockWait, ...], str]]()
     running = LockWatch([LocksAt(server, nothing)], SystemClock(), lambda *said: heard.append(said))
     server.odd.set()

@@ -12,11 +12,10 @@ from py4j.protocol import Py4JNetworkError
 from slotkeeper.core.domain import session_life
 from slotkeeper.core.domain.session_life import LOST_AFTER, SessionLife
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.spark import session_watch, task
+from slotkeeper.core.spark import task
 from slotkeeper.core.spark.cluster import CLUSTER_GONE
 from slotkeeper.core.spark.job import WantedStates
-from slotkeeper.core.spark.runner import SESSION_LOST, SparkRunner
-from slotkeeper.core.spark.session_watch import SessionWatch
+from slotkeeper.core.spark.runner import SESSION_LOST, SessionWatch, SparkRunner
 from slotkeeper.core.state.sqlite import Store
 from tests.support.waiting import until
 
@@ -65,7 +64,7 @@ def watched(hung: Hung) -> SparkRunner:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds are thousandths."""
-    monkeypatch.setattr(session_watch, "EVERY", 0.002)
+    monkeypatch.setattr("slotkeeper.core.spark.runner.ASK_EVERY", 0.002)
     monkeypatch.setattr(session_life, "LOST_AFTER", 0.06)
 
 
@@ -111,7 +110,7 @@ def test_an_answer_or_an_executor_in_time_begins_the_wait_again() -> None:
 def test_a_time_in_which_the_driver_did_not_run_either_is_not_held_against_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_watch, "EVERY", 0.002)
+    monkeypatch.setattr("slotkeeper.core.spark.runner.ASK_EVERY", 0.002)
     turns = itertools.count(0.0, 600.0)  # each turn finds that ten minutes have passed
 
     class Jumping:

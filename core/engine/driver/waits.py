@@ -1,20 +1,23 @@
-"""Tries before their time: which lanes may, as people ask for them or a sink is back; a wait that such a request ends.
+"""The driver's waits: for open transactions, for the next try, and what ends them early.
 
 A try is counted like any other, however early it comes: every limit of `slotkeeper.core.retry` stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from slotkeeper.core import retry
 from slotkeeper.core.domain.attempts import History
 from slotkeeper.core.domain.condition import GIVEN_UP
+from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.tries import TryAnswer
 from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import Source
 
 READ_EVERY = 0.25
 """Seconds between two questions of a wait whether it is to end."""
@@ -45,7 +48,11 @@ def brought_forward(
         changed |= {name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in forward.items()}
         polled = tuple(name for name, lane in mine.items() if lane.activity is Activity.IDLE)
         busy = tuple(name for name in mine if name not in forward and name not in polled)
-        late = {name: _late(lane, now) for name, lane in forward.items() if name not in early}
+        late = {
+            name: f"an answer was lost, and the call may still be on its way: tried in {lane.not_before - now:.0f} s"
+            for name, lane in forward.items()
+            if name not in early
+        }
         answers.append(TryAnswer(one, tuple(early), polled, busy, late))
     return changed, answers
 
@@ -76,10 +83,6 @@ def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
     return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)
 
 
-def _late(lane: Lane, now: float) -> str:
-    return f"an answer was lost, and the call may still be on its way: tried in {lane.not_before - now:.0f} s"
-
-
 def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:
     """Wait so long before `what` is tried again, less where something else is wanted or the try is asked for.
 
@@ -105,3 +108,44 @@ def _answered(ctx: JobContext, answer: TryAnswer) -> bool:
         ctx.requests.answer(asked, mine)
         found = found or bool(mine)
     return found
+
+
+SHORTEST, LONGEST = 0.02, 0.2
+"""Seconds between two questions, growing: on a quiet source only an answer is waited for that the next one gives."""
+
+
+class Interrupted(Exception):
+    """The job is to pause or stop, while a start is under way."""
+
+
+def nothing() -> None:
+    """What is done between two questions where no slot has to be kept alive."""
+
+
+def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = nothing) -> None:
+    """Return when none of the transactions open now is left (design 4.4 step 3); raises Refused at the job's `wait`.
+
+    Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. Which they are, and
+    whether they have ended for certain, is the source's to say (`Source.open_now`). `between` is done before each pause
+    of the wait.
+    """
+    were_open, seconds = source.open_now(), SHORTEST
+    end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
+    while True:
+        still = were_open.left()
+        if not still:
+            ctx.narrator.retrying("")
+            return
+        if ctx.clock.monotonic() >= end:
+            raise Refused(still, were_open.advice(ctx.job.name), where="source")
+        ctx.narrator.retrying(still, Party.SOURCE)
+        between()
+        pause(ctx, seconds)
+        seconds = min(LONGEST, 2 * seconds)
+
+
+def pause(ctx: JobContext, seconds: float) -> None:
+    """Wait a little; raises Interrupted where the job is wished to pause or stop."""
+    if ctx.wanted() is not WantedState.RUN:
+        raise Interrupted
+    ctx.pause(seconds)

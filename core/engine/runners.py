@@ -1,6 +1,6 @@
-"""Runs tasks in threads of this process, without Spark, for unit, property and fault tests with the same engine.
+"""Runners of tasks: threads of this process in place of Spark, and views of a runner with a part of its capacity.
 
-The product path is `slotkeeper.core.spark.runner`.
+Unit, property and fault tests run the same engine with threads; the product path is `slotkeeper.core.spark.runner`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -80,17 +81,65 @@ class Pooled:
 
     @property
     def tasks_started(self) -> int:
-        """How many tasks were ever started."""
         return self._runner.tasks_started
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task."""
         return self._runner.submit(entry, spec, group)
 
     def cancel(self, group: str) -> None:
-        """Try to end the tasks of a group."""
         self._runner.cancel(group)
 
     def close(self) -> None:
-        """End all tasks."""
         self._runner.close()
+
+
+@dataclass
+class SharedRunner:
+    """The share of those that are together: all of it but half at most for the tables `beside`."""
+
+    whole: TaskRunner
+    beside: int = 0
+
+    @property
+    def capacity(self) -> int:
+        return max(1, self.whole.capacity - min(self.beside, self.whole.capacity // 2))
+
+    @property
+    def tasks_started(self) -> int:
+        return self.whole.tasks_started
+
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
+        return self.whole.submit(entry, spec, group)
+
+    def cancel(self, group: str) -> None:
+        self.whole.cancel(group)
+
+    def close(self) -> None:
+        self.whole.close()
+
+    def apart(self, table: str) -> TaskRunner:
+        """The share of a table that goes on alone; its groups of tasks have names of their own."""
+        return _Apart(self, table)
+
+
+@dataclass
+class _Apart:
+    shared: SharedRunner
+    table: str
+
+    @property
+    def capacity(self) -> int:
+        return max(1, self.shared.whole.capacity // 2 // max(1, self.shared.beside))
+
+    @property
+    def tasks_started(self) -> int:
+        return self.shared.tasks_started
+
+    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
+        return self.shared.submit(entry, spec, f"{self.table}/{group}")
+
+    def cancel(self, group: str) -> None:
+        self.shared.cancel(f"{self.table}/{group}")
+
+    def close(self) -> None:
+        """Nothing: the runner is the job's."""

@@ -1,11 +1,12 @@
-"""What the groups of a job's tables tell, put together into what the job tells."""
+"""What a job tells: the reports of its groups of tables, and the conditions of its lanes, each put together."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
+from slotkeeper.core.domain.condition import Condition, merged, server_of
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.domain.lane import Activity, Lane
@@ -136,7 +137,6 @@ class Telling:
             )
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far a copy is."""
         with self._lock:
             self._narrator.copy(counts, epoch)
 
@@ -181,17 +181,14 @@ class GroupNarrator:
         """Whether its loop has begun."""
 
     def event(self, event: JobEvent, reason: str = "") -> None:
-        """Something happened to the group's state."""
         self._telling.event(self, event, reason)
 
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
-        """How the lanes stand."""
         self.streams = True
         self._has_begun()
         self._telling.lanes(self, lanes, state, epoch, registrations)
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far the copy is."""
         self._has_begun()
         self._telling.copy(counts, epoch)
 
@@ -201,17 +198,65 @@ class GroupNarrator:
             begun()
 
     def quarantined(self, rows: int) -> None:
-        """How many rows the group's tables hold in quarantine."""
         self._telling.quarantined(self, rows)
 
     def table(self, report: TableReport) -> None:
         """Nothing: who starts and ends groups tells of tables."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """A passing trouble outside the lanes, or its end."""
         if self.leads:
             self._telling.retrying(self, text, by)
             return
         said = text.removeprefix(f"{self.tables[0]}: ")
         self._telling.waits(self.tables[0], said)
         self._telling.retrying(self, f"{self.tables[0]}: {said}" if text else "", by)
+
+
+_LINE = ("08", "57P", "28")
+"""SQLSTATE classes of a line and a login: connection exceptions, operator intervention, authorization."""
+
+
+def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, str]) -> tuple[Condition, ...]:
+    """The conditions of a job's lanes: which server, or which DN, and since when; pure.
+
+    A session to a source is one to its coordinator, so what breaks a session is the source's; what names one DN, or is
+    refused for some of them, is that DN's, and so is a session that was cut while that DN alone did not answer. `now`
+    is monotonic, `utc` the same moment in seconds since 1970.
+    `names` are a job's source and sink in words, by "source" and "sink": for errors that do not name their server.
+    """
+    living = [lane for lane in lanes if lane.activity is not Activity.STOPPED]
+    troubled = [lane for lane in living if lane.error or lane.silent_since is not None]
+    several = len({lane.shard.name for lane in living}) > 1
+    return merged(_condition(lane, len(living), several, utc - now, names) for lane in troubled)
+
+
+def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[str, str]) -> Condition:
+    began = [at for at in (lane.failing_since if lane.error else None, lane.silent_since) if at is not None]
+    party, name, cause = _blamed(lane, several, names)
+    return Condition(
+        party.value, name, _without(cause, lane), min(began) + apart, (lane.name,), of, lane.history.failures
+    )
+
+
+def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:
+    """Whose fault it is, their name, and what they said; `several`: the lanes are of more than one DN."""
+    said, called, cause = server_of(lane.error) if lane.error else ("source", "", lane.silent)
+    side = said or lane.side
+    if lane.silent_since is not None and not side:  # a step of it was given up: it is not what is wrong
+        side, cause = "source", lane.silent
+    if side == "source" and several and (lane.silent_since is not None or not _of_line(lane)):
+        return Party.DN, lane.shard.name, cause
+    party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
+    return party, called or names.get(side, "Spark" if side == "spark" else "this job's driver"), cause
+
+
+def _of_line(lane: Lane) -> bool:
+    """Whether it is the line to the server, and no DN behind it, that fails."""
+    named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
+    return bool(lane.error) and not named and lane.code.startswith(_LINE)
+
+
+def _without(cause: str, lane: Lane) -> str:
+    for name in (lane.name, lane.shard.name, lane.key.source_table):
+        cause = cause.removeprefix(f"{name}: ")
+    return cause

@@ -1,8 +1,6 @@
-"""Whether a job's servers answer at all, asked beside it over sessions of their own; told, and nothing else.
+"""Watches beside a job, over sessions of their own: whether its servers answer, and which session waits for a lock.
 
-What a job waits for may be long in itself (a copy, a large step), and its limit minutes away: that a server answers
-nobody is known within seconds only by asking it something short. Nothing is decided by it: retries, leases and fences
-go by what their own calls say.
+They are told, and nothing is decided by them: retries, leases and fences go by what their own calls say.
 """
 
 from __future__ import annotations
@@ -13,10 +11,12 @@ from dataclasses import dataclass
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.condition import Condition, server_of
+from slotkeeper.core.domain.lock_wait import LockWait
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
+from slotkeeper.core.ports.locks import LockReader
 
 EVERY = 2.0
-"""Seconds between two questions to a server."""
+"""Seconds between two questions to a server: with the two of an answer, a wait is told within the 5 s promised."""
 SAID_AFTER = 5.0
 """Seconds without an answer after which it is said: with `EVERY` and a turn of the teller below the 10 s promised."""
 _TURN = 0.5
@@ -65,6 +65,9 @@ class Silence:
 
 class Pulse:
     """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets what there is to say, "" at its end.
+
+    What a job waits for may be long in itself (a copy, a large step), and its limit minutes away: only a short question
+    finds within seconds that a server answers no session.
 
     `tell` is called from one thread, again and again as long as there is something to say, and every few seconds
     where there is nothing: also a driver that waits in a long call reports that it lives.
@@ -122,3 +125,79 @@ class Pulse:
                 self._tell(text, tuple(one for one in found if one is not None))
                 beat_at = now
             said = text
+
+
+LEAST = 1.0
+"""Seconds that a wait has lasted before it is told: steps that wait for each other for a moment are at work. A server
+where somebody waits for less is asked again after so long, so that a wait is told two seconds after it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocksAt:
+    """A server that may have locks of the job: what asks it, and what ends a question that hangs."""
+
+    reader: LockReader
+    sever: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Answer:
+    waits: tuple[LockWait, ...] = ()
+    untold: str = ""
+
+
+class LockWatch:
+    """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets the waits of all, and why not.
+
+    A step that waits for a lock says nothing until its limit; until then a locked target looks like a slow one.
+    `tell` is called where there are waits or the answer is another one than before, from one thread at a time. A server
+    that does not answer has told nothing new: what it said last stays.
+    """
+
+    def __init__(
+        self, servers: Sequence[LocksAt], clock: Clock, tell: Callable[[tuple[LockWait, ...], str], None]
+    ) -> None:
+        self._clock = clock
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._said: tuple[tuple[LockWait, ...], str] = ((), "")
+        self._servers = [(one, _Answer()) for one in servers]
+        self._done = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask_on, args=each, name="slotkeeper-locks", daemon=True)
+            for each in self._servers
+        ]
+
+    def start(self) -> None:
+        """Begin asking."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask and tell no more; waits for nobody."""
+        with self._lock:
+            self._done.set()
+        for server, _ in self._servers:
+            server.sever()
+
+    def _ask_on(self, server: LocksAt, answer: _Answer) -> None:
+        while not self._done.is_set():
+            waits, untold, pause = answer.waits, "", EVERY
+            try:
+                now = self._clock.utc().timestamp()
+                seen = server.reader.read(now)
+                waits = tuple(one for one in seen if now - one.since >= LEAST)
+                pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
+            except Exception as raised:  # the top of a thread: a watch that ends says nothing of it
+                untold = str(classed(raised))
+            with self._lock:
+                answer.waits, answer.untold = waits, untold
+                self._said_anew()
+            self._done.wait(pause)
+
+    def _said_anew(self) -> None:
+        waits = tuple(wait for _, answer in self._servers for wait in answer.waits)
+        untold = "; ".join(answer.untold for _, answer in self._servers if answer.untold)
+        if not self._done.is_set() and (waits or (waits, untold) != self._said):
+            self._tell(waits, untold)
+        self._said = (waits, untold)
