@@ -32,7 +32,7 @@ from slotkeeper.core.sinks.postgres.check.reshape import reshape
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import create_staging
-from slotkeeper.core.sources.dws import made_types as dws_types
+from slotkeeper.core.sources.dws import identity as dws_types
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.source import statuses_of

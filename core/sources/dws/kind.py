@@ -16,17 +16,14 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
-from slotkeeper.core.sources.dws import doctor, eligibility, manual_sql
-from slotkeeper.core.sources.dws.changelog import DwsChangelog
+from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
-from slotkeeper.core.sources.dws.poll import DwsStatusPoller
 from slotkeeper.core.sources.dws.position import POSITIONS
-from slotkeeper.core.sources.dws.retention import DwsRetention
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
-from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotAdmin, DwsSlotVerbs
+from slotkeeper.core.sources.dws.source import DwsChangelog, DwsSource, Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
-from slotkeeper.core.sources.dws.verbs import DwsSlotVerbs
-from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
 
 
 class _Source(DwsSource):
@@ -108,7 +105,7 @@ class DwsConnection:
 class DwsKind:
     """GaussDB(DWS); implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual: ManualSql = manual_sql
+    manual: ManualSql = words
     positions: Positions = POSITIONS
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)

@@ -15,8 +15,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
-from slotkeeper.core.sources.dws.retention import TIME, first_at, records
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.slot import TIME, first_at, records
 from slotkeeper.core.sources.dws.source import range_parts
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import statements

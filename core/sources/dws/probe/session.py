@@ -24,7 +24,7 @@ from slotkeeper.core.sources.dws.probe.findings import Event, Written
 from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS
 from slotkeeper.core.sources.dws.probe.scratch import MAKE_LIMIT_MS, PROBE, Scratch, probe_statement
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from slotkeeper.core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.sources.dws.slot import DwsSlotAdmin
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import dotted
 
