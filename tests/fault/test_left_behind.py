@@ -11,7 +11,7 @@ from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.position import points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS
-from slotkeeper.core.sources.dws.slot import DwsSlotAdmin
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse
@@ -87,7 +87,7 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     assert start.LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
     share = 0.2
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
-    monkeypatch.setattr("slotkeeper.core.sources.dws.slot.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
+    monkeypatch.setattr("slotkeeper.core.sources.dws.source.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
     if elsewhere:
         facts.second_coordinator(mirror.warehouse)
     else:

@@ -29,8 +29,9 @@ from slotkeeper.core.engine.driver import start as engine_start
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.position import DwsPosition
-from slotkeeper.core.sources.dws.source import ALL, DwsChangelog
+from slotkeeper.core.sources.dws.source import ALL
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_source
-from slotkeeper.core.sources.dws.slot import DwsSlotAdmin
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.wiring.worker import open_admin
 from slotkeeper.demo.warehouse import Warehouse

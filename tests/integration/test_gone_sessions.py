@@ -13,7 +13,7 @@ from slotkeeper.core.config.values import NAME_MAX
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.slot import DwsSlotAdmin
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.wiring.worker import channel_part, session_name
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse

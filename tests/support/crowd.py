@@ -33,7 +33,7 @@ from slotkeeper.core.ports.progress import Rows
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin, Source
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
-from slotkeeper.core.sources.dws.slot import confirm
+from slotkeeper.core.sources.dws.source import confirm
 
 STATUS_LIMIT = 2.0
 """What a DN that hangs costs whoever looks at it, as in `slotkeeper.core.sources.dws.session`."""

@@ -17,11 +17,12 @@ from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
 from slotkeeper.core.sources.dws import doctor, eligibility, words
+from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
-from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotAdmin, DwsSlotVerbs
-from slotkeeper.core.sources.dws.source import DwsChangelog, DwsSource, Selection
+from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
 from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
 

@@ -1,192 +1,30 @@
-"""The slot of a job at a DWS: registering its points, clearing it, and what a reset asks and restores.
+"""The slot at a DWS for commands that clear or reset it: how far back its binlog reaches, what lies in a range, restoring.
 
-Nothing here makes a slot except `status` and `register`, which a reset sends only for slots that exist.
+Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
-from typing import Protocol
 
 from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
-from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.source import Confirmation
-from slotkeeper.core.sources.dws import sight
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.sources.dws.chunks import count_statement
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from slotkeeper.core.sources.dws.source import ALL, DwsSource, range_parts
+from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.sqltext import dotted, literal, statements
-
-
-class PointCalls(Protocol):
-    """What registering a lane's position asks of a session."""
-
-    def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
-    def xmin_at(self, shard: Shard, point: int) -> int | None: ...
-    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int: ...
-
-
-def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPoints:
-    """Register the position of a lane; `first` was judged.
-
-    `false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
-    it is seen (tests/model).
-    """
-    shard, position = first.shard, ours(asked.position)
-    goal = SyncPoints(position.point, position.point, _xmin(calls, shard, position, points_of(asked.before)))
-    asked.probe("before_false")
-    asked.check()
-    register_one(calls, shard, goal, False)
-    asked.probe("after_false")
-    second = seen(calls, shard)
-    between = SyncPoints(goal.live, points_of(first.kept).durable or 0)
-    wrong = judge(second, exactly(between, asked.fingerprint))
-    if wrong:
-        raise wrong
-    asked.probe("before_true")
-    asked.check()
-    register_one(calls, shard, goal, True)
-    asked.probe("after_true")
-    return goal
-
-
-def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
-    """Register one of two points; Busy where it reached another number of nodes than one (partial registration)."""
-    nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
-    if nodes != 1:
-        flag = "true" if checkpoint else "false"
-        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
-
-
-def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
-    """The status of one DN under its name."""
-    found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
-    if found is None:
-        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
-    return found
-
-
-def _xmin(calls: PointCalls, shard: Shard, position: DwsPosition, before: SyncPoints) -> int:
-    """An xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)."""
-    found = position.xmin
-    if found is None and position.top is not None:
-        found = calls.xmin_at(shard, position.top)
-    return before.xmin if found is None else max(found, before.xmin)
-
-
-class DwsSlotAdmin(DwsSource):
-    """A source session that may also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
-
-    Only the driver and slot commands hold one: it writes the slot's points and ends our own old sessions.
-    """
-
-    shown_as = ""
-    """The name of this channel's sessions, by which whoever takes the channel over ends them; "" where it has none."""
-    cleared_for = 1
-    """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
-
-    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
-        """Register one point on one DN; bounded at the server, so that a killed driver's call cannot land any later.
-
-        DWS: "returns the number of nodes registered"; anything but 1 for one node is a partial registration.
-        """
-        self._show()
-        parameters = {
-            "table": self.table,
-            "slot": self.slot,
-            "node": shard.node_id,
-            "point": point,
-            "checkpoint": checkpoint,
-            "xmin": xmin,
-        }
-        return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
-
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
-        """Register both points of a lane's DN, the status judged between them."""
-        return confirm(self, first, asked)
-
-    def create_slot(self) -> list[SlotStatus]:
-        """The status of every DN; where the source does not create a slot when asked, registering 0 creates it.
-
-        That is a lower bound only, also on DNs that an earlier try has not reached.
-        """
-        statuses = self.read_status(None)
-        without = set(self.nodes()) - {status.shard for status in statuses}
-        if not without:
-            return statuses
-        for shard in sorted(without):
-            for checkpoint in (False, True):
-                self.register(shard, 0, checkpoint, 0)
-        return self.read_status(None)
-
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register both points on one DN, whatever was there."""
-        goal = points_of(kept)
-        for checkpoint in (False, True):
-            point = (goal.durable if checkpoint else goal.live) or 0
-            if self.register(shard, point, checkpoint, goal.xmin) != 1:
-                raise Busy(f"{shard.name}: the first registration reached no node", where="source")
-            probe("in_first_registration")
-
-    def full_sync(self) -> str:
-        """Move both points of every DN to now; what the server answered, in words."""
-        self._show()
-        rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
-        return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
-
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block, under the channel's name: a lost one is not opened again inside it."""
-        self._show()
-        return self.session.pinned()
-
-    def _show(self) -> None:
-        if self.shown_as:
-            self.session.show(self.shown_as)
-
-    def end_sessions(self, pattern: str, own: str | None = None) -> bool:
-        """End our sessions whose name is like `pattern` and is not `own` (this one's); False where it is not certain.
-
-        Sessions at another coordinator cannot be ended from ours, and where they cannot be listed nobody knows of them.
-        """
-        names = {"pattern": pattern, "own": self.session.application_name if own is None else own}
-        try:
-            self.session.rows("end_sessions", names)
-            seen = self.sight()
-            return self._all_gone(names, seen.across) and seen.all_coordinators
-        except SlotkeeperError:
-            return False
-
-    def end_rivals(self) -> bool:
-        """End other sessions that register the same lane, of any epoch; False where it is not certain.
-
-        They carry our own name but for the epoch: a killed or stalled registrar's call must not land after ours.
-        """
-        parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
-        channel, mark, _ = parts[2].partition(".")
-        parts[2] = f"{channel}.%" if mark else "%"
-        named = "/".join(parts)  # asked again: who ended a session of ours has often ended this one, too
-        return self.end_sessions(named, "") or self.end_sessions(named, "")
-
-    def _all_gone(self, names: dict[str, str], across: bool) -> bool:
-        # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
-        return any(not self._left(names, across) for _ in range(200))
-
-    def _left(self, names: dict[str, str], across: bool) -> int:
-        here = int(self.session.rows("sessions_left", names)[0][0])
-        return here or (sight.left_across(self.session, names) if across else 0)
 
 
 class DwsSlotVerbs(DwsSlotAdmin):

@@ -1,33 +1,31 @@
-"""Reads one DWS binlog table: identity, status, ranges of changes, chunks of the table.
-
-`DwsSource` reads for jobs, by sync points; `DwsChangelog` for readers that hand rows on, in ranges whose ends are fixed
-before they are read, with whole images.
-"""
+"""One DWS binlog table and slot: identity, status, ranges of changes, chunks of the table, registering points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
-from slotkeeper.core.domain.field_type import Condition, FieldType
+from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.objection import refuse
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.sight import Sight
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.watch import exactly, judge
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.operators import Operators, operators_of, spelled
+from slotkeeper.core.drivers.operators import Operators, operators_of
 from slotkeeper.core.drivers.row_pipe import put, texts
 from slotkeeper.core.drivers.session import Rows
-from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Waiter
+from slotkeeper.core.ports.source import Chunk, Confirmation, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
-from slotkeeper.core.sources.dws.identity import field_type, identity_of, user_types
-from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours
-from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.identity import identity_of, user_types
+from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
 from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
 from slotkeeper.core.sqltext import dotted, statements
@@ -377,6 +375,164 @@ class DwsSource:
         )
 
 
+class PointCalls(Protocol):
+    """What registering a lane's position asks of a session."""
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
+    def xmin_at(self, shard: Shard, point: int) -> int | None: ...
+    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int: ...
+
+
+def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPoints:
+    """Register the position of a lane; `first` was judged.
+
+    `false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
+    it is seen (tests/model).
+    """
+    shard, position = first.shard, ours(asked.position)
+    goal = SyncPoints(position.point, position.point, _xmin(calls, shard, position, points_of(asked.before)))
+    asked.probe("before_false")
+    asked.check()
+    register_one(calls, shard, goal, False)
+    asked.probe("after_false")
+    second = seen(calls, shard)
+    between = SyncPoints(goal.live, points_of(first.kept).durable or 0)
+    wrong = judge(second, exactly(between, asked.fingerprint))
+    if wrong:
+        raise wrong
+    asked.probe("before_true")
+    asked.check()
+    register_one(calls, shard, goal, True)
+    asked.probe("after_true")
+    return goal
+
+
+def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
+    """Register one of two points; Busy where it reached another number of nodes than one (partial registration)."""
+    nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
+    if nodes != 1:
+        flag = "true" if checkpoint else "false"
+        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+
+
+def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
+    """The status of one DN under its name."""
+    found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
+    if found is None:
+        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
+    return found
+
+
+def _xmin(calls: PointCalls, shard: Shard, position: DwsPosition, before: SyncPoints) -> int:
+    """An xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)."""
+    found = position.xmin
+    if found is None and position.top is not None:
+        found = calls.xmin_at(shard, position.top)
+    return before.xmin if found is None else max(found, before.xmin)
+
+
+class DwsSlotAdmin(DwsSource):
+    """A source session that may also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
+
+    Only the driver and slot commands hold one: it writes the slot's points and ends our own old sessions.
+    """
+
+    shown_as = ""
+    """The name of this channel's sessions, by which whoever takes the channel over ends them; "" where it has none."""
+    cleared_for = 1
+    """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
+
+    def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
+        """Register one point on one DN; bounded at the server, so that a killed driver's call cannot land any later.
+
+        DWS: "returns the number of nodes registered"; anything but 1 for one node is a partial registration.
+        """
+        self._show()
+        parameters = {
+            "table": self.table,
+            "slot": self.slot,
+            "node": shard.node_id,
+            "point": point,
+            "checkpoint": checkpoint,
+            "xmin": xmin,
+        }
+        return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
+        """Register both points of a lane's DN, the status judged between them."""
+        return confirm(self, first, asked)
+
+    def create_slot(self) -> list[SlotStatus]:
+        """The status of every DN; where the source does not create a slot when asked, registering 0 creates it.
+
+        That is a lower bound only, also on DNs that an earlier try has not reached.
+        """
+        statuses = self.read_status(None)
+        without = set(self.nodes()) - {status.shard for status in statuses}
+        if not without:
+            return statuses
+        for shard in sorted(without):
+            for checkpoint in (False, True):
+                self.register(shard, 0, checkpoint, 0)
+        return self.read_status(None)
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Register both points on one DN, whatever was there."""
+        goal = points_of(kept)
+        for checkpoint in (False, True):
+            point = (goal.durable if checkpoint else goal.live) or 0
+            if self.register(shard, point, checkpoint, goal.xmin) != 1:
+                raise Busy(f"{shard.name}: the first registration reached no node", where="source")
+            probe("in_first_registration")
+
+    def full_sync(self) -> str:
+        """Move both points of every DN to now; what the server answered, in words."""
+        self._show()
+        rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
+        return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Hold one open session for the block, under the channel's name: a lost one is not opened again inside it."""
+        self._show()
+        return self.session.pinned()
+
+    def _show(self) -> None:
+        if self.shown_as:
+            self.session.show(self.shown_as)
+
+    def end_sessions(self, pattern: str, own: str | None = None) -> bool:
+        """End our sessions whose name is like `pattern` and is not `own` (this one's); False where it is not certain.
+
+        Sessions at another coordinator cannot be ended from ours, and where they cannot be listed nobody knows of them.
+        """
+        names = {"pattern": pattern, "own": self.session.application_name if own is None else own}
+        try:
+            self.session.rows("end_sessions", names)
+            seen = self.sight()
+            return self._all_gone(names, seen.across) and seen.all_coordinators
+        except SlotkeeperError:
+            return False
+
+    def end_rivals(self) -> bool:
+        """End other sessions that register the same lane, of any epoch; False where it is not certain.
+
+        They carry our own name but for the epoch: a killed or stalled registrar's call must not land after ours.
+        """
+        parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
+        channel, mark, _ = parts[2].partition(".")
+        parts[2] = f"{channel}.%" if mark else "%"
+        named = "/".join(parts)  # asked again: who ended a session of ours has often ended this one, too
+        return self.end_sessions(named, "") or self.end_sessions(named, "")
+
+    def _all_gone(self, names: dict[str, str], across: bool) -> bool:
+        # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
+        return any(not self._left(names, across) for _ in range(200))
+
+    def _left(self, names: dict[str, str], across: bool) -> int:
+        here = int(self.session.rows("sessions_left", names)[0][0])
+        return here or (sight.left_across(self.session, names) if across else 0)
+
+
 def range_parts(
     table: str, shard: Shard, after: DwsPosition, up_to: int, new_names: bool
 ) -> dict[str, pg.sql.Composable]:
@@ -437,87 +593,3 @@ def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
 
 def _point(row: tuple[object, ...] | None) -> int | None:
     return None if row is None or row[3] is None else int(str(row[3]))
-
-
-SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
-
-
-class DwsChangelog(DwsSource):
-    """One table and slot of a DWS; not shared between threads."""
-
-    def field_type(self, column: Column) -> FieldType:
-        """What a column's values are read as: a domain's are those of its base type."""
-        return field_type(self.identity.plain(column.type))
-
-    def exists(self) -> bool | None:
-        """Whether some point of the slot is there; only listing makes none (DWS: asking for a slot creates it)."""
-        points = DwsViewer(self.session).points(self.table)
-        return None if points is None else any(one.slot == self.slot for one in points)
-
-    def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
-        """The last event that shows at the range's last point.
-
-        Whether `latest` is a point whose transaction shows everywhere is not documented (DWS, "Subscribing to Hybrid
-        Data Warehouse Binlog"): a reader that takes all of it for read loses what comes later, in silence.
-        """
-        self._orient(shard)
-        end = DwsPosition(ours(up_to).point, None)
-        parts = range_parts(
-            self.table, shard, DwsPosition(max(0, end.point - 1), None), end.point, self.options.new_system_value
-        )
-        statement = SQL(statements("slotkeeper.core.sources.dws", "changelog.sql")["last_event"]).format(**parts)
-        ((last,),) = self.session.composed_rows(statement, None)
-        return self.reached(after, end, Top(None if last is None else end.point, last), status)
-
-    def copy_images(
-        self,
-        shard: Shard,
-        after: Position,
-        up_to: Position,
-        columns: Sequence[Column],
-        only: Sequence[Condition],
-        out: BinaryIO,
-    ) -> int:
-        """Write (after, up_to] of one DN as COPY text; returns the rows."""
-        end = ours(up_to)
-
-        def statement(as_text: bool) -> pg.sql.Composable:
-            self._orient(shard)
-            parts = range_parts(self.table, shard, ours(after), end.point, self.options.new_system_value)
-            conditions = [self._met(one, {}) for one in only]
-            if self.options.binlog_ignore_update_before:
-                conditions.append(SQL("{} <> 'B'").format(parts["type"]))
-            return SQL(statements("slotkeeper.core.sources.dws", "changelog.sql")["images"]).format(
-                **parts,
-                up_to_sequence=Literal(ALL if end.sequence is None else end.sequence),
-                columns=chunks.column_list(self.identity, columns, as_text),
-                only=SQL("").join(SQL(" AND {}").format(one) for one in conditions),
-            )
-
-        options = self.options
-        return self._out(statement, out, options.binlog_read_timeout, options.binlog_batch_read_size)
-
-    def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
-        """Write these columns of one chunk's rows as COPY text; returns the rows."""
-
-        def statement(as_text: bool) -> pg.sql.Composable:
-            listed = chunks.column_list(self.identity, columns, as_text)
-            identity, operators = self.identity, self._operators
-            met = [self._met(one, operators) for one in only]
-            condition = SQL(" AND ").join(met) if met else None
-            return chunks.read_statement(self.table, identity, chunk, listed, condition, operators)
-
-        options = self.options
-        limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
-        return self._out(statement, out, limit_ms, batch)
-
-    def _met(self, one: Condition, operators: Operators) -> pg.sql.Composable:
-        """A condition over one column, compared as the column's own type."""
-        types = {column.name: column.type for column in self.identity.columns}
-        compared = [
-            SQL("{} {} {}::{}").format(
-                Identifier(one.column), spelled(operators, one.column, one.sign), Literal(value), SQL(types[one.column])
-            )
-            for value in one.values
-        ]
-        return SQL("({})").format(SQL(" OR ").join(compared))

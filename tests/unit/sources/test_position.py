@@ -15,8 +15,7 @@ from slotkeeper.core.errors import Busy, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Confirmation
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints
-from slotkeeper.core.sources.dws.slot import confirm
-from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.sources.dws.source import DwsSource, confirm
 
 DN = Shard("dn_1", 1)
 SOURCE = DwsSource(cast(Any, None), "ods.t", "s", BinlogOptions())

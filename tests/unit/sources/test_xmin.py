@@ -7,7 +7,7 @@ from typing import Any, cast
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.slot import DwsSlotAdmin
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 
 ONE, TWO = Shard("dn_1", 1), Shard("dn_2", 2)
 

@@ -24,7 +24,7 @@ from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Event, Written
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
-from slotkeeper.core.sources.dws.slot import DwsSlotAdmin
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
