@@ -1,4 +1,4 @@
-"""The slot at a DWS for commands that clear or reset it: how far back its binlog reaches, what lies in a range, restoring.
+"""The slot at a DWS for commands that clear or reset it: how far back its binlog reaches, what lies in a range.
 
 Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
 """

@@ -18,16 +18,16 @@ from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.sources.hologres import doctor, manual_sql
+from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.peek import HoloPeek
 from slotkeeper.core.sources.hologres.position import POSITIONS
 from slotkeeper.core.sources.hologres.retention import HoloRetention
 from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
-from slotkeeper.core.sources.hologres.stream.ranges import IDLE_SECONDS
-from slotkeeper.core.sources.hologres.stream.records import Streams
+from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import TRAITS
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
+from slotkeeper.core.sources.hologres.words import HoloManualSql
 
 
 class HoloConnection:
@@ -123,7 +123,7 @@ class NoHoloProbe:
 class HoloKind:
     """Hologres; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual: ManualSql = manual_sql
+    manual: ManualSql = HoloManualSql()
     positions: Positions = POSITIONS
     probe = NoHoloProbe()
     traits = TRAITS

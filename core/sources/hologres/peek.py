@@ -9,8 +9,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.hologres import catalog
-from slotkeeper.core.sources.hologres.changes import Change, Left
-from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.changes import Change, Left, Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.core.sources.hologres.retention import first_at, first_record
 from slotkeeper.core.sources.hologres.session import HoloSession

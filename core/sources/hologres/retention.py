@@ -14,8 +14,7 @@ from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, Slo
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.hologres import catalog
-from slotkeeper.core.sources.hologres.changes import LETTERS
-from slotkeeper.core.sources.hologres.pages import Stretch, table_name
+from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch, table_name
 from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource

@@ -16,13 +16,11 @@ from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
+from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS
 from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.hologres.slot import manual_sql
-from slotkeeper.core.sources.hologres.slot.kept import SLOT_POSITIONS
-from slotkeeper.core.sources.hologres.slot.line import ConfirmLine
-from slotkeeper.core.sources.hologres.slot.source import SlotRetention, SlotSource
+from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotRetention, SlotSource, SlotsViewer
 from slotkeeper.core.sources.hologres.slot.traits import TRAITS
-from slotkeeper.core.sources.hologres.slot.viewer import SlotsViewer
+from slotkeeper.core.sources.hologres.words import SlotManualSql
 from slotkeeper.core.sqltext import dotted, quoted
 
 
@@ -69,7 +67,7 @@ class SlotConnection(HoloConnection):
 class SlotKind(HoloKind):
     """Hologres with a slot; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual: ManualSql = manual_sql
+    manual: ManualSql = SlotManualSql()
     positions: Positions = SLOT_POSITIONS
     traits = TRAITS
 
