@@ -6,7 +6,8 @@ JDBC". Texts are those of a session in UTC with DateStyle ISO.
 
 Rows: a byte for the row's kind, a bit for each NULL from bit 8 on, padded to eight bytes; a slot of eight bytes for
 each field; then what does not fit a slot. The first three fields are LSN, event type and time, then the table's
-columns. Source: Flink, BinaryRowData; that Hologres has the same layout follows from holo-client, whose BinaryRow is Flink's.
+columns. Source: Flink, BinaryRowData; that Hologres has the same layout follows from holo-client, whose BinaryRow is
+Flink's.
 """
 
 from __future__ import annotations
