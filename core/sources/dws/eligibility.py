@@ -160,7 +160,9 @@ def table_objections(
     elif facts.persistence == "u":
         yield Objection(f"{table} is unlogged: a crash empties it without a trace", "make it an ordinary table")
     if facts.inheritors and facts.kind == "r":
-        yield _inherited(table, facts.inheritors[0])
+        # DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them
+        cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}, and name it in a channel of its own"
+        yield Objection(f"{table} {INHERITED}", cure)
     if not facts.has_key:
         yield no_key(table)
     elif facts.deferrable:
@@ -230,12 +232,6 @@ def cast_key(table: str, column: str, function: str) -> Objection:
     """An implicit cast of a key's type by somebody's function: keys may be compared by what that returns."""
     what = f"key column {column!r} of {table} has a type with an implicit cast, which runs {function} as our login"
     return Objection(what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
-
-
-def _inherited(table: str, child: str) -> Objection:
-    """DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them."""
-    cure = f"ALTER TABLE {child} NO INHERIT {dotted(table)}, and name it in a channel of its own"
-    return Objection(f"{table} {INHERITED}", cure)
 
 
 def deferrable(table: str) -> Objection:

@@ -123,7 +123,6 @@ class DwsOpenTransactions:
         return f"end it (an administrator sees it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
 
     def left(self) -> str:
-        """Whom is waited for, in words; nothing once all have ended."""
         now = self._source.open_transactions(self._sight.across)
         now_open = {(one.pid, one.started) for one in now}
         self._waiting = [one for one in self._waiting if one.started and (one.pid, one.started) in now_open]

@@ -33,7 +33,6 @@ class DwsSlotVerbs(DwsSlotAdmin):
     """
 
     def clear(self) -> int:
-        """Clear the slot on all DNs; returns how many points the server says it cleared."""
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
 
 
@@ -57,7 +56,6 @@ class DwsRetention(DwsSlotAdmin):
     words = WORDS
 
     def points(self) -> Sequence[RegisteredPoint] | None:
-        """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 
     def place(self, text: str) -> DwsPosition:
@@ -106,7 +104,6 @@ class DwsRetention(DwsSlotAdmin):
         probe("after_true")
 
     def records(self, at: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
-        """The first record at or after a place by DN."""
         found = records(self.session, self.table, at, shard.node_id if shard else 0)
         self.session.oriented = self.table
         return found
@@ -191,7 +188,6 @@ class DwsRetention(DwsSlotAdmin):
         ]
 
     def seconds(self) -> float:
-        """The server's clock."""
         return float(self.session.rows("clock", of=_SQL)[0][0])
 
     def ttl(self) -> int | None:

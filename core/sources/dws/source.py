@@ -303,7 +303,6 @@ class DwsSource:
         return its
 
     def open_now(self) -> DwsOpenTransactions:
-        """The transactions that are open at this moment."""
         return DwsOpenTransactions(self)
 
     def sight(self) -> Sight:
@@ -342,7 +341,6 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:

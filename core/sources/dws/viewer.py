@@ -97,11 +97,9 @@ class DwsViewer:
         return None if rows is None else {str(node): place(number(point)) for node, point in rows}
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
         return {name: node for name, node, here in homes(self.session, table) if here}
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
         rows = self._or_none(lambda: self._rows("consumed_on", {"table": table, "node": node}, COUNT_LIMIT_MS))
         return bool(rows[0][0]) if rows and rows[0][0] is not None else None
 
@@ -122,7 +120,6 @@ class DwsViewer:
             return []
 
     def now(self) -> datetime:
-        """The server's clock."""
         return moment(self.server().clock)
 
     def ttl(self, table: str) -> Ttl | None:
@@ -131,7 +128,6 @@ class DwsViewer:
         return ttl_of(str(rows[0][5])) if rows else None
 
     def consume_timeout(self) -> int | None:
-        """Seconds for which maintenance waits for readers; None where the server does not tell."""
         return whole(self.settings().get(TIMEOUT, ""))
 
     def settings(self) -> dict[str, str]:
@@ -187,7 +183,6 @@ class DwsViewer:
         )
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _flag(self, statement: str, oid: int) -> bool | None:

@@ -165,7 +165,8 @@ class Pages:
 
     def nth(self, stretch: Stretch, number: int) -> Record | None:
         """The so manieth record of a stretch; None where it has fewer."""
-        return self._record("nth", stretch, skipped=Literal(max(1, number) - 1))
+        rows = self._rows("nth", stretch, self._limit_ms, skipped=Literal(max(1, number) - 1))
+        return Record(int(rows[0][0]), int(rows[0][1])) if rows else None
 
     def last_before(self, stretch: Stretch, us: int) -> Record | None:
         """The last record of a stretch that is older than a time; None where there is none.
@@ -191,10 +192,6 @@ class Pages:
         """(type, records, first LSN, first time) of a stretch."""
         found = self._rows("count", stretch, limit_ms)
         return [(int(kind), int(many), int(lsn), int(us)) for kind, many, lsn, us in found]
-
-    def _record(self, name: str, stretch: Stretch, **parts: pg.sql.Composable) -> Record | None:
-        rows = self._rows(name, stretch, self._limit_ms, **parts)
-        return Record(int(rows[0][0]), int(rows[0][1])) if rows else None
 
     def _page(self, name: str, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:
         spelled = SQL("").join(SQL(", {}").format(pg.text_form(one.type, Identifier(one.name))) for one in columns)

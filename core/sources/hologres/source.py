@@ -80,7 +80,6 @@ class HoloSource:
         self.selects(state.identity)
 
     def identify(self) -> TableIdentity:
-        """Which table this is now."""
         identity = self._read().identity
         self.selects(identity)
         return identity

@@ -37,16 +37,13 @@ class SlotConnection(HoloConnection):
         return SlotSource(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
 
     def retention(self, job: JobSpec) -> SlotRetention:
-        """What a start without a copy and a reset ask."""
         table = job.channel.source_table
         return SlotRetention(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotSource:
-        """What commands ask of a slot."""
         return SlotSource(self.session, table, options, None, self.streams, slot, self.confirming)
 
     def viewer(self) -> SlotsViewer:
-        """What commands ask that only look."""
         return SlotsViewer(self.session)
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -72,11 +69,9 @@ class SlotKind(HoloKind):
     traits = TRAITS
 
     def connect(self, login: Login) -> SlotConnection:
-        """A session, opened at its first call."""
         return SlotConnection(login)
 
     def poller(self, login: Login) -> SlotsViewer:
-        """A session that is asked for slots while they are shown."""
         return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
 from slotkeeper.core.drivers.pg_stream import Replication
-from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.sources.hologres.stream.values import LoggedRow, RowReader, garbled
 from slotkeeper.core.sqltext import dotted
 
@@ -183,7 +183,8 @@ class ShardStream:
                 beats.append(row.lsn)
                 continue
             if row.event not in _KNOWN:
-                raise self._refused(f"has an event of the unknown type {row.event} at LSN {row.lsn}")
+                what = f"shard {self.shard} has an event of the unknown type {row.event} at LSN {row.lsn}"
+                raise Refused(what, _REPORT, where="source")
             if row.lsn < last:
                 raise self._defect(f"sent LSN {row.lsn} behind {last}")
             last = row.lsn
@@ -218,14 +219,8 @@ class ShardStream:
             if known == version:
                 self.version, self._reader = known, RowReader(columns)
                 return
-        raise self._changed(version)
-
-    def _changed(self, version: int) -> Trouble:
         what = f"shard {self.shard}: the binlog's rows are of version {version} of the table, it has {self.version} now"
-        return trouble(TroubleName.SCHEMA_CHANGED, what)
-
-    def _refused(self, what: str) -> Refused:
-        return Refused(f"shard {self.shard} {what}", _REPORT, where="source")
+        raise trouble(TroubleName.SCHEMA_CHANGED, what)
 
     def _defect(self, what: str) -> Defect:
         return Defect(f"shard {self.shard} {what}", _REPORT, where="source")
