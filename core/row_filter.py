@@ -3,8 +3,8 @@
 Whatever is not on a list here is refused: keywords, operators, functions, types, literals. What is sent has the typed
 tokens in the typed order, so that the server's own precedence holds; names are quoted, functions and types named with
 pg_catalog, strings spelled in one way. What was read is read once more out of that text, and both have to be equal. ADR
-0026 says why; `slotkeeper.core.config.values` reads the configuration by this, `slotkeeper.core.sources.dws.filters`
-asks a table.
+0026 says why; `slotkeeper.core.config.values` reads the configuration by this, and
+`slotkeeper.core.sources.dws.eligibility` asks a table.
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ import pytest
 
 from slotkeeper.core.domain.probe import ProbeFinding
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.sources.dws.probe import sessions
-from slotkeeper.core.sources.dws.probe.scratch import Scratch
-from slotkeeper.core.sources.dws.probe.session import ProbeContext
-from slotkeeper.core.sources.dws.probe.session import run as ask
+from slotkeeper.core.sources.dws.probe import slots
+from slotkeeper.core.sources.dws.probe.scratch import ProbeContext, Scratch
+from slotkeeper.core.sources.dws.probe.scratch import run as ask
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse
@@ -73,7 +72,7 @@ def asked(warehouse: Warehouse) -> ProbeFinding:
     with closing(opened()) as session:
         scratch.make(session, scratch.plain)
         ctx = ProbeContext(session, scratch, scratch.plain)
-        answers = ask(ctx, [("coordinators", (name,), sessions.elsewhere)], lambda _: None)
+        answers = ask(ctx, [("coordinators", (name,), slots.elsewhere)], lambda _: None)
     assert not scratch.drop(opened)
     return next(one.finding for one in answers if one.question.name == name)
 

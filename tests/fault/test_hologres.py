@@ -11,7 +11,7 @@ import pytest
 from slotkeeper.core.drivers.copy_text import rows_of
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.sources.hologres import catalog
-from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.changes import Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.demo.hologres.faults import Fault
 from tests.support.hologres import TABLE, HoloPair

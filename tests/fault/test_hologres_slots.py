@@ -13,9 +13,8 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.source import Confirmation
 from slotkeeper.core.sources.hologres.kind import HoloConnection
-from slotkeeper.core.sources.hologres.position import HoloPosition, ours
-from slotkeeper.core.sources.hologres.slot import line
-from slotkeeper.core.sources.hologres.slot.kept import SlotKept
+from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, ours
+from slotkeeper.core.sources.hologres.slot import source as slot_source
 from slotkeeper.core.sources.hologres.slot.source import SlotRetention, SlotSource
 from tests.support.hologres import SLOT, TABLE, HoloPair
 
@@ -141,7 +140,7 @@ def test_a_right_that_is_missing_is_named_before_anything_is_made(
 def test_a_server_that_does_not_show_what_it_was_told_is_asked_again_and_never_believed(
     slot_pair: HoloPair, session: HoloConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "SEEN_SECONDS", 0.1)
+    monkeypatch.setattr(slot_source, "SEEN_SECONDS", 0.1)
     source = source_of(slot_pair, session)
     slot_pair.hologres.faults.deaf = True
     status = source.read_status(None)[0]
@@ -171,7 +170,7 @@ def test_a_slot_that_another_session_reads_is_confirmed_once_that_has_gone(
 def test_a_server_that_moves_no_slot_back_refuses_the_reset_and_keeps_its_place(
     slot_pair: HoloPair, session: HoloConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "SEEN_SECONDS", 0.1)
+    monkeypatch.setattr(slot_source, "SEEN_SECONDS", 0.1)
     source = source_of(slot_pair, session)
     status = source.read_status(None)[0]
     here = confirm(source, status, ours(status.latest))

@@ -13,7 +13,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal, TargetKind
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.errors import Busy, Refused
-from slotkeeper.core.sources.dws import retention
+from slotkeeper.core.sources.dws import slot as dws_slot
 from slotkeeper.core.sqltext import statements
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
@@ -260,7 +260,7 @@ def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypat
     texts = statements("slotkeeper.core.sources.dws", "retention.sql")
     slow = texts["count"].replace("GROUP BY", "AND pg_sleep(0.2) IS NOT NULL GROUP BY")
     monkeypatch.setitem(texts, "count", slow)
-    monkeypatch.setattr(retention, "COUNT_LIMIT_MS", 300)
+    monkeypatch.setattr(dws_slot, "COUNT_LIMIT_MS", 300)
     plan = resetting.plan(EARLIEST)
     total = sum(resetting.mirror.changes().values())
     assert sum(move.read_again.total for move in plan.moves) == total

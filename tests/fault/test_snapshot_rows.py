@@ -21,7 +21,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.slots.reset.context import ResetContext
-from slotkeeper.core.sources.dws import retention
+from slotkeeper.core.sources.dws import slot as dws_slot
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.resetting import EARLIEST, SNAPSHOT, Crash, Resetting
@@ -242,7 +242,7 @@ def test_a_source_that_refuses_to_be_counted_is_unknown(
     statement: str, resetting: Resetting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = pg.sql.SQL(statement)
-    monkeypatch.setattr(retention, "count_statement", lambda *_: refused)
+    monkeypatch.setattr(dws_slot, "count_statement", lambda *_: refused)
     plan = resetting.plan(REPLACE)
     assert plan.rows is not None and plan.rows.source.number is None
     assert plan.at_stake == ROWS

@@ -24,7 +24,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.drivers.session import Session
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sources.dws.poll import QUIET
+from slotkeeper.core.sources.dws.viewer import QUIET
 
 environment = dict(os.environ)
 port, mode, password = sys.argv[1:4]

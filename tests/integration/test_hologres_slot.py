@@ -14,7 +14,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import ROLLED_BACK, Goal, TargetKind
 from slotkeeper.core.sources.hologres.position import ours
-from slotkeeper.core.sources.hologres.slot import line
+from slotkeeper.core.sources.hologres.slot import source as slot_source
 from slotkeeper.demo.hologres.faults import FOREIGN_LSN
 from tests.integration.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
@@ -115,7 +115,7 @@ def test_commands_make_list_register_and_drop_it_and_count_down_by_the_records(
 def test_a_reset_moves_row_and_slot_and_undo_brings_both_back(
     slot_pair: HoloPair, tmp_path: Path, forward_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "SEEN_SECONDS", 0.5)
+    monkeypatch.setattr(slot_source, "SEEN_SECONDS", 0.5)
     resetting = stopped(slot_pair, tmp_path)
     before = positions(slot_pair)
     assert confirmed(slot_pair) == before

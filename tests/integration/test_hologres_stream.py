@@ -11,10 +11,9 @@ from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.sinks.hologres.faults import classify
-from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow
-from slotkeeper.core.sources.hologres.stream.ranges import ShardRanges
-from slotkeeper.core.sources.hologres.stream.session import ShardReader, StreamAsked
-from slotkeeper.core.sources.hologres.stream.shard import START, LoggedEvent, ShardStream
+from slotkeeper.core.sources.hologres.stream.records import ShardRanges
+from slotkeeper.core.sources.hologres.stream.shard import START, LoggedEvent, ShardReader, ShardStream, StreamAsked
+from slotkeeper.core.sources.hologres.stream.values import LoggedRow
 from slotkeeper.demo.hologres.stream_rows import message, row
 from tests.support.hologres_stream import CUT, StreamServer, keepalive, logged, streaming
 from tests.support.waiting import until

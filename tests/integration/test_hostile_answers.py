@@ -32,7 +32,7 @@ from slotkeeper.core.sinks.postgres.check.reshape import reshape
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import create_staging
-from slotkeeper.core.sources.dws import made_types as dws_types
+from slotkeeper.core.sources.dws import identity as dws_types
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.source import statuses_of
@@ -95,7 +95,7 @@ def dws_with(
     ranges = [(9, name, 0, 1, of.get("subtype", "text"), of.get("options", ""))] if kind == "r" else []
     types: list[tuple[Any, ...]] = [(9, name, kind, base, list(parts), bool(key), list(key), [])]
     answers: dict[str, list[tuple[Any, ...]]] = {"user_types": [(9,)], "types": types, "ranges": ranges}
-    kinds = dws_types.read(cast(Any, Answers(answers)), "ods.t")
+    kinds = dws_types.user_types(cast(Any, Answers(answers)), "ods.t")
     return identity_of(dws(type_=name), kinds)
 
 

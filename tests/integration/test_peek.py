@@ -18,11 +18,10 @@ from slotkeeper.core.domain.peek import Ask, Filter, Page
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services import binlog_rows
-from slotkeeper.core.sources.dws import manual_sql
-from slotkeeper.core.sources.dws.poll import DwsStatusPoller
+from slotkeeper.core.sources.dws import words as dws_words
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
 from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
@@ -321,9 +320,9 @@ def test_the_sql_to_type_by_hand_registers_what_is_registered_and_moves_no_point
     before = place.slots()
     seen = {(one.shard, one.checkpoint): one for one in DwsViewer(_session(place)).points(TABLE) or ()}
     live, durable = seen["dn_2", False], seen["dn_2", True]
-    text = manual_sql.register(TABLE, FOREIGN, "dn_2", live.point, durable.point, live.xmin)
+    text = dws_words.register(TABLE, FOREIGN, "dn_2", live.point, durable.point, live.xmin)
     assert place.surface.rows(text) == [(1, 1)]
-    assert len(place.surface.rows(manual_sql.status(TABLE))) == len(before)
+    assert len(place.surface.rows(dws_words.status(TABLE))) == len(before)
     again = place.slots()
     assert [row[:5] for row in again] == [row[:5] for row in before]
     assert {row[2] for row, old in zip(again, before, strict=True) if row[5] != old[5]} == {1}  # dn_2, and no other
@@ -342,7 +341,7 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     assert read_table is not None and {one.slot for one in read_table.points or ()} == {FOREIGN}
     assert reader.unread(table)
     reader.close()
-    assert place.surface.rows(manual_sql.status(table))
+    assert place.surface.rows(dws_words.status(table))
 
 
 def _session(place: Place) -> DwsSession:

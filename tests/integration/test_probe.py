@@ -24,10 +24,10 @@ from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified
 from slotkeeper.core.services.doctor import check_source
+from slotkeeper.core.sources.dws.probe import run as probe_run
 from slotkeeper.core.sources.dws.probe import scratch
-from slotkeeper.core.sources.dws.probe import tables as tables_probe
 from slotkeeper.core.sources.dws.probe.questions import QUESTIONS
-from slotkeeper.core.sources.dws.probe.session import Found, ProbeContext
+from slotkeeper.core.sources.dws.probe.scratch import Found, ProbeContext
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.state.audit import Audit
@@ -255,7 +255,7 @@ def test_an_error_in_the_middle_leaves_nothing(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:12], ("broken", (), breaks)))
+        patched.setattr(probe_run, "GROUPS", (*probe_run.GROUPS[:12], ("broken", (), breaks)))
         assert place.call() == 1
     assert "defect" in capsys.readouterr().err
     place.warehouse.dn_down("dn_2")
@@ -355,7 +355,7 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
         yield from ()
 
     monkeypatch.setattr(scratch, "MAKE_LIMIT_MS", 300)
-    monkeypatch.setattr(tables_probe, "GROUPS", (*tables_probe.GROUPS[:2], ("locked", (), locked)))
+    monkeypatch.setattr(probe_run, "GROUPS", (*probe_run.GROUPS[:2], ("locked", (), locked)))
     assert place.call("--json") == 1
     said = capsys.readouterr()
     (left,) = json.loads(said.out)["left"]

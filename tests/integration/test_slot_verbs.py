@@ -281,7 +281,7 @@ def test_an_action_that_fails_leaves_an_outcome_with_what_can_be_seen(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from slotkeeper.core.errors import Unreachable
-    from slotkeeper.core.sources.dws.verbs import DwsSlotVerbs
+    from slotkeeper.core.sources.dws.slot import DwsSlotVerbs
 
     def lost(self: Any) -> int:
         raise Unreachable("the line broke")

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.sources.hologres.stream.binary_row import RowReader
 from slotkeeper.core.sources.hologres.stream.shard import ShardStream
+from slotkeeper.core.sources.hologres.stream.values import RowReader
 from slotkeeper.demo.hologres.stream_rows import array, message, row
 
 EPOCH = datetime(1970, 1, 1)

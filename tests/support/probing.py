@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from slotkeeper.core.domain.probe import Answer
+from slotkeeper.core.sources.dws.probe.run import ask_all
 from slotkeeper.core.sources.dws.probe.scratch import Scratch
-from slotkeeper.core.sources.dws.probe.tables import ask_all
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.demo.switches import Switches, all_values
 from slotkeeper.demo.warehouse import Warehouse

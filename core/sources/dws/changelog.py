@@ -15,7 +15,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.operators import Operators, spelled
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.sources.dws import chunks, field_types
+from slotkeeper.core.sources.dws import chunks
+from slotkeeper.core.sources.dws.identity import field_type
 from slotkeeper.core.sources.dws.position import DwsPosition, ours
 from slotkeeper.core.sources.dws.source import ALL, DwsSource, range_parts
 from slotkeeper.core.sources.dws.viewer import DwsViewer
@@ -29,7 +30,7 @@ class DwsChangelog(DwsSource):
 
     def field_type(self, column: Column) -> FieldType:
         """What a column's values are read as: a domain's are those of its base type."""
-        return field_types.field_type(self.identity.plain(column.type))
+        return field_type(self.identity.plain(column.type))
 
     def exists(self) -> bool | None:
         """Whether some point of the slot is there; only listing makes none (DWS: asking for a slot creates it)."""

@@ -1,4 +1,4 @@
-"""Whether a DWS and one of its tables can be followed: pure rules over facts that `viewer.py` reads from the catalogs.
+"""Whether a DWS, one of its tables and a row filter can be followed: pure rules over facts from the catalogs.
 
 Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
 Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. A fact that cannot be read (None) is no
@@ -8,10 +8,11 @@ objection: `doctor` says that it is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotkeeper.core.domain.objection import INHERITED, Objection
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.sqltext import dotted, quoted
 
 LEAST_KERNEL = (9, 1, 0, 200)
@@ -159,7 +160,9 @@ def table_objections(
     elif facts.persistence == "u":
         yield Objection(f"{table} is unlogged: a crash empties it without a trace", "make it an ordinary table")
     if facts.inheritors and facts.kind == "r":
-        yield _inherited(table, facts.inheritors[0])
+        # DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them
+        cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}, and name it in a channel of its own"
+        yield Objection(f"{table} {INHERITED}", cure)
     if not facts.has_key:
         yield no_key(table)
     elif facts.deferrable:
@@ -229,12 +232,6 @@ def cast_key(table: str, column: str, function: str) -> Objection:
     """An implicit cast of a key's type by somebody's function: keys may be compared by what that returns."""
     what = f"key column {column!r} of {table} has a type with an implicit cast, which runs {function} as our login"
     return Objection(what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
-
-
-def _inherited(table: str, child: str) -> Objection:
-    """DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them."""
-    cure = f"ALTER TABLE {child} NO INHERIT {dotted(table)}, and name it in a channel of its own"
-    return Objection(f"{table} {INHERITED}", cure)
 
 
 def deferrable(table: str) -> Objection:
@@ -311,3 +308,45 @@ def given_options(text: str) -> dict[str, str]:
 
 def _on(given: Mapping[str, str], name: str) -> bool:
     return given.get(name, "off") in _ON
+
+
+_TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')
+"""Types whose values may say now: cast to a time they would be another one at each reading."""
+
+
+def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
+    """What this table has against a filter; `where` is what `row_filter.read` gave as text.
+
+    `casts` are columns whose type has a cast by somebody's function, with its name: whoever owns a type may make one.
+    """
+    from slotkeeper.core import row_filter  # a worker has no parser
+
+    try:
+        found = row_filter.read(where)
+    except row_filter.WrongFilter as error:
+        yield Objection(f"where cannot be read: it {error}", "correct the channel's row filter")
+        return
+    if found.text != where:
+        yield Objection(
+            "where is not what a row filter is read as", "give the job the text of slotkeeper.core.row_filter.read"
+        )
+        return
+    types = {column.name: identity.plain(column.type) for column in identity.columns}
+    absent = sorted(found.columns - set(types))
+    if absent:
+        known = ", ".join(types)
+        yield Objection(f"where names column {absent[0]!r}, which the source table has not", f"it has {known}")
+        return
+    for name, function in casts:
+        if name in found.columns:  # also one without a cast behind it: a function of text casts it by itself
+            what = f"where uses column {name!r}, and a cast of its type {types[name]} runs {function} as our login"
+            yield Objection(what, "filter by another column, or drop the cast (DROP CAST)")
+    for name in sorted(found.bare):
+        own = identity.user_type(types[name])
+        if own and own.kind != "e":
+            what = f"where uses column {name!r} as it is, whose type {types[name]} has operators of its own"
+            yield Objection(what, "write a cast behind the column, such as ::text")
+    for name in sorted(found.timed):
+        if types[name].startswith(_TEXTS) or identity.user_type(types[name]):
+            what = f"where casts column {name!r} from {types[name]} to a time: a row that says now would move"
+            yield Objection(what, "compare it as text, or keep the time in a column of its own")

@@ -1,9 +1,19 @@
-"""A table as the statement `identity` describes it."""
+"""Which table this is: its columns and key, the types that somebody made, and what its values are read as.
+
+DWS, "Data Types": the names are those of format_type. What has no like elsewhere (arrays, intervals, times of day,
+numerics without limits, made types) stays the server's own text.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from slotkeeper.core.domain.field_type import TEXT, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column, TableIdentity, UserType
-from slotkeeper.core.drivers.session import Rows
+from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.sources.dws.session import DwsSession
 
 
 def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
@@ -11,3 +21,73 @@ def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
     columns = tuple(Column(row[1], row[2], row[5], row[6] or "", row[7]) for row in rows)
     key = tuple(name for _, name in sorted((row[4], row[1]) for row in rows if row[4] >= 0))
     return TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
+
+
+_SQL: Book = ("slotkeeper.core.sources.dws", "made_types.sql")
+RANGE, MULTIRANGE = "r", "m"
+
+
+def user_types(session: DwsSession, table: str) -> tuple[UserType, ...]:
+    """The made types of a table's columns and those within them; one question where there are none."""
+    wanted = {int(oid) for (oid,) in session.rows("user_types", {"table": table})}
+    found: dict[int, UserType] = {}
+    asked: set[int] = set()
+    while wanted - asked:
+        asking = wanted - asked
+        asked |= asking
+        for oid, one, within in _types(session, asking):
+            found[oid] = one
+            wanted.update(within)
+    return tuple(found.values())
+
+
+def _types(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserType, list[int]]]:
+    rows = session.rows("types", {"oids": sorted(oids)}, of=_SQL)
+    spans = {oid for oid, _, kind, *_ in rows if kind in (RANGE, MULTIRANGE)}
+    ranges = session.rows("ranges", {"oids": sorted(spans)}, of=_SQL) if spans else []
+    described = []
+    for oid, name, kind, base, parts, table, key, within in rows:
+        one = UserType(name, kind, base, tuple(parts), bool(table), tuple(key))
+        inner = [int(each) for each in within]
+        for span, its_name, many, subtype, spelled, options in ranges:
+            if oid == span:
+                one, inner = replace(one, base=spelled, parts=(options,) if options else ()), [int(subtype)]
+            elif oid == many:
+                one, inner = replace(one, base=its_name), [int(span)]
+        described.append((int(oid), one, inner))
+    return described
+
+
+MOST_DIGITS = 38
+"""Digits of the widest decimal that readers have (Spark: DecimalType; Arrow: decimal128)."""
+_PLAIN = {
+    "boolean": FieldKind.BOOLEAN,
+    "tinyint": FieldKind.SHORT,
+    "smallint": FieldKind.SHORT,
+    "integer": FieldKind.INTEGER,
+    "bigint": FieldKind.LONG,
+    "real": FieldKind.FLOAT,
+    "double precision": FieldKind.DOUBLE,
+    "date": FieldKind.DATE,
+    "bytea": FieldKind.BYTES,
+}
+_TIMES = re.compile(r"timestamp(\([0-6]\))? (with|without) time zone")
+_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+
+
+def field_type(spelled: str) -> FieldType:
+    """The type that format_type spells so; domains are to be given as their base types.
+
+    >>> field_type("numeric(12,2)"), field_type("numeric").kind, field_type("timestamp(3) with time zone").kind
+    (FieldType(kind=<FieldKind.DECIMAL: 'decimal'>, precision=12, scale=2), <FieldKind.TEXT: 'text'>, \
+<FieldKind.INSTANT: 'timestamp'>)
+    """
+    if spelled in _PLAIN:
+        return FieldType(_PLAIN[spelled])
+    if found := _TIMES.fullmatch(spelled):
+        return FieldType(FieldKind.INSTANT if found[2] == "with" else FieldKind.LOCAL_TIME)
+    if found := _NUMERIC.fullmatch(spelled):
+        precision, scale = int(found[1]), int(found[2])
+        if precision <= MOST_DIGITS and 0 <= scale <= precision:
+            return FieldType(FieldKind.DECIMAL, precision, scale)
+    return TEXT

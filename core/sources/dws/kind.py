@@ -16,17 +16,15 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
-from slotkeeper.core.sources.dws import doctor, eligibility, manual_sql
+from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
-from slotkeeper.core.sources.dws.poll import DwsStatusPoller
 from slotkeeper.core.sources.dws.position import POSITIONS
-from slotkeeper.core.sources.dws.retention import DwsRetention
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
+from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
-from slotkeeper.core.sources.dws.verbs import DwsSlotVerbs
-from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
 
 
 class _Source(DwsSource):
@@ -47,18 +45,15 @@ class DwsConnection:
 
     @property
     def name(self) -> str:
-        """The session's own name at the server."""
         return self.session.application_name
 
     def source(self, job: JobSpec, points_proven: bool = False) -> DwsSource:
-        """The channel of a job."""
         channel = job.channel
         made = _Source(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
         made.points_proven = points_proven
         return made
 
     def admin(self, job: JobSpec) -> DwsSlotAdmin:
-        """Registers the slot of a job's channel."""
         channel = job.channel
         return DwsSlotAdmin(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
 
@@ -67,48 +62,39 @@ class DwsConnection:
         return DwsChangelog(self.session, job.channel.source_table, job.slot, job.binlog)
 
     def retention(self, job: JobSpec) -> DwsRetention:
-        """What a start without a copy and a reset ask."""
         channel = job.channel
         return DwsRetention(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> DwsSlotVerbs:
-        """What commands ask that create, move or drop a slot."""
         return DwsSlotVerbs(self.session, table, slot, options)
 
     def viewer(self) -> DwsViewer:
-        """What commands ask that only look."""
         return DwsViewer(self.session)
 
     def reader(self, options: BinlogOptions) -> DwsPeek:
-        """Reads rows of a binlog for people."""
         return DwsPeek(self.session, options.new_system_value)
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        """Why rows of a table may be hidden or masked from this login."""
         facts = self.viewer().table_facts(table)
         return list(eligibility.hidden_objections(table, facts)) if facts else []
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the tables that jobs read there."""
         return doctor.findings(self.viewer(), asked, utc)
 
     def ping(self) -> None:
-        """Return once the server has answered something; raises an error of ours."""
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
         self.session.sever()
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
 
 class DwsKind:
     """GaussDB(DWS); implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual: ManualSql = manual_sql
+    manual: ManualSql = words
     positions: Positions = POSITIONS
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
@@ -121,19 +107,15 @@ class DwsKind:
         return DwsProbe()
 
     def connect(self, login: Login) -> DwsConnection:
-        """A session, opened at its first call."""
         return DwsConnection(login)
 
     def poller(self, login: Login) -> DwsStatusPoller:
-        """A quiet session that is asked for slots while they are shown."""
         return DwsStatusPoller(login.endpoint, login.password, login.name)
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
-        """A session that reads whole tables for a comparison."""
         return PgTables(login, DWS, limit_ms)
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """The least rights that following and comparing these tables needs."""
         return doctor.grants(endpoint, tables)
 
 

@@ -15,8 +15,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
-from slotkeeper.core.sources.dws.retention import TIME, first_at, records
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.slot import TIME, first_at, records
 from slotkeeper.core.sources.dws.source import range_parts
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import statements
@@ -60,7 +60,6 @@ class DwsPeek:
         return identity_of(rows)
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
         return DwsViewer(self.session).nodes(table)
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
@@ -81,7 +80,6 @@ class DwsPeek:
         return first_at(self.session, table, moment, said, "go to a point instead").get(shard.name)
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The first rows after a position."""
         return Windows(self, identity, table, shard, what, only).forward()
 
     def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
@@ -105,7 +103,6 @@ class DwsPeek:
         ]
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _first(self, table: str, shard: Shard, place: Position | None) -> FirstRecord:

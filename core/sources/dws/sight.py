@@ -1,15 +1,24 @@
-"""Reads from a DWS what our login sees of other sessions, and which transactions are open."""
+"""What this login sees of other sessions, and which transactions that were open at one moment still are.
+
+Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy (design 4.4 step 3). The
+list of sessions names those that we see, also such as have no number yet; the snapshot's own xmin has to pass the
+transaction counter whatever the list says. Where the list is not proven to be whole, every DN's xmin has to pass it as
+well; it never guesses.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.source import Waiter
+from slotkeeper.core.sources.dws.position import points_of
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sqltext import statements
 
@@ -73,3 +82,70 @@ def _rows_of(session: DwsSession, name: str, parameters: dict[str, Any] | None =
         return session.rows(name, parameters, of=_SQL)
     except SlotkeeperError:
         return None
+
+
+WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
+"""Where an administrator sees the transactions that are open."""
+
+
+class Seeing(Protocol):
+    """What is asked of a session."""
+
+    def sight(self) -> Sight:
+        """What our login can see of other sessions."""
+
+    def open_transactions(self, across: bool = False) -> list[Waiter]:
+        """Other sessions inside a transaction now, and prepared transactions; `across` all coordinators."""
+
+    def snapshot_xmin(self) -> int:
+        """The oldest transaction number that is still open by the source's own snapshot."""
+
+    def transaction_id(self) -> int:
+        """The source's transaction counter now."""
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        """The status of every DN."""
+
+
+class DwsOpenTransactions:
+    """Those that were open when this was made; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+
+    def __init__(self, source: Seeing) -> None:
+        self._source = source
+        self._counter, self._sight = source.transaction_id(), source.sight()
+        self._waiting: Sequence[Waiter] = source.open_transactions(self._sight.across)
+        hidden = any(one.hidden for one in self._waiting)
+        self._lacks = self._sight.lacks or ("other sessions are hidden" if hidden else "")
+
+    def advice(self, job: str) -> str:
+        """What to do about those that do not end."""
+        more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
+        return f"end it (an administrator sees it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
+
+    def left(self) -> str:
+        now = self._source.open_transactions(self._sight.across)
+        now_open = {(one.pid, one.started) for one in now}
+        self._waiting = [one for one in self._waiting if one.started and (one.pid, one.started) in now_open]
+        return _sentence(self._waiting) if self._waiting else self._retained(now)
+
+    def _retained(self, now: Sequence[Waiter]) -> str:
+        """Why it is not known yet that all have ended that the list may not show; nothing where it is.
+
+        The counter was handed out after recording began: all older ones have a smaller number, or none so far.
+        """
+        if self._source.snapshot_xmin() <= self._counter:
+            prepared = ", ".join(one.text for one in now if not one.pid)
+            whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
+            return f"waiting for a transaction that was open when recording began and is in no list{whose}"
+        if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
+            # an xmin moves with numbers that are handed out, and on an idle cluster nobody else takes one. DWS,
+            # "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
+            self._source.transaction_id()
+            return f"{self._lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
+        return ""
+
+
+def _sentence(waiting: Sequence[Waiter]) -> str:
+    named = ", ".join(one.text for one in waiting[:5])
+    more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+    return f"waiting for transactions that were open when recording began: {named}{more}"

@@ -1,6 +1,4 @@
-"""Reads one DWS binlog table and registers its slot's points: identity, looks, ranges of changes,
-chunks of the table.
-"""
+"""One DWS binlog table and slot: identity, status, ranges of changes, chunks of the table, registering points."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, Waiter
-from slotkeeper.core.sources.dws import chunks, eligibility, made_types, sight
-from slotkeeper.core.sources.dws.consistent_start import DwsOpenTransactions
-from slotkeeper.core.sources.dws.identity import identity_of
+from slotkeeper.core.sources.dws import chunks, eligibility, sight
+from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
+from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
 from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
 from slotkeeper.core.sqltext import dotted, statements
 
@@ -154,7 +152,7 @@ class DwsSource:
             refuse([eligibility.no_key(self.table)], "source")
         if self.session.rows("deferrable_key", {"table": self.table})[0][0]:
             refuse([eligibility.deferrable(self.table)], "source")
-        identity = identity_of(rows, made_types.read(self.session, self.table))
+        identity = identity_of(rows, user_types(self.session, self.table))
         if any(column.name in identity.key and identity.user_type(column.type) for column in identity.columns):
             casts = self.session.rows("implicit_casts", {"table": self.table})
             refuse([eligibility.cast_key(self.table, *cast) for cast in casts], "source")
@@ -164,10 +162,8 @@ class DwsSource:
     def selects(self, identity: TableIdentity) -> None:
         """Refuse by name a mapping or a row filter that this table cannot serve; a driver alone reads the filter."""
         if self.selection.where:
-            from slotkeeper.core.sources.dws import filters  # a worker has no parser
-
             casts = self.session.rows("made_casts", {"table": self.table})
-            refuse(list(filters.objections(self.selection.where, identity, casts)), "source")
+            refuse(list(eligibility.filter_objections(self.selection.where, identity, casts)), "source")
         self._serves(identity)
 
     def _serves(self, identity: TableIdentity) -> None:
@@ -307,7 +303,6 @@ class DwsSource:
         return its
 
     def open_now(self) -> DwsOpenTransactions:
-        """The transactions that are open at this moment."""
         return DwsOpenTransactions(self)
 
     def sight(self) -> Sight:
@@ -346,7 +341,6 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:

@@ -1,27 +1,31 @@
-"""Looks at a DWS for commands that show things: slots, unread rows, versions, rights. Nothing here creates a slot.
+"""Looks at a DWS for commands and screens: slots, unread rows, versions, rights. Nothing here creates a slot.
 
-The vendor's sync-point function makes a slot that it is asked about, so it is not called here.
+The vendor's sync-point function makes a slot that it is asked about, so it is not called here. A screen has one quiet
+session (`DwsStatusPoller`): its settings go with the login, and a question is one statement that only reads, because
+DWS knows no read-only session (vendor's psycopg2 page).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
+from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import Ttl, ttl_of
 from slotkeeper.core.drivers.pg import number
 from slotkeeper.core.drivers.search_path import names_of_path
-from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.drivers.session import Book, Rows, Session
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.source import SlotCalls
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, TableFacts
 from slotkeeper.core.sources.dws.position import place
-from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.session import DWS, DwsSession
 from slotkeeper.core.sources.dws.words import TIMEOUT, WORDS
 
 COUNT_LIMIT_MS = 30_000
@@ -93,11 +97,9 @@ class DwsViewer:
         return None if rows is None else {str(node): place(number(point)) for node, point in rows}
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
         return {name: node for name, node, here in homes(self.session, table) if here}
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
         rows = self._or_none(lambda: self._rows("consumed_on", {"table": table, "node": node}, COUNT_LIMIT_MS))
         return bool(rows[0][0]) if rows and rows[0][0] is not None else None
 
@@ -118,7 +120,6 @@ class DwsViewer:
             return []
 
     def now(self) -> datetime:
-        """The server's clock."""
         return moment(self.server().clock)
 
     def ttl(self, table: str) -> Ttl | None:
@@ -127,7 +128,6 @@ class DwsViewer:
         return ttl_of(str(rows[0][5])) if rows else None
 
     def consume_timeout(self) -> int | None:
-        """Seconds for which maintenance waits for readers; None where the server does not tell."""
         return whole(self.settings().get(TIMEOUT, ""))
 
     def settings(self) -> dict[str, str]:
@@ -183,7 +183,6 @@ class DwsViewer:
         )
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _flag(self, statement: str, oid: int) -> bool | None:
@@ -252,3 +251,53 @@ def named(table: str) -> dict[str, str]:
     """A table's schema and name, as the statements on the catalogs take them."""
     schema, _, name = table.rpartition(".")
     return {"schema": schema or "public", "name": name}
+
+
+LIMIT_MS = 3_000
+QUIET = replace(DWS, settings={"statement_timeout": str(LIMIT_MS)}, limit_ms=None, quiet=True)
+_POLL_SQL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
+
+
+class DwsStatusPoller:
+    """A session that is kept while it answers."""
+
+    words = WORDS
+
+    def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
+        self._session = Session(endpoint, password, application_name, QUIET)
+        self._lists = True
+
+    def read_table(self, table: str) -> TableAnswer | None:
+        """Points and clock; None where this kernel has just turned out not to list points."""
+        try:
+            rows = self._rows("points" if self._lists else "clock", {"table": table, **named(table)}, _POLL_SQL)
+        except SlotkeeperError as error:
+            if error.code not in NO_FUNCTION or not self._lists:
+                raise
+            self._lists = False
+            return None
+        clock, options, timeout = rows[0][:3]
+        points = points_of(row[3:] for row in rows if row[3] is not None) if self._lists else None
+        ttl = None if options is None else ttl_of(str(options))
+        return TableAnswer(moment(clock), ttl, whole(timeout), points)
+
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
+        """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
+        try:
+            return unread_of(self._rows("consume_progress", {"table": table}))
+        except SlotkeeperError as error:
+            if error.code in NO_FUNCTION:
+                return None
+            raise
+
+    def close(self) -> None:
+        """End the session; a later question opens another one."""
+        self._session.close()
+
+    def _rows(self, name: str, parameters: dict[str, Any], of: Book | None = None) -> Rows:
+        try:
+            return self._session.rows(name, parameters, of=of)
+        except SlotkeeperError as error:
+            if error.code == "42P01":  # nothing is followed here, so this is no SCHEMA CHANGED
+                raise Refused(error.message, "check the table's name", error.code, "source") from error
+            raise

@@ -1,15 +1,23 @@
-"""From binlog records to the changes that a sink takes: types as letters, an update's two images side by side. Pure.
+"""From binlog records to the changes that a sink takes, and reading a range of one shard's binlog page by page.
 
 Hologres, "Subscribe to Hologres binlogs": 5 insert, 2 delete, 3 and 7 an update's row before and after it, consecutive
-and with one time; an update by Holo Client or Flink may also be 2 then 5. 27 is a heartbeat without a row.
+and with one time; an update by Holo Client or Flink may also be 2 then 5. 27 is a heartbeat without a row. `Pages`
+reads by the binlog's key, and believes no page that cannot be whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.domain.slot import Column, Shard
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Rows
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.sources.hologres.catalog import Record, number_of
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sqltext import statements
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
 WORDS = {
@@ -88,3 +96,114 @@ def _unpaired(image: Event, event: Event) -> Refused:
     then = WORDS.get(event.type, str(event.type))
     what = f"LSN {image.lsn} is the row before an update, and {then} follows it at {event.lsn}"
     return Refused(what, "the row after it is not in the binlog; copy anew", where="source")
+
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+_NO_COLUMNS = SQL("")
+FEW = 64
+"""Records of a page that is read to know whether there are changes."""
+
+
+def table_name(table: str) -> pg.sql.Composable:
+    """`schema.table` as identifiers."""
+    return Identifier(*table.split(".", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The records of a shard behind one LSN and up to another."""
+
+    shard: Shard
+    after: int
+    up_to: int
+
+
+class Pages:
+    """The binlog of one table over a session; `size` is how many records a page has, `limit_ms` bounds each."""
+
+    def __init__(self, session: HoloSession, table: str, size: int, limit_ms: int | None) -> None:
+        self._session = session
+        self._table = table
+        self._size = max(1, size)
+        self._limit_ms = limit_ms
+
+    def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
+        """What the stretch does to rows, in its order.
+
+        The record at which it begins is read with it: where that is the row before an update, its other half comes now.
+        """
+        events = self.events(Stretch(stretch.shard, stretch.after - 1, stretch.up_to), columns)
+        first = next(events, None)
+        if first is None:
+            return
+        if first.lsn > stretch.after:
+            yield from changes(chain((first,), events), None, left)
+        else:
+            yield from changes(events, first if first.type == BEFORE else None, left)
+
+    def events(self, stretch: Stretch, columns: Sequence[Column]) -> Iterator[Event]:
+        """The records of a stretch whose end is a record's LSN. Raises Busy where the server answers fewer.
+
+        Hologres: LSNs of a shard strictly grow, so that a record which is not beyond the last one came twice. A page
+        that is empty before the end was reached says nothing: the server has just named that record as there.
+        """
+        last = stretch.after
+        while last < stretch.up_to:
+            begin = last
+            for event in self._page("page", Stretch(stretch.shard, last, stretch.up_to), columns, self._size):
+                if event.lsn > last:
+                    last = event.lsn
+                    yield event
+            if last == begin:
+                here = f"behind LSN {max(0, last)}, and has one at {stretch.up_to}"
+                what = f"{stretch.shard.name} answers no record {here}"
+                raise Busy(what, "the same range is read again; nothing was skipped", where="source")
+
+    def newest(self, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:
+        """The last records of a stretch, in its order."""
+        return self._page("back_page", stretch, columns, most)[::-1]
+
+    def nth(self, stretch: Stretch, number: int) -> Record | None:
+        """The so manieth record of a stretch; None where it has fewer."""
+        rows = self._rows("nth", stretch, self._limit_ms, skipped=Literal(max(1, number) - 1))
+        return Record(int(rows[0][0]), int(rows[0][1])) if rows else None
+
+    def last_before(self, stretch: Stretch, us: int) -> Record | None:
+        """The last record of a stretch that is older than a time; None where there is none.
+
+        Times of a shard grow with its LSNs, so that the newest are looked through, page by page.
+        """
+        most = self._size
+        while True:
+            found = self._rows("back_page", stretch, self._limit_ms, columns=_NO_COLUMNS, most=Literal(most))
+            for lsn, _, at, *_ in found:
+                if int(at) < us:
+                    return Record(int(lsn), int(at))
+            if len(found) < most:
+                return None
+            stretch = Stretch(stretch.shard, stretch.after, int(found[-1][0]) - 1)
+
+    def any(self, stretch: Stretch, left: Left) -> bool:
+        """Whether a stretch has one record that makes a change; that it has none is believed at its end only."""
+        few = Pages(self._session, self._table, min(self._size, FEW), self._limit_ms)
+        return any(event.type not in left.types for event in few.events(stretch, ()))
+
+    def count(self, stretch: Stretch, limit_ms: int) -> list[tuple[int, int, int, int]]:
+        """(type, records, first LSN, first time) of a stretch."""
+        found = self._rows("count", stretch, limit_ms)
+        return [(int(kind), int(many), int(lsn), int(us)) for kind, many, lsn, us in found]
+
+    def _page(self, name: str, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:
+        spelled = SQL("").join(SQL(", {}").format(pg.text_form(one.type, Identifier(one.name))) for one in columns)
+        rows = self._rows(name, stretch, self._limit_ms, columns=spelled, most=Literal(most))
+        return [Event(int(lsn), int(kind), int(us), tuple(values)) for lsn, kind, us, *values in rows]
+
+    def _rows(self, name: str, stretch: Stretch, limit_ms: int | None, **parts: pg.sql.Composable) -> Rows:
+        statement = SQL(statements("slotkeeper.core.sources.hologres")[name]).format(
+            table=table_name(self._table),
+            shard=Literal(number_of(stretch.shard)),
+            after=Literal(stretch.after),
+            up_to=Literal(stretch.up_to),
+            **parts,
+        )
+        return self._session.composed_rows(statement, None, limit_ms)

@@ -12,7 +12,7 @@ from slotkeeper.core.domain.slot import Column, Shard, TableIdentity
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources.hologres.catalog import number_of
-from slotkeeper.core.sources.hologres.pages import table_name
+from slotkeeper.core.sources.hologres.changes import table_name
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 SHARD = SQL("hg_shard_id")

@@ -18,16 +18,16 @@ from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.sources.hologres import doctor, manual_sql
+from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.peek import HoloPeek
 from slotkeeper.core.sources.hologres.position import POSITIONS
 from slotkeeper.core.sources.hologres.retention import HoloRetention
 from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
-from slotkeeper.core.sources.hologres.stream.ranges import IDLE_SECONDS
-from slotkeeper.core.sources.hologres.stream.records import Streams
+from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import TRAITS
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
+from slotkeeper.core.sources.hologres.words import HoloManualSql
 
 
 class HoloConnection:
@@ -44,11 +44,9 @@ class HoloConnection:
 
     @property
     def name(self) -> str:
-        """The session's own name at the server."""
         return self.session.application_name
 
     def source(self, job: JobSpec, points_proven: bool = False) -> HoloSource:
-        """The channel of a job."""
         return HoloSource(self.session, job.channel.source_table, job.binlog, job.channel, self.streams)
 
     def admin(self, job: JobSpec) -> HoloSource:
@@ -56,7 +54,6 @@ class HoloConnection:
         return self.source(job)
 
     def retention(self, job: JobSpec) -> HoloRetention:
-        """What a start without a copy and a reset ask."""
         return HoloRetention(self.session, job.channel.source_table, job.binlog, job.channel)
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> HoloSource:
@@ -64,7 +61,6 @@ class HoloConnection:
         return HoloSource(self.session, table, options, None)
 
     def viewer(self) -> HoloViewer:
-        """What commands ask that only look."""
         return HoloViewer(self.session)
 
     def reader(self, options: BinlogOptions) -> HoloPeek:
@@ -76,11 +72,9 @@ class HoloConnection:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the tables that jobs read there."""
         return doctor.findings(self.session, asked, utc)
 
     def ping(self) -> None:
-        """Return once the server has answered something; raises an error of ours."""
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def sever(self) -> None:
@@ -123,14 +117,13 @@ class NoHoloProbe:
 class HoloKind:
     """Hologres; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual: ManualSql = manual_sql
+    manual: ManualSql = HoloManualSql()
     positions: Positions = POSITIONS
     probe = NoHoloProbe()
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> HoloConnection:
-        """A session, opened at its first call."""
         return HoloConnection(login)
 
     def poller(self, login: Login) -> HoloViewer:
@@ -138,11 +131,9 @@ class HoloKind:
         return HoloViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
-        """A session that reads whole tables for a comparison."""
         return PgTables(login, HOLOGRES, limit_ms)
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """The least rights that following and comparing these tables needs."""
         return doctor.grants(endpoint, tables)
 
 

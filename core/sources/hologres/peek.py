@@ -9,8 +9,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.hologres import catalog
-from slotkeeper.core.sources.hologres.changes import Change, Left
-from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.core.sources.hologres.retention import first_at, first_record
 from slotkeeper.core.sources.hologres.session import HoloSession
@@ -27,7 +26,6 @@ class HoloPeek:
         self.session = session
 
     def identity(self, table: str) -> TableIdentity:
-        """The table's columns and key."""
         try:
             return catalog.read_table(self.session, table).identity
         except SlotkeeperError as error:
@@ -109,12 +107,8 @@ class HoloPeek:
             if only.kinds and one.kind not in only.kinds:
                 continue
             if all(values[name] == text for name, text in only.key.items()):
-                yield _row(one)
-
-
-def _row(change: Change) -> ChangeRow:
-    place = HoloPosition(change.point, change.us, change.us, image=change.sequence)
-    return ChangeRow(place, change.kind, change.us, change.values)
+                place = HoloPosition(one.point, one.us, one.us, image=one.sequence)
+                yield ChangeRow(place, one.kind, one.us, one.values)
 
 
 def _lsn(position: Position | None) -> int:

@@ -14,8 +14,7 @@ from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, Slo
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.hologres import catalog
-from slotkeeper.core.sources.hologres.changes import LETTERS
-from slotkeeper.core.sources.hologres.pages import Stretch, table_name
+from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch, table_name
 from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
@@ -69,7 +68,6 @@ class HoloRetention(HoloSource):
         return Count(kinds, True, None if oldest is None else str(oldest), min((us for *_, us in found), default=None))
 
     def count_rows(self) -> RowCount:
-        """The rows that a copy would find, within five seconds."""
 
         def ask(most: int | None, limit_ms: int) -> int | None:
             inner = pg.sql.SQL("SELECT 1 FROM {}").format(table_name(self.table))
@@ -106,7 +104,6 @@ class HoloRetention(HoloSource):
         return []
 
     def seconds(self) -> float:
-        """The server's clock."""
         return float(self.session.rows("clock")[0][0])
 
     def ttl(self) -> int | None:

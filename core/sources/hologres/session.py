@@ -1,15 +1,89 @@
 """One session to a Hologres front end: autocommit, pinned text settings, a limit that changes with the kind of call.
 
 Reads by SQL need an ordinary connection and SELECT on the table, no walsender (Hologres, "Subscribe to Hologres
-binlogs").
+binlogs"). `classify` says how an error counts: by its SQLSTATE first, then by the sentences that Hologres's own client
+tells apart (Hologres, "Troubleshoot Blink and Flink issues", and the error codes of its published client:
+ExceptionCode, HoloClientException).
 """
 
 from __future__ import annotations
 
+from slotkeeper.core.domain import refused_login
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.session import Dialect, Session
-from slotkeeper.core.sources.hologres.faults import classify
+from slotkeeper.core.errors import (
+    Busy,
+    Refused,
+    SlotkeeperError,
+    TooLarge,
+    Trouble,
+    TroubleName,
+    Unclassified,
+    Unreachable,
+)
+
+LIMIT = "57014"
+"""query_canceled: our statement_timeout."""
+
+REBUILT = ("shard id does not exist", "shard id not exist", "invalid table id", "no table is defined in publication")
+"""The table was made again, or has another number of shards: old positions mean nothing."""
+CHANGED = ("mismatches the version of the table", "could not open relation with oid", "tableversionexpired")
+"""The table's columns changed while it was read."""
+BUSY = (
+    "resource busy",
+    "replay not finished yet",
+    "too many clients already",
+    "remaining connection slots",
+    "is active for",
+)
+"""Passes by itself."""
+MOVING = ("not allowed in readonly mode",)
+"""A switch of the instance is under way."""
+
+
+def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
+    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    code, text = pg.failure(error)
+    if isinstance(error, pg.NoAnswer):
+        return Unreachable(f"source {place} {text}", "", code, "source").after_limit()
+    if isinstance(error, pg.TooMuch):
+        return TooLarge(f"source {place} {text}", "", code, "source")
+    message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
+    if refused_login.refusal(code, text):
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "source")
+    lower = text.lower()
+    if code in ("42P01", "3F000") or any(words in lower for words in CHANGED):
+        hint = "the table is gone, renamed or changed"
+        return Trouble(message, hint, code, "source", name=TroubleName.SCHEMA_CHANGED)
+    if any(words in lower for words in REBUILT):
+        hint = "the table was made again, or has another number of shards: copy anew"
+        return Trouble(message, hint, code, "source", name=TroubleName.TOPOLOGY_CHANGED)
+    if "hg_binlog" in lower and code in ("42703", "42883"):  # undefined_column, undefined_function
+        hint = (
+            "turn binlog.level on for the table (`slotkeeper doctor` has the statement); a Hologres before 2.0 needs"
+            " CREATE EXTENSION hg_binlog once in each database"
+        )
+        return Refused(message, hint, code, "source")
+    return _kind(code, lower, timed_out)(message, "", code, "source").after_limit(code == LIMIT)
+
+
+def _kind(code: str, lower: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
+    """What a code means here; a code that says no more than that a line is lost gives way to one in the sentence."""
+    if code == LIMIT:
+        return timed_out
+    if any(words in lower for words in BUSY) or code == "53000":
+        return Busy
+    if any(words in lower for words in MOVING):
+        return Unreachable
+    if code == "53200" and timed_out is not TooLarge:
+        return Busy
+    if code in passing.BY_CODE:
+        return passing.BY_CODE[code]
+    return passing.lost_line(lower) if code.startswith("08") or not code else Unclassified
+
 
 STATUS_LIMIT_MS = 2_000
 """A question about a shard has its own limit: one that does not answer in this time counts as not answering."""

@@ -24,8 +24,7 @@ from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation
 from slotkeeper.core.sources.hologres import catalog, chunks, eligibility
 from slotkeeper.core.sources.hologres.catalog import SECOND, TableState
-from slotkeeper.core.sources.hologres.changes import Left
-from slotkeeper.core.sources.hologres.pages import Pages, Stretch
+from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, Oldest, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
@@ -81,7 +80,6 @@ class HoloSource:
         self.selects(state.identity)
 
     def identify(self) -> TableIdentity:
-        """Which table this is now."""
         identity = self._read().identity
         self.selects(identity)
         return identity

@@ -69,7 +69,6 @@ class HoloViewer:
         return None
 
     def now(self) -> datetime:
-        """The server's clock."""
         return datetime.fromtimestamp(float(self.session.rows("clock")[0][0]), timezone.utc)
 
     def read_table(self, table: str) -> TableAnswer | None:
@@ -77,5 +76,4 @@ class HoloViewer:
         return TableAnswer(self.now(), self.ttl(table), None, None)
 
     def close(self) -> None:
-        """End the session."""
         self.session.close()

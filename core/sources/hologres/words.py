@@ -1,9 +1,16 @@
-"""What a Hologres says where a slot would be. Text only; next door: `viewer.py`, `retention.py`."""
+"""What a Hologres says where a slot would be, what it says about its slots, and what a person types as a last resort.
+
+Text only. `SLOT_WORDS` and `SlotManualSql` are those of a source whose server keeps the position of a slot.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.ports.source import SlotWords
-from slotkeeper.core.sources.hologres.position import POSITIONS
+from slotkeeper.core.sources.hologres.position import MARK, POSITIONS
+from slotkeeper.core.sqltext import dotted, literal
 
 WORDS = SlotWords(
     no_list="no slot of the server is used, by SQL or by stream: shown is where our own progress rows stand",
@@ -18,3 +25,53 @@ WORDS = SlotWords(
     retains=False,
     no_expiry="no slot has a TTL here; records that are to be read again go by binlog.ttl, read or not",
 )
+
+
+SLOT_WORDS = replace(
+    WORDS,
+    no_list="",
+    no_drop="this login may not drop a slot",
+    own_times="",
+    moved="the slot moves to the newest record of every shard",
+    short="the slot did not move to the newest record",
+    ages="records go once they are older than binlog.ttl, confirmed or not: a slot holds nothing back",
+    marks=(MARK,),
+    there="the slot is there, on every shard",
+)
+
+
+class HoloManualSql:
+    """What a person types at a Hologres as a last resort; implements `slotkeeper.core.domain.manual_sql.ManualSql`."""
+
+    def status(self, table: str) -> str:
+        """The newest record of a shard; makes nothing.
+
+        >>> HoloManualSql().status("ods.orders")
+        "SELECT * FROM hg_get_binlog_cursor('ods.orders', 'LATEST', 0); -- one for each shard"
+        """
+        return f"SELECT * FROM hg_get_binlog_cursor({literal(dotted(table))}, 'LATEST', 0); -- one for each shard"
+
+    def register(
+        self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
+    ) -> str:
+        """There is nothing to register."""
+        return "-- no slot of the server is used: nothing is registered there"
+
+
+class SlotManualSql:
+    """What a person types at a Hologres about a slot; implements `slotkeeper.core.domain.manual_sql.ManualSql`."""
+
+    def status(self, table: str) -> str:
+        """What is confirmed for every slot; makes nothing.
+
+        >>> SlotManualSql().status("ods.orders")
+        'SELECT * FROM hologres.hg_replication_progress; -- LSNs by slot and shard'
+        """
+        return "SELECT * FROM hologres.hg_replication_progress; -- LSNs by slot and shard"
+
+    def register(
+        self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
+    ) -> str:
+        """A slot is moved by whoever reads by it, over a stream: there is no statement for that."""
+        to = live.shown if live is not None else "the newest LSN"
+        return f"-- no statement moves slot {literal(slot)}: whoever streams by it says flushed = {to} ({shard})"

@@ -14,8 +14,7 @@ from slotkeeper.core.slots.status.inspect import SlotView, TableSlots, inspect
 from slotkeeper.core.slots.status.retained import OwnLane, put_together
 from slotkeeper.core.slots.status.sights import sights
 from slotkeeper.core.sources.hologres.position import HoloPosition
-from slotkeeper.core.sources.hologres.slot.words import SLOT_WORDS
-from slotkeeper.core.sources.hologres.words import WORDS
+from slotkeeper.core.sources.hologres.words import SLOT_WORDS, WORDS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 US = int(NOON.timestamp() * 1_000_000)

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.reset_text import Backup
 from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.slots.status.inspect import TableSlots
 from slotkeeper.core.slots.status.retained import TableRetained
-from slotkeeper.core.sources.dws import manual_sql
+from slotkeeper.core.sources.dws import words as dws_words
 from tests.tui.filled import NOW, planted, polled, slot
 
 ACTOR = Actor("li.wei", "host1", 7, uid=1000)
@@ -36,7 +36,7 @@ def seen() -> TableSeen:
         found.slots,
         found.retained,
         counted_at=NOW - timedelta(seconds=30),
-        manual=manual_sql,
+        manual=dws_words,
     )
 
 
@@ -75,12 +75,12 @@ def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:
 
 def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_guards() -> None:
     view, _ = slot("it's", 1, 5)
-    lines = slot_history.manual_sql_lines(manual_sql, "ods.orders", view, "dn_2")
+    lines = slot_history.manual_sql_lines(dws_words, "ods.orders", view, "dn_2")
     assert "goes round every guard" in lines[0]
     text = "\n".join(lines)
     assert "pgxc_register_binlog_sync_point('ods.orders', 'it''s', n.node_id, 88512330, false, 88512290)" in text
     assert "n.node_id, 88512300, true, 88512290)" in text and text.endswith("n.node_name = 'dn_2';")
-    table = TableSeen("dws1", "t", NOW, *_parts(polled("t", slot("s", 1, 5))), manual=manual_sql)
+    table = TableSeen("dws1", "t", NOW, *_parts(polled("t", slot("s", 1, 5))), manual=dws_words)
     one = next(iter(all_slots([table])))
     assert [level for level, text in slot_lines(one, NOW) if "pgxc_register" in text] == [Level.REST, Level.REST]
 

@@ -14,7 +14,7 @@ from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
 from slotkeeper.core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Defect, RowRefused
-from slotkeeper.core.sources.dws.field_types import field_type
+from slotkeeper.core.sources.dws.identity import field_type
 
 UTC = datetime.timezone.utc
 VALUES = [

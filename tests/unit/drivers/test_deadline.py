@@ -20,7 +20,7 @@ import pytest
 from slotkeeper.core.drivers import deadline, login, pg
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import TooLarge, Unclassified, Unreachable
-from slotkeeper.core.sources.dws.faults import classify
+from slotkeeper.core.sources.dws.session import classify
 from tests.support.fake_server import FakeServer, Mode, fake_server
 from tests.support.waiting import until
 

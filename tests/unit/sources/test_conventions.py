@@ -10,10 +10,9 @@ import pytest
 
 from slotkeeper.core.domain.probe import Answer, ProbeFinding, Reader
 from slotkeeper.core.sources.dws.position import DwsPosition
-from slotkeeper.core.sources.dws.probe import findings as decide
 from slotkeeper.core.sources.dws.probe import questions
-from slotkeeper.core.sources.dws.probe.findings import Beside, Event, Written
-from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED
+from slotkeeper.core.sources.dws.probe import questions as decide
+from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, SWITCHED, Beside, Event, Written
 from tests.architecture.checkout import ROOT
 
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)

@@ -11,10 +11,9 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.probe import Answer, ProbeFinding
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
-from slotkeeper.core.sources.dws.probe import session as session_probe
+from slotkeeper.core.sources.dws.probe import scratch as session_probe
 from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED
-from slotkeeper.core.sources.dws.probe.scratch import Scratch
-from slotkeeper.core.sources.dws.probe.session import Found, Group, ProbeContext, run
+from slotkeeper.core.sources.dws.probe.scratch import Found, Group, ProbeContext, Scratch, run
 from slotkeeper.core.sources.dws.session import DwsSession
 
 

@@ -1,6 +1,6 @@
 """The statements that make a source's own types at the sink, spelled so that what is pasted makes the very same.
 
-Pure: `eligibility.py` asks the sink which types it lacks, `slotkeeper.core.sources.dws.made_types` reads them at the
+Pure: `eligibility.py` asks the sink which types it lacks, `slotkeeper.core.sources.dws.identity` reads them at the
 source.
 """
 

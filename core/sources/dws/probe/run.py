@@ -1,4 +1,4 @@
-"""A probe of a DWS: the plan with its scratch tables, the questions, and the tables dropped at the end."""
+"""A probe of a DWS: the plan with its scratch tables, all questions in their order, the tables dropped at the end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,53 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.dws import eligibility
+from slotkeeper.core.sources.dws.probe import slots, tables
 from slotkeeper.core.sources.dws.probe.questions import switches
-from slotkeeper.core.sources.dws.probe.scratch import PREFIX, Scratch, leftovers, probe_statement, usable_schema
-from slotkeeper.core.sources.dws.probe.tables import GROUPS, ask_all
+from slotkeeper.core.sources.dws.probe.scratch import (
+    PREFIX,
+    Group,
+    ProbeContext,
+    Scratch,
+    leftovers,
+    probe_statement,
+    run,
+    usable_schema,
+)
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.viewer import DwsViewer
+
+GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
+    ("slots", tables.HISTORY[0], tables.unknown_slot),
+    ("reading", tables.HISTORY[1], tables.history),
+    ("ranges", tables.HISTORY[2], tables.ranges),
+    ("table", ("xc_node_id", "distribution_key_fixed", "empty_is_null"), tables.columns),
+    ("cursors", ("cursor_syncpoint_inclusive",), tables.by_syncpoint),
+    ("newest point", ("latest_inclusive", "latest_same", "dn_order_fixed", "negative_node_ids"), slots.newest),
+    (
+        "registering",
+        ("two_points", "register_counts", "register_moves_point", "refresh_same_point"),
+        slots.registering,
+    ),
+    ("xmin", ("xmin_includes_slots",), slots.retaining),
+    ("coordinators", ("cluster_wide_snapshot",), slots.elsewhere),
+    ("consuming", ("consumed_at_point",), slots.consuming),
+    ("purging", ("purge_at_once", "registered_point_kept"), slots.purging),
+    ("backward", ("backward_allowed",), slots.backwards),
+    ("timestamps", ("timestamp_table", "cursor_timestamp_inclusive"), tables.timed),
+    ("recording", ("generate_binlog_off",), tables.without_binlog),
+    ("ddl", ("vacuum_full_keeps", "add_column_clears", "truncate_clears"), tables.ddl),
+    ("partitions", tuple(name for name, _, _ in tables.PARTITIONS), tables.partitions),
+    ("clearing", ("clear_clears",), slots.clearing),
+    ("old snapshots", ("old_snapshot_recorded",), slots.old_snapshot),
+    ("errors", ("missing_table_code",), tables.errors),
+)
+"""Topic, its questions, and what asks them, in an order in which each leaves what the next one needs."""
+
+
+def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
+    """Make the scratch table and ask everything; whoever calls drops what `scratch` has made, whatever happens here."""
+    scratch.make(session, scratch.plain)
+    return run(ProbeContext(session, scratch, scratch.plain), GROUPS, progress)
 
 
 class DwsProbe:

@@ -1,18 +1,30 @@
-"""The scratch tables of `doctor --probe`: where they may be made, making them, and leaving nothing behind.
+"""The scratch tables of `doctor --probe`, the session that asks about them, and the order of asking.
 
-A table is ours once its CREATE was sent and not refused; nothing else is ever dropped.
+A table is ours once its CREATE was sent and not refused; nothing else is ever dropped. The contract tests of the
+stand-in run this very battery, so that what holds there is what is asked of a real cluster. Only documented calls are
+used, only on tables that the probe made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from typing import Any
 
-from slotkeeper.core.domain.probe import Left
+from slotkeeper.core.domain.probe import Answer, Left, ProbeFinding
+from slotkeeper.core.domain.slot import RegisteredPoint, Shard
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
-from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
+from slotkeeper.core.sources.dws.probe.questions import NEVER_ASKED, QUESTIONS, Event, Written
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
@@ -141,3 +153,198 @@ def _clear(session: DwsSession, table: str) -> None:
 
 def _named(table: str) -> pg.sql.Identifier:
     return pg.sql.Identifier(*table.split(".", 1))
+
+
+SLOT = "probe"
+HOME = 1
+"""The place (the distribution column's value) whose rows the questions about one DN are asked of."""
+TIME_LIMIT = 120.0
+"""Seconds after which no further group of questions is begun; a group's statements have limits at the server."""
+
+AT_FIRST = 2
+"""The groups that find out where our records are; all others need it."""
+
+Found = tuple[str, ProbeFinding, str]
+"""A question's name, what is told, and the evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStatus:
+    """One answer of the server about one DN."""
+
+    shard: Shard
+    points: SyncPoints
+    latest: int
+    xmin: int
+
+
+class ProbeContext(DwsSlotAdmin):
+    """One session at one scratch table, and what is known of it so far."""
+
+    def __init__(self, session: DwsSession, scratch: Scratch, table: str) -> None:
+        super().__init__(session, table, SLOT, BinlogOptions(binlog=True))
+        self.scratch = scratch
+        self.home = Shard("", 0)
+        self.written: list[Written] = []
+        self.events: list[Event] = []
+        self.answers: dict[str, ProbeFinding] = {}
+
+    def shards(self) -> list[Shard]:
+        """The DNs of the table, as its slot tells them, or else of the cluster."""
+        return [one.shard for one in self.statuses(None)] or self.nodes()
+
+    def statuses(self, shard: Shard | None) -> list[ProbeStatus]:
+        """The status of one DN or of all, in the server's own numbers."""
+        return [
+            ProbeStatus(one.shard, points_of(one.kept), ours(one.latest).point, points_of(one.kept).xmin)
+            for one in self.read_status(shard)
+        ]
+
+    def here(self) -> ProbeStatus:
+        """One status at the DN of `HOME`, or at any while it is not known."""
+        return self.statuses(self.home)[0]
+
+    def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
+        """One flag of the slot on all DNs, as rows came."""
+        self.session.oriented = self.table
+        return self.asked("ask_slot", {"slot": self.slot, "checkpoint": checkpoint})
+
+    def begin(self) -> str:
+        """Let recording begin, both points registered on every DN; what the server answered where it could be asked."""
+        try:
+            return self.full_sync()
+        except SlotkeeperError as error:
+            if error.code != "42883":  # no such function
+                raise
+        statuses = {one.shard: one for one in self.statuses(None)}
+        latest = max((one.latest for one in statuses.values()), default=1)
+        for shard in statuses or self.nodes():
+            for flag in (False, True):
+                self.register(shard, latest, flag, statuses[shard].xmin if shard in statuses else 3)
+        return ""
+
+    def write(self, statement: str, *events: tuple[str, tuple[int, int], str]) -> None:
+        """One transaction of ours on the table `{t}`; its events are remembered."""
+        self.act(statement)
+        if events:
+            self.written.append(Written(events))
+
+    def act(self, statement: str, limit_ms: int = MAKE_LIMIT_MS) -> None:
+        """A statement of ours on the table `{t}`."""
+        text = statement.replace("{t}", dotted(self.table))
+        self.session.answered(pg.sql.SQL(text), None, limit_ms)
+
+    def refusal(self, statement: str) -> str:
+        """The SQLSTATE with which the server refuses a statement; "" where it takes it."""
+        try:
+            self.act(statement)
+        except SlotkeeperError as error:
+            if error.kind is ErrorKind.TRANSIENT and error.code != "57014":
+                raise
+            return error.code or "no code"
+        return ""
+
+    def asked(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows of a statement of probe.sql about the table."""
+        return self.session.rows(name, {"table": self.table, **parameters}, REGISTER_LIMIT_MS, PROBE)
+
+    def register_all(self, point: int, xmin: int | None = None, flags: Sequence[bool] = (False, True)) -> list[int]:
+        """Register a point on all DNs; what each call returned."""
+        given = {"slot": self.slot, "point": point, "xmin": self.here().xmin if xmin is None else xmin}
+        return [int(self.asked("register_all", {**given, "checkpoint": flag})[0][0]) for flag in flags]
+
+    def raw(self, node: int = 0, start: int = 0, end: int | None = None) -> tuple[list[str], list[Event]]:
+        """A range as the server gives it, under its own names of columns; by default all that there is."""
+        names, rows = self.raw_rows(node, start, end)
+        return names, [_event(row) for row in rows]
+
+    def raw_rows(
+        self, node: int = 0, start: int = 0, end: int | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The same, whatever columns the table has by now."""
+        if self.session.oriented != self.table or self.session.fresh:
+            self.ask_slot()
+        far = self.here().latest + 1_000_000 if end is None else end
+        literal = pg.sql.Literal
+        statement = pg.sql.SQL(probe_statement("raw_changes")).format(
+            table=literal(dotted(self.table)), node=literal(node), start=literal(start), end=literal(far)
+        )
+        return self.session.answered(statement, None, REGISTER_LIMIT_MS)
+
+    def own(self, events: Sequence[Event]) -> list[int]:
+        """The points of events, each once, in order."""
+        return sorted({one.point for one in events})
+
+    def read(self, after: DwsPosition, end: int, copied: bool = True) -> list[tuple[int, int, str]]:
+        """(point, sequence, code) of a range of the home DN, read by the reader's own statement."""
+        out = BytesIO()
+        self.copy_allowed = copied
+        self.copy_changes(self.home, after, DwsPosition(end, None), out)
+        lines = (line.split("\t") for line in out.getvalue().decode().splitlines())
+        return [(int(point), int(sequence), kind) for point, sequence, kind, *_ in lines]
+
+    def listed(self) -> Sequence[RegisteredPoint] | None:
+        """Every point of the table's slots; None where the kernel cannot list them."""
+        return DwsViewer(self.session).points(self.table)
+
+    def said(self, name: str) -> str | None:
+        """What an earlier question was answered; None where it was not told."""
+        return self.answers[name].answer if name in self.answers else None
+
+    def named_anew(self, new: bool) -> None:
+        """Read under these names of the system columns from now on."""
+        self.options = replace(self.options, new_system_value=new)
+
+
+Group = Callable[[ProbeContext], Iterator[Found]]
+
+
+def run(
+    ctx: ProbeContext,
+    groups: Sequence[tuple[str, tuple[str, ...], Group]],
+    progress: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Answer]:
+    """Ask group by group; a group that fails leaves its questions "not told: because".
+
+    Raises what says that the server is gone: nothing more could be asked.
+    """
+    answers: dict[str, Answer] = {}
+    end = clock() + TIME_LIMIT
+    for number, (topic, names, ask) in enumerate(groups, 1):
+        because = "the server gave no answer to it"
+        if clock() > end:
+            because = f"the probe had taken {TIME_LIMIT:.0f} s"
+        elif number > AT_FIRST and not ctx.home.name:
+            because = "it needs our own records, and no DN showed them"
+        else:
+            progress(f"{topic} ({number} of {len(groups)})")
+            try:
+                for name, finding, seen in ask(ctx):
+                    ctx.answers[name] = finding
+                    answers[name] = Answer(QUESTIONS[name], finding, (safe(seen, 300),) if seen else ())
+            except SlotkeeperError as error:
+                if error.kind in (ErrorKind.TRANSIENT, ErrorKind.ACCESS, ErrorKind.LOGIN) and error.code not in (
+                    "57014",
+                    "42501",
+                ):
+                    raise
+                because = short(error)
+        for name in names:
+            answers.setdefault(name, Answer(QUESTIONS[name], ProbeFinding(None, because=because)))
+    for name, because in NEVER_ASKED.items():
+        answers[name] = Answer(QUESTIONS[name], ProbeFinding(None, because=because))
+    return [answers[name] for name in QUESTIONS if name in answers]
+
+
+def short(error: SlotkeeperError) -> str:
+    """What a server said, without where in its functions it said it."""
+    return safe(error.message.partition(" CONTEXT:")[0], 200)
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    """A row of the scratch table's binlog under either naming: three system columns, or four with the time."""
+    *system, place, key, value = row
+    point, sequence, kind = system[:3]
+    time_us = int(system[3]) if len(system) > len(NEW_NAMES) and system[3] is not None else None
+    return Event(int(point), int(sequence), str(kind), time_us, (pg.number(place), pg.number(key)), value)

@@ -1,19 +1,177 @@
-"""Questions about tables, DDL, cursors and errors, and the whole battery in the order in which it is asked."""
+"""Questions about tables and their records: what a history looks like in the binlog, whether our reader gets all of it,
+what cursors answer, and what DDL and errors leave.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import groupby
 
-from slotkeeper.core.domain.probe import Answer, ProbeFinding
+from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.sources.dws.probe import findings as decide
-from slotkeeper.core.sources.dws.probe import reading, sessions, slots
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
+from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.dws.probe import questions as decide
 from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
-from slotkeeper.core.sources.dws.probe.scratch import Scratch, probe_statement
-from slotkeeper.core.sources.dws.probe.session import HOME, Found, Group, ProbeContext, run, short
-from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.probe.scratch import (
+    HOME,
+    Found,
+    ProbeContext,
+    probe_statement,
+    short,
+)
+from slotkeeper.core.sources.dws.source import NO_COPY
 from slotkeeper.core.sqltext import dotted
+
+UNSEEN = (HOME, 1)
+"""The key of a row that is written before the table has a slot."""
+PLACES = 8
+WALK = 64
+"""Ranges of one point that the reader's walk takes at most; a busy cluster's points lie further apart."""
+
+HISTORY = (
+    ("auto_create", "fresh_point", "full_sync"),
+    (
+        "new_system_names",
+        "recorded_before_slot",
+        "event_codes",
+        "pairs",
+        "one_point",
+        "full_old_images",
+        "old_keys",
+        "time_of_plain",
+    ),
+    ("start_inclusive", "end_inclusive", "rows_ordered", "copy_allowed", "cursor_allowed", "reader_exact"),
+)
+"""The questions of the three groups below."""
+
+
+def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
+    """Ask for a slot that is not there, then let recording begin."""
+    ctx.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
+    rows = ctx.ask_slot()
+    listed = ctx.listed()
+    made = bool(rows) if listed is None else bool(listed)
+    seen = "" if listed is None else f", {len(listed)} points listed afterwards"
+    yield "auto_create", yes_or_no(made), f"sync_point(unknown slot): {len(rows)} rows{seen}"
+    points = sorted({str(row[2]) for row in rows})
+    zero = not rows or points == ["0"]
+    because = "" if zero else "a slot that was never registered would look like somebody else's"
+    fresh = ProbeFinding(" ".join(points) if points else "no row", zero, because)
+    yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
+    said = ctx.begin()
+    statuses = ctx.statuses(None)
+    whole = bool(statuses) and all(not one.points.missing for one in statuses)
+    if not whole:
+        raise Refused("recording could not be begun: not every DN has both points", where="source")
+    shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in statuses)
+    finding = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
+    yield "full_sync", finding, f"answered {said or 'nothing'}; points {shown}"
+
+
+def history(ctx: ProbeContext) -> Iterator[Found]:
+    """Write, and read it raw."""
+    _write(ctx)
+    first = ctx.ask_slot()
+    names, events = ctx.raw()
+    new = names[:3] == list(NEW_NAMES)
+    ctx.named_anew(new)
+    yield "new_system_names", yes_or_no(new), f"columns {', '.join(names)}"
+    before = [one for one in events if one.key == UNSEEN]
+    yield (
+        "recorded_before_slot",
+        yes_or_no(bool(before)),
+        f"{len(before)} records of a row that was written before the first slot",
+    )
+    ctx.events = [one for one in events if one.key != UNSEEN]
+    shown = " ".join(f"{one.point}/{one.sequence}{one.kind}" for one in ctx.events[:12])
+    yield "event_codes", decide.codes(ctx.events), shown
+    yield "pairs", decide.pairs(ctx.events), shown
+    points = ", ".join(f"{point}: {len(found)}" for point, found in decide.by_point(ctx.events).items())
+    yield "one_point", decide.one_point(ctx.events, ctx.written), f"events by point {points}"
+    old = [one for one in ctx.events if one.kind in ("B", "d")]
+    images = ", ".join(f"{one.kind}{one.key} v={one.value!r}" for one in old)
+    yield "full_old_images", decide.old_images(ctx.events), images
+    yield "old_keys", decide.old_keys(ctx.events, ctx.written), images
+    timed = sum(one.time_us is not None for one in ctx.events)
+    yield "time_of_plain", yes_or_no(bool(timed)), f"{timed} of {len(ctx.events)} rows with a time"
+    ctx.home = _home(ctx, [Shard(str(row[0]), int(row[1])) for row in first])
+
+
+def ranges(ctx: ProbeContext) -> Iterator[Found]:
+    """Ask for ranges of the home DN, by hand and as the reader does."""
+    _, all_here = ctx.raw(ctx.home.node_id)
+    mine = [one for one in all_here if one.key != UNSEEN]
+    own = ctx.own(mine)
+    asked = (own[0], own[-1])
+    _, found = ctx.raw(ctx.home.node_id, *asked)
+    start, end = decide.bounds(asked, own, ctx.own(found))
+    seen = f"records at {_few(own)}; asked for [{asked[0]}, {asked[1]}], found {_few(ctx.own(found))}"
+    yield "start_inclusive", yes_or_no(start, "the range answered other points"), seen
+    yield "end_inclusive", yes_or_no(end, "the range answered other points"), seen
+    answers = [ctx.raw(ctx.home.node_id)[1] for _ in range(3)]
+    yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
+    after, last = DwsPosition(own[0] - 1), ctx.here().latest
+    read_paths = {}
+    for name, copied in (("copy_allowed", True), ("cursor_allowed", False)):
+        try:
+            got = ctx.read(after, last, copied)
+            refused = "" if ctx.copy_allowed is copied else "refused, read by cursor"
+        except SlotkeeperError as error:
+            if error.code not in NO_COPY:
+                raise
+            got, refused = [], error.code
+        read_paths[name] = not refused
+        yield name, yes_or_no(not refused), refused or f"{len(got)} rows"
+    if not any(read_paths.values()):
+        raise Refused("neither COPY nor a cursor reads from pgxc_get_binlog_changes", where="source")
+    step = max(1, (last - own[0]) // WALK)
+    widths = (step, 2 * step, last - own[0] + 1)
+    walks = [_walk(ctx, after, last, width, read_paths["copy_allowed"]) for width in widths]
+    counts = ", ".join(f"{len(walk)} in ranges of {width}" for walk, width in zip(walks, widths, strict=True))
+    yield "reader_exact", decide.exact(mine, walks), f"{len(mine)} records on {ctx.home.name}; {counts}"
+
+
+def _walk(ctx: ProbeContext, after: DwsPosition, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
+    """All changes of the home DN, range by range, each a step of its own; the last one is read twice, as by a job."""
+    got: list[tuple[int, int, str]] = []
+    done = False
+    while not done:
+        done = after.point == last
+        end = min(last, after.point + width)
+        rows = ctx.read(after, end, copied)
+        got += rows
+        after = decide.reached(after, end, [decide.Event(p, s, k, None, (None, None), None) for p, s, k in rows])
+    return got
+
+
+def _write(ctx: ProbeContext) -> None:
+    """Inserts, updates, a changed key, a transaction over many DNs, and a delete."""
+    ctx.write(f"INSERT INTO {{t}} VALUES ({HOME}, 2, 'a')", ("I", (HOME, 2), "a"))
+    ctx.write(f"UPDATE {{t}} SET v = 'b' WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "a"), ("U", (HOME, 2), "b"))
+    ctx.write(f"UPDATE {{t}} SET id = 3 WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "b"), ("U", (HOME, 3), "b"))
+    many = [(place, 9) for place in range(1, PLACES + 1)]
+    values = ", ".join(f"({place}, {key}, 'm')" for place, key in many)
+    ctx.write(f"INSERT INTO {{t}} VALUES {values}", *(("I", key, "m") for key in many))
+    ctx.write(f"DELETE FROM {{t}} WHERE place = {HOME} AND id = 3", ("d", (HOME, 3), "b"))
+
+
+def _home(ctx: ProbeContext, shards: list[Shard]) -> Shard:
+    """The DN whose binlog has the rows of `HOME`."""
+    for shard in shards:
+        if any(one.key[0] == HOME for one in ctx.raw(shard.node_id)[1]):
+            return shard
+    raise Refused(f"no DN has the records of place {HOME}", where="source")
+
+
+def _few(points: list[int]) -> str:
+    """Points, the middle of many left out."""
+    shown = [str(point) for point in points]
+    parts = shown if len(shown) <= 8 else [*shown[:4], "...", *shown[-3:]]
+    return " ".join(part for part, _ in groupby(parts))
+
 
 _COLUMN = ("42703", "42883", "0A000")
 """Codes that say that there is no such column."""
@@ -164,37 +322,3 @@ def errors(ctx: ProbeContext) -> Iterator[Found]:
             error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not seen as gone"
         )
         yield "missing_table_code", finding, short(error)
-
-
-GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
-    ("slots", reading.HISTORY[0], reading.unknown_slot),
-    ("reading", reading.HISTORY[1], reading.history),
-    ("ranges", reading.HISTORY[2], reading.ranges),
-    ("table", ("xc_node_id", "distribution_key_fixed", "empty_is_null"), columns),
-    ("cursors", ("cursor_syncpoint_inclusive",), by_syncpoint),
-    ("newest point", ("latest_inclusive", "latest_same", "dn_order_fixed", "negative_node_ids"), slots.newest),
-    (
-        "registering",
-        ("two_points", "register_counts", "register_moves_point", "refresh_same_point"),
-        slots.registering,
-    ),
-    ("xmin", ("xmin_includes_slots",), slots.retaining),
-    ("coordinators", ("cluster_wide_snapshot",), sessions.elsewhere),
-    ("consuming", ("consumed_at_point",), slots.consuming),
-    ("purging", ("purge_at_once", "registered_point_kept"), slots.purging),
-    ("backward", ("backward_allowed",), slots.backwards),
-    ("timestamps", ("timestamp_table", "cursor_timestamp_inclusive"), timed),
-    ("recording", ("generate_binlog_off",), without_binlog),
-    ("ddl", ("vacuum_full_keeps", "add_column_clears", "truncate_clears"), ddl),
-    ("partitions", tuple(name for name, _, _ in PARTITIONS), partitions),
-    ("clearing", ("clear_clears",), slots.clearing),
-    ("old snapshots", ("old_snapshot_recorded",), sessions.old_snapshot),
-    ("errors", ("missing_table_code",), errors),
-)
-"""Topic, its questions, and what asks them, in an order in which each leaves what the next one needs."""
-
-
-def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
-    """Make the scratch table and ask everything; whoever calls drops what `scratch` has made, whatever happens here."""
-    scratch.make(session, scratch.plain)
-    return run(ProbeContext(session, scratch, scratch.plain), GROUPS, progress)

@@ -16,13 +16,11 @@ from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
+from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS
 from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.hologres.slot import manual_sql
-from slotkeeper.core.sources.hologres.slot.kept import SLOT_POSITIONS
-from slotkeeper.core.sources.hologres.slot.line import ConfirmLine
-from slotkeeper.core.sources.hologres.slot.source import SlotRetention, SlotSource
+from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotRetention, SlotSource, SlotsViewer
 from slotkeeper.core.sources.hologres.slot.traits import TRAITS
-from slotkeeper.core.sources.hologres.slot.viewer import SlotsViewer
+from slotkeeper.core.sources.hologres.words import SlotManualSql
 from slotkeeper.core.sqltext import dotted, quoted
 
 
@@ -39,16 +37,13 @@ class SlotConnection(HoloConnection):
         return SlotSource(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
 
     def retention(self, job: JobSpec) -> SlotRetention:
-        """What a start without a copy and a reset ask."""
         table = job.channel.source_table
         return SlotRetention(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotSource:
-        """What commands ask of a slot."""
         return SlotSource(self.session, table, options, None, self.streams, slot, self.confirming)
 
     def viewer(self) -> SlotsViewer:
-        """What commands ask that only look."""
         return SlotsViewer(self.session)
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -69,16 +64,14 @@ class SlotConnection(HoloConnection):
 class SlotKind(HoloKind):
     """Hologres with a slot; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual: ManualSql = manual_sql
+    manual: ManualSql = SlotManualSql()
     positions: Positions = SLOT_POSITIONS
     traits = TRAITS
 
     def connect(self, login: Login) -> SlotConnection:
-        """A session, opened at its first call."""
         return SlotConnection(login)
 
     def poller(self, login: Login) -> SlotsViewer:
-        """A session that is asked for slots while they are shown."""
         return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:

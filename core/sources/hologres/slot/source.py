@@ -1,32 +1,241 @@
-"""A Hologres table whose slot at the server follows our progress row: read as any, confirmed over a line of its own.
+"""A slot of a Hologres: its table and confirmed LSNs in the catalogs, the connection that confirms, the source over it.
 
-The row is the truth, as anywhere: a job goes on from it, never from the slot. What is confirmed was committed at the
-sink before (the row is locked meanwhile), so the slot is at most where the row is.
+"Troubleshoot Blink and Flink issues" names hologres.hg_replication_progress, which the first consumption makes, and
+tells of publications that are left over; the published client joins slot and table through the publication. Which
+columns the progress has, no page says.
+
+The progress row of the sink is the truth, as anywhere: a job goes on from it, never from the slot. What is confirmed
+was committed at the sink before (the row is locked meanwhile), so the slot is at most where the row is. holo-client
+confirms over the stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here who reads is a worker and who may
+confirm is the driver, after the commit; so the driver confirms over a stream of its own (`ConfirmLine`), which starts
+after that LSN and is never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
-from slotkeeper.core.errors import Busy, Refused
-from slotkeeper.core.ports.source import Confirmation
-from slotkeeper.core.sources.hologres.catalog import number_of
-from slotkeeper.core.sources.hologres.position import ours
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
+from slotkeeper.core.ports.source import Confirmation, SlotCalls
+from slotkeeper.core.sources.hologres import catalog
+from slotkeeper.core.sources.hologres.catalog import number_of, parts
+from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, kept_of, ours
 from slotkeeper.core.sources.hologres.retention import HoloRetention
-from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.hologres.slot import progress
-from slotkeeper.core.sources.hologres.slot.kept import SlotKept, kept_of
-from slotkeeper.core.sources.hologres.slot.line import ConfirmLine
-from slotkeeper.core.sources.hologres.slot.points import listed
-from slotkeeper.core.sources.hologres.slot.words import SLOT_WORDS
+from slotkeeper.core.sources.hologres.session import HoloSession, classify
 from slotkeeper.core.sources.hologres.source import HoloSource
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
+from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
+from slotkeeper.core.sources.hologres.viewer import HoloViewer
+from slotkeeper.core.sources.hologres.words import SLOT_WORDS
+from slotkeeper.core.sqltext import dotted, literal, quoted
+
+SQL: Book = ("slotkeeper.core.sources.hologres.slot", "slots.sql")
+_NAME = re.compile(r"[a-z0-9_]{1,63}")
+_LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+_ABSENT, _OTHER_COLUMNS, _NO_RIGHT = "42P01", "42703", "42501"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a slot's name is bound to: nothing, or a publication with its table ("" where that is gone)."""
+
+    there: bool
+    publication: str = ""
+    table: str = ""
+
+
+def refuse_name(slot: str) -> None:
+    """Refuse a name that a Hologres takes for a syntax error: small letters, digits and underscores it is."""
+    if not _NAME.fullmatch(slot):
+        what = f"slot name {slot!r}: a Hologres takes small letters, digits and _ only"
+        raise Refused(what, "choose another slot name", where="source")
+
+
+def bound(session: HoloSession, slot: str, table: str) -> Bound:
+    """What a slot is bound to; its own table first, where a publication has several."""
+    schema, _, name = table.partition(".")
+    rows = _rows(session, "of_name", {"slot": slot})
+    tabled = [(str(one), f"{where}.{what}") for one, where, what in rows if what is not None]
+    if (mine := [one for one in tabled if one[1] == f"{schema}.{name}"]) or tabled:
+        return Bound(True, *(mine or tabled)[0])
+    return Bound(bool(rows), str(rows[0][0]) if rows else "")
+
+
+def confirmed(session: HoloSession, slots: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The LSN that is confirmed by slot and shard; nothing where nothing was ever confirmed there.
+
+    Raises Refused where the server's table has other columns than those that are known.
+    """
+    try:
+        rows = session.rows("progress", {"slots": list(slots)}, of=SQL)
+    except SlotkeeperError as error:
+        if error.code == _ABSENT:  # Hologres: it is made by the first consumption
+            return {}
+        if error.code == _OTHER_COLUMNS:
+            what = "hologres.hg_replication_progress has other columns than slot_name, parallel_index and lsn"
+            hint = 'where a slot stands cannot be read: read with dialect = "hologres", which needs none'
+            raise Refused(f"{what}: {error.message}", hint, error.code, "source") from error
+        raise
+    found: dict[tuple[str, int], int] = {}
+    for slot, shard, lsn in rows:
+        place = (str(slot), int(shard))
+        found[place] = max(found.get(place, 0), lsn_of(str(lsn)))
+    return found
+
+
+def of_table(session: HoloSession, table: str) -> list[tuple[str, str]]:
+    """(slot, publication) of every slot that reads a table."""
+    rows = _rows(session, "of_table", parts(table))
+    return sorted({(str(slot), str(publication)) for slot, publication in rows})
+
+
+def create(session: HoloSession, slot: str, table: str) -> None:
+    """Make a slot, and where the table has no publication yet, that too; Refused where the login may not."""
+    made = ""
+    try:
+        there = [str(one) for (one,) in session.rows("publication", parts(table), of=SQL)]
+        if not there:
+            created = f"CREATE PUBLICATION {quoted(publication_of(slot))} FOR TABLE {dotted(table)}"
+            session.composed_rows(pg.sql.SQL(created), None)
+            made = publication_of(slot)
+        session.rows("create_slot", {"slot": slot, "publication": made or there[0]}, of=SQL)
+    except SlotkeeperError as error:
+        if made:
+            with suppress(SlotkeeperError):
+                session.composed_rows(pg.sql.SQL(f"DROP PUBLICATION {quoted(made)}"), None)
+        if error.code != _NO_RIGHT:
+            raise
+        raise Refused(error.message, RIGHTS.format(table=dotted(table)), error.code, "source") from error
+
+
+def drop(session: HoloSession, slot: str, publication: str) -> None:
+    """Drop a slot, and its publication where that was made for it and nobody else reads by it."""
+    session.rows("drop_slot", {"slot": slot}, of=SQL)
+    readers = session.rows("readers", {"publication": publication}, of=SQL)[0][0]
+    if publication == publication_of(slot) and not readers:
+        session.composed_rows(pg.sql.SQL(f"DROP PUBLICATION {quoted(publication)}"), None)
+
+
+def calls(slot: str, table: str) -> tuple[str, ...]:
+    """What `create` sends, as a plan shows it."""
+    return (
+        f"CREATE PUBLICATION {quoted(publication_of(slot))} FOR TABLE {dotted(table)}; -- where it has none",
+        f"CALL hg_create_logical_replication_slot({literal(slot)}, 'hgoutput', <its publication>)",
+    )
+
+
+def publication_of(slot: str) -> str:
+    """The name of the publication that is made for a slot."""
+    return f"{slot[:59]}_pub"
+
+
+def lsn_of(text: str) -> int:
+    """An LSN as a number, or as PostgreSQL spells one.
+
+    >>> lsn_of("10516"), lsn_of("0/2914")
+    (10516, 10516)
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    found = _LSN.fullmatch(text)
+    if found is None:
+        what = f"hologres.hg_replication_progress says {text[:40]!r} where an LSN was expected"
+        raise Refused(what, 'read with dialect = "hologres", which needs no slot', where="source")
+    return int(found[1], 16) << 32 | int(found[2], 16)
+
+
+RIGHTS = (
+    "a slot needs a superuser, or the owner of {table} with CREATE on the database and the REPLICATION role"
+    ' (Hologres, "Consume Binlog via JDBC"); from 2.1 on dialect = "hologres" needs SELECT alone'
+)
+
+
+def _rows(session: HoloSession, name: str, parameters: dict[str, str]) -> list[tuple[object, ...]]:
+    try:
+        return list(session.rows(name, parameters, of=SQL))
+    except SlotkeeperError as error:
+        if error.code == _NO_RIGHT:  # Hologres before 1.3.14: superusers only
+            hint = "a Hologres before 1.3.14 shows its slots to superusers only"
+            raise Refused(error.message, hint, error.code, "source") from error
+        if error.code not in (_ABSENT, "3F000"):
+            raise
+        what = "this server has no table of slots (hologres.hg_replication_slot_properties)"
+        hint = "a Hologres before 2.0 needs CREATE EXTENSION hg_binlog, by a superuser, once in each database"
+        raise Refused(what, hint, error.code, "source") from error
+
+
+def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:
+    """One point by slot and shard, under both flags: a Hologres keeps one LSN, and says no time of it."""
+    slots = [slot for slot, _ in of_table(session, table)]
+    if not slots:
+        return []
+    shards = catalog.read_table(session, table).shards
+    found = confirmed(session, slots)
+    return [
+        RegisteredPoint(
+            shard.name, slot, flag, HoloPosition(found.get((slot, catalog.number_of(shard)), 0)), None, None
+        )
+        for slot in slots
+        for shard in shards
+        for flag in (False, True)
+    ]
+
+
+SEEN_SECONDS = 3.0
+"""How long the server may take until it shows what it was told."""
+PAUSE_SECONDS = 0.02
+
+
+class ConfirmLine:
+    """Opens a line for each confirmation; one thread at a time uses it, any may sever it."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        self._line: SlotReplication | None = None
+
+    @contextmanager
+    def open(self, table: str, slot: str, shard: int, lsn: int) -> Iterator[SlotReplication]:
+        """A line by the slot, on which nothing was said yet; raises an error of ours."""
+        try:
+            line = self._line = SlotReplication(self._login)
+            line.start(command(StreamAsked(table, 1, slot=slot), shard, lsn))
+            yield line
+        except pg.DriverError as error:
+            raise classify(pg.hiding(error, self._login.password), self._login.endpoint.place) from error
+        finally:
+            self.close()
+
+    def seen(self, ask: Callable[[], int | None], lsn: int) -> int | None:
+        """What the server shows once it shows this, or after a while."""
+        until = time.monotonic() + SEEN_SECONDS
+        while (there := ask()) != lsn and time.monotonic() < until:
+            time.sleep(PAUSE_SECONDS)
+        return there
+
+    def sever(self) -> None:
+        """Cut the line off, from any thread, without waiting."""
+        line = self._line
+        if line is not None:
+            line.sever()
+
+    def close(self) -> None:
+        """End the line; safe to call twice."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+
 
 REFUSED_BACK = "this server does not move a slot back; take --to snapshot instead"
 
@@ -54,7 +263,7 @@ class SlotSource(HoloSource):
 
     def admit(self) -> None:
         """Refuse by name what cannot be followed, and a slot that reads another table."""
-        progress.refuse_name(self.slot)
+        refuse_name(self.slot)
         super().admit()
         if self.options.binlog:
             self._bound()
@@ -70,18 +279,18 @@ class SlotSource(HoloSource):
         if not self.options.binlog:
             return lambda shard: SlotKept(None)
         # before whether it is there: dropping takes both away, and a slot that has gone is not one that fell back
-        found = progress.confirmed(self.session, [self.slot])
+        found = confirmed(self.session, [self.slot])
         if not self._there():
             return lambda shard: SlotKept(None)
         return lambda shard: SlotKept(found.get((self.slot, number_of(shard)), 0))
 
     def _there(self) -> bool:
         """Whether the table has this slot; one of the same name that reads another table is not it."""
-        found = progress.bound(self.session, self.slot, self.table)
+        found = bound(self.session, self.slot, self.table)
         return found.there and found.table == self.table
 
-    def _bound(self) -> progress.Bound:
-        found = progress.bound(self.session, self.slot, self.table)
+    def _bound(self) -> Bound:
+        found = bound(self.session, self.slot, self.table)
         if found.there and not found.table:
             what = f"slot {self.slot} is left over: its publication {found.publication} has no table any more"
             hint = f"CALL hg_drop_logical_replication_slot('{self.slot}'), or choose another slot name"
@@ -131,7 +340,7 @@ class SlotSource(HoloSource):
     def create_slot(self) -> list[SlotStatus]:
         """Make the slot where it is not there, and its publication; Refused where it reads another table."""
         if not self._bound().there:
-            progress.create(self.session, self.slot, self.table)
+            create(self.session, self.slot, self.table)
         return self.read_status(None)
 
     def full_sync(self) -> str:
@@ -157,7 +366,7 @@ class SlotSource(HoloSource):
     def clear(self) -> int:
         """Drop the slot, with a publication that was made for it; returns its shards."""
         found = self._bound()
-        progress.drop(self.session, self.slot, found.publication)
+        drop(self.session, self.slot, found.publication)
         return len(self.nodes())
 
 
@@ -204,3 +413,38 @@ class SlotRetention(SlotSource, HoloRetention):
     def registration_text(self, node: int, kept: Kept) -> list[str]:
         """What is said over a stream of the slot."""
         return [f"START_REPLICATION SLOT {self.slot} (parallel_index {node - 1}); flushed = {kept_of(kept).text}"]
+
+
+CALLS = SlotCalls(
+    create=(
+        "CREATE PUBLICATION ... FOR TABLE ...; -- where the table has none",
+        "CALL hg_create_logical_replication_slot(<slot>, 'hgoutput', <publication>) -- {}",
+    ),
+    register="START_REPLICATION SLOT, flushed = the newest LSN of each shard -- {}",
+    drop="CALL hg_drop_logical_replication_slot(<slot>) -- {}",
+    drops="hg_drop_logical_replication_slot",
+)
+
+
+class SlotsViewer(HoloViewer):
+    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller` where the server keeps positions."""
+
+    calls = CALLS
+    words = SLOT_WORDS
+
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
+        """What is confirmed, by slot and shard."""
+        try:
+            return listed(self.session, table)
+        except SlotkeeperError as error:
+            if not catalog.gone(error):
+                raise
+            return []
+
+    def may_drop(self) -> bool | None:
+        """Whoever made a slot may: the server says no otherwise."""
+        return True
+
+    def read_table(self, table: str) -> TableAnswer | None:
+        """The clock, the TTL and the points."""
+        return TableAnswer(self.now(), self.ttl(table), None, self.points(table))

@@ -1,21 +1,105 @@
-"""One shard of a binlog out of the messages of its stream: what is new, how far it is, whether it is at its end.
+"""One shard of a binlog over a stream: a message cut into its rows, what of it is new, the connection that brings it.
 
-Pure: it is fed messages and says what they bring. What a connection may bring again is dropped by its LSN, an update's
-two halves come together or not at all, and a position moves by rows only: LSNs of the protocol's own frames are not
-read (what a Hologres writes there is not documented; holo-client ignores them).
+`payload` (pure): two numbers of eight bytes, the highest byte first: the protocol's version, which must be 0, and the
+table's version. Then, the lowest byte first: four bytes that no client reads, a count of rows, an offset for each, and
+the rows. With compression four bytes with the whole's size come first, the highest byte first, then one LZ4 block.
+Source: holo-client, HoloBinlogDecoder.deserialize and .decompress.
+
+`ShardStream` (pure) is fed messages and says what they bring. What a connection may bring again is dropped by its LSN,
+an update's two halves come together or not at all, and a position moves by rows only: LSNs of the protocol's own frames
+are not read (what a Hologres writes there is not documented; holo-client ignores them).
+
+`ShardReader` starts again after the last row that was delivered. Built from the connector's published source, and run
+against no live Hologres. It names a table and no slot (Hologres 2.1 and later), so that nothing we or the driver send
+moves a position at the server; or a slot, over a connection that moves none by itself.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
-from slotkeeper.core.sources.hologres.stream.binary_row import LoggedRow, RowReader
-from slotkeeper.core.sources.hologres.stream.payload import payload
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
+from slotkeeper.core.drivers.pg_stream import Replication
+from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.sources.hologres.stream.values import LoggedRow, RowReader, garbled
+from slotkeeper.core.sqltext import dotted
+
+PROTOCOL = 0
+_HEAD = struct.Struct(">qq")
+_COUNT = struct.Struct("<ii")
+_SMALLEST = _HEAD.size + _COUNT.size
+_MOST_TIMES = 255
+"""How many bytes one byte of an LZ4 block can become at most."""
+MOST_BYTES = 1 << 30
+"""The most that a message may become: as much as one may have that is not compressed
+(`slotkeeper.core.drivers.pg_stream`).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A message: the table's version, and its rows; `filtered` of them the server sent without a byte.
+
+    One without any row at all says that the shard has no more for now.
+    """
+
+    version: int
+    rows: tuple[bytes, ...]
+    filtered: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether the server had nothing to send."""
+        return not self.rows and not self.filtered
+
+
+def payload(raw: bytes, compressed: bool = False) -> Payload:
+    """The message; raises an error of ours where the bytes are none, Refused where the protocol is another."""
+    if compressed:
+        raw = _inflated(raw)
+    if len(raw) < _SMALLEST:
+        raise garbled(f"a message of {len(raw)} bytes")
+    protocol, version = _HEAD.unpack_from(raw)
+    if protocol != PROTOCOL:
+        what = f"the binlog stream speaks version {protocol} of its protocol, and {PROTOCOL} is read here"
+        raise Refused(what, "read the binlog by SQL", where="source")
+    body = raw[_HEAD.size :]
+    _, count = _COUNT.unpack_from(body)
+    first = _COUNT.size + 4 * count
+    if count < 0 or first > len(body):
+        raise garbled(f"a message of {len(raw)} bytes for {count} rows")
+    edges = (*struct.unpack_from(f"<{count}i", body, _COUNT.size), len(body))
+    if (count and edges[0] < first) or any(low > high for low, high in pairwise(edges)):
+        raise garbled("rows that are not one behind the other")
+    pieces = [body[low:high] for low, high in pairwise(edges)]
+    rows = tuple(one for one in pieces if one)
+    return Payload(version, rows, count - len(rows))
+
+
+def _inflated(raw: bytes) -> bytes:
+    import lz4.block  # asked for by those who read compressed streams only
+
+    if len(raw) < 5:
+        raise garbled(f"a compressed message of {len(raw)} bytes")
+    (size,) = struct.unpack_from(">i", raw)
+    if not 0 <= size <= min(_MOST_TIMES * len(raw), MOST_BYTES):
+        raise garbled(f"a compressed message of {len(raw)} bytes that would be {size}")
+    try:
+        whole: bytes = lz4.block.decompress(raw[4:], uncompressed_size=size)
+    except lz4.block.LZ4BlockError:
+        raise garbled("a compressed message that is no LZ4 block") from None
+    if len(whole) != size:
+        raise garbled(f"a compressed message of {size} bytes that has {len(whole)}")
+    return whole
+
 
 _REPORT = "read the binlog by SQL, and report it: the job stands before that row"
 START = -1
@@ -99,7 +183,8 @@ class ShardStream:
                 beats.append(row.lsn)
                 continue
             if row.event not in _KNOWN:
-                raise self._refused(f"has an event of the unknown type {row.event} at LSN {row.lsn}")
+                what = f"shard {self.shard} has an event of the unknown type {row.event} at LSN {row.lsn}"
+                raise Refused(what, _REPORT, where="source")
             if row.lsn < last:
                 raise self._defect(f"sent LSN {row.lsn} behind {last}")
             last = row.lsn
@@ -134,14 +219,91 @@ class ShardStream:
             if known == version:
                 self.version, self._reader = known, RowReader(columns)
                 return
-        raise self._changed(version)
-
-    def _changed(self, version: int) -> Trouble:
         what = f"shard {self.shard}: the binlog's rows are of version {version} of the table, it has {self.version} now"
-        return trouble(TroubleName.SCHEMA_CHANGED, what)
-
-    def _refused(self, what: str) -> Refused:
-        return Refused(f"shard {self.shard} {what}", _REPORT, where="source")
+        raise trouble(TroubleName.SCHEMA_CHANGED, what)
 
     def _defect(self, what: str) -> Defect:
         return Defect(f"shard {self.shard} {what}", _REPORT, where="source")
+
+
+EARLIEST = "1970-01-01 08:00:00+08:00"
+"""What holo-client asks for where it has no LSN: a time before every row is the earliest row."""
+Classify = Callable[[BaseException, str], SlotkeeperError]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAsked:
+    """What a stream is asked for: `batch_size` are rows of a message at most (binlogReadBatchSize).
+
+    By `slot`, whose publication names the table; by the table where that is empty.
+    """
+
+    table: str
+    batch_size: int = 1024
+    compressed: bool = False
+    start_time: str = EARLIEST
+    """Where it begins while there is no LSN; with its offset, for a server takes one without as its own zone's."""
+    slot: str = ""
+
+
+def command(asked: StreamAsked, shard: int, lsn: int) -> str:
+    """The START_REPLICATION of a shard behind an LSN, as the connector sends it: the place stands in the options.
+
+    >>> print(command(StreamAsked("ods.t", 2), 3, 17).partition(" LOGICAL ")[2])
+    0/0 ("parallel_index" '3', "batch_size" '2', "table_name" 'ods.t', "start_lsn" '17')
+    >>> print(command(StreamAsked("ods.t", 2, slot="s"), 3, 17))
+    START_REPLICATION SLOT s LOGICAL 0/0 ("parallel_index" '3', "batch_size" '2', "start_lsn" '17')
+    """
+    options = {"parallel_index": str(shard), "batch_size": str(asked.batch_size)}
+    if not asked.slot:
+        options["table_name"] = dotted(asked.table)
+    if asked.compressed:
+        options["enable_compression"] = "true"
+    # never both: with both, a Hologres takes the LSN without a word
+    options |= {"start_lsn": str(lsn)} if lsn > START else {"start_time": asked.start_time}
+    spelled = ", ".join(f"\"{name}\" '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
+    return f"START_REPLICATION SLOT {asked.slot or 'null'} LOGICAL 0/0 ({spelled})"
+
+
+class ShardReader:
+    """Reads one shard; not shared between threads, but `sever` may come from any.
+
+    `classify` makes an error of ours of a driver's and the place in words, as that of any session of the source does.
+    """
+
+    def __init__(self, login: Login, classify: Classify, asked: StreamAsked, stream: ShardStream) -> None:
+        self.stream = stream
+        self._login, self._classify, self._asked = login, classify, asked
+        self._line: Replication | None = None
+
+    def read(self, seconds: float) -> Delivered | None:
+        """What the next message brings, None where none comes in time; connects where there is no line.
+
+        Raises an error of ours, and the line is gone then: the next call begins behind the last row that was delivered.
+        """
+        try:
+            line = self._line or self._connect()
+            raw = line.read(seconds)
+            return None if raw is None else self.stream.feed(raw)
+        except pg.DriverError as error:
+            self.close()
+            raise self._classify(pg.hiding(error, self._login.password), self._login.endpoint.place) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> Replication:
+        line = self._line = (SlotReplication if self._asked.slot else Replication)(self._login)
+        line.start(command(self._asked, self.stream.shard, self.stream.connected()))
+        return line
+
+    def sever(self) -> None:
+        """Cut the line off, from any thread, without waiting."""
+        if self._line is not None:
+            self._line.sever()
+
+    def close(self) -> None:
+        """End the line; safe to call twice."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()

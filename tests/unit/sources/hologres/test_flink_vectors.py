@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.sources.hologres.stream.binary_row import RowReader
-from slotkeeper.core.sources.hologres.stream.payload import payload
-from slotkeeper.core.sources.hologres.stream.values import FIXED, VARIABLE
+from slotkeeper.core.sources.hologres.stream.shard import payload
+from slotkeeper.core.sources.hologres.stream.values import FIXED, VARIABLE, RowReader
 from slotkeeper.demo.hologres import stream_rows
 from slotkeeper.demo.hologres.stream_values import sendable, value_of
 

@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.sources.hologres.stream.ranges import ShardRanges
-from slotkeeper.core.sources.hologres.stream.session import ShardReader
-from slotkeeper.core.sources.hologres.stream.shard import Delivered
+from slotkeeper.core.sources.hologres.stream.records import ShardRanges
+from slotkeeper.core.sources.hologres.stream.shard import Delivered, ShardReader
 
 WAIT = 60.0
 

@@ -10,8 +10,7 @@ import pytest
 
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName, Unclassified
-from slotkeeper.core.sources.hologres.stream.payload import payload
-from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream
+from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream, payload
 from slotkeeper.core.sources.hologres.stream.values import field_of
 from slotkeeper.demo.hologres.stream_rows import message, row
 
@@ -203,7 +202,7 @@ def test_damaged_messages_are_errors_of_ours_or_messages(seed: int) -> None:
 
 
 def test_a_size_that_no_message_may_have_is_refused_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotkeeper.core.sources.hologres.stream.payload.MOST_BYTES", 1_000)
+    monkeypatch.setattr("slotkeeper.core.sources.hologres.stream.shard.MOST_BYTES", 1_000)
     raw = message([logged(1, v="ab" * 1_000)], compressed=True)
     with pytest.raises(Unclassified, match=r"a compressed message of \d+ bytes that would be"):
         payload(raw, compressed=True)

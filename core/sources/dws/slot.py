@@ -1,4 +1,4 @@
-"""How far back a DWS binlog reaches and what lies in a range: the questions of a slot's reset, and its registrations.
+"""The slot at a DWS for commands that clear or reset it: how far back its binlog reaches, what lies in a range.
 
 Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
 """
@@ -20,11 +20,21 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.sources.dws.chunks import count_statement
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
-from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.sqltext import dotted, literal, statements
+
+
+class DwsSlotVerbs(DwsSlotAdmin):
+    """A source session of a slot command, which alone may clear a slot; implements what `slotkeeper.core.slots` verbs
+    ask for.
+    """
+
+    def clear(self) -> int:
+        return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
+
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
 
@@ -46,7 +56,6 @@ class DwsRetention(DwsSlotAdmin):
     words = WORDS
 
     def points(self) -> Sequence[RegisteredPoint] | None:
-        """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 
     def place(self, text: str) -> DwsPosition:
@@ -95,7 +104,6 @@ class DwsRetention(DwsSlotAdmin):
         probe("after_true")
 
     def records(self, at: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
-        """The first record at or after a place by DN."""
         found = records(self.session, self.table, at, shard.node_id if shard else 0)
         self.session.oriented = self.table
         return found
@@ -180,7 +188,6 @@ class DwsRetention(DwsSlotAdmin):
         ]
 
     def seconds(self) -> float:
-        """The server's clock."""
         return float(self.session.rows("clock", of=_SQL)[0][0])
 
     def ttl(self) -> int | None:
