@@ -13,7 +13,7 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql import chunks
 from slotkeeper.core.sources.mysql.chunks import MysqlTables

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.position import ours
 from slotkeeper.core.sources.mysql.session import MysqlSession

@@ -16,7 +16,7 @@ from pyarrow import csv
 from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED
 from slotkeeper.core.dataframe.reader.schema import Layout
 from slotkeeper.core.domain.field_type import Field, FieldKind
-from slotkeeper.core.drivers.copy_text import value_of
+from slotkeeper.core.drivers.pipe import value_of
 from slotkeeper.core.errors import Defect, RowRefused
 
 PIECE = 1 << 20

@@ -18,7 +18,7 @@ from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
-from slotkeeper.core.drivers.copy_pipe import pieces
+from slotkeeper.core.drivers.pipe import pieces
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session

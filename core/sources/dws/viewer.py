@@ -15,8 +15,7 @@ from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import Ttl, ttl_of
 from slotkeeper.core.drivers.pg import number
-from slotkeeper.core.drivers.search_path import names_of_path
-from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.drivers.session import Book, Rows, names_of_path
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.source import SlotCalls
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, TableFacts

@@ -2,7 +2,7 @@
 
 Each chunk is read as it is then; what changes meanwhile is in the stream after the place at which the copy began.
 
-A comparison hashes the rows of such chunks here, as `slotkeeper.core.drivers.pg_table.statements` does with every text
+A comparison hashes the rows of such chunks here, as `slotkeeper.core.drivers.pg_table` does with every text
 counted, so that a table compares with one of a PostgreSQL: a server's own text of a FLOAT or of bytes is another one,
 so it cannot be computed there. No value is retained or shown. Keys of text are ordered by their bytes, as on the other
 end.
@@ -181,7 +181,7 @@ class MysqlKey:
 
 
 def canonical(family: str) -> Callable[[str], str]:
-    """One spelling for each value of a key, that of `slotkeeper.core.drivers.pg_table.keys`.
+    """One spelling for each value of a key, that of `slotkeeper.core.drivers.pg_table`.
 
     >>> canonical("numeric")("1.500"), canonical("timestamp")("2020-01-01 00:00:00.120000"), canonical("text")("1.0")
     ('1.5', '2020-01-01 00:00:00.12', '1.0')

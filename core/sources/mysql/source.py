@@ -17,7 +17,7 @@ from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.row_pipe import put, put_all
+from slotkeeper.core.drivers.pipe import put, put_all
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
+from slotkeeper.core.drivers.pg_stream import SlotReplication
 from slotkeeper.core.sources.hologres.faults import classify
 from slotkeeper.core.sources.hologres.stream.session import StreamAsked, command
 

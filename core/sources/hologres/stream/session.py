@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
-from slotkeeper.core.drivers.pg_stream import Replication
+from slotkeeper.core.drivers.pg_stream import Replication, SlotReplication
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, ShardStream
 from slotkeeper.core.sqltext import dotted
