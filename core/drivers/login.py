@@ -218,7 +218,8 @@ class Refusals:
 
     def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
         """What is known of a password, which counts as the newest from here on; the oldest are forgotten."""
-        key = _key(endpoint, password)
+        digest = hashlib.sha256(password.encode()).hexdigest()
+        key = endpoint.host, endpoint.port, endpoint.user, digest
         found = self._found[key] = self._found.pop(key) if key in self._found else _Found()
         if len(self._found) > MOST:
             for old in [each for each, one in self._found.items() if not one.under_way and one is not found][:1]:
@@ -263,10 +264,6 @@ def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attem
         plain = other
     secret.taken(plain)
     return found
-
-
-def _key(endpoint: Endpoint, password: str) -> _Key:
-    return endpoint.host, endpoint.port, endpoint.user, hashlib.sha256(password.encode()).hexdigest()
 
 
 OLDEST_LIBPQ = 160_000

@@ -89,7 +89,6 @@ class MysqlViewer:
         return None
 
     def now(self) -> datetime:
-        """The server's clock."""
         return datetime.fromtimestamp(self._source("").seconds(), timezone.utc)
 
     def read_table(self, table: str) -> TableAnswer | None:
@@ -281,11 +280,9 @@ class MysqlConnection:
 
     @property
     def name(self) -> str:
-        """The session's own name."""
         return self.session.name
 
     def source(self, job: JobSpec, points_proven: bool = False) -> MysqlSource:
-        """The channel of a job."""
         channel, sync = job.channel, job.sync
         limits = (sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000)
         selection = Selection.of(channel)
@@ -296,7 +293,6 @@ class MysqlConnection:
         return self.source(job)
 
     def retention(self, job: JobSpec) -> MysqlRetention:
-        """What a start without a copy and a reset ask."""
         channel, silent = job.channel, job.sync.stream_read_timeout / 1000
         selection = Selection.of(channel)
         made = MysqlRetention(
@@ -314,11 +310,9 @@ class MysqlConnection:
         return source
 
     def viewer(self) -> MysqlViewer:
-        """What commands ask that only look."""
         return MysqlViewer(self.session)
 
     def reader(self, options: BinlogOptions) -> MysqlReader:
-        """Reads rows of the binlog for people."""
         return MysqlReader(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
@@ -326,15 +320,12 @@ class MysqlConnection:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the tables that jobs read there."""
         return findings(self.session, asked, utc)
 
     def ping(self) -> None:
-        """Return once the server has answered something."""
         self.session.rows("SELECT 1", (), PING_SECONDS)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
         self.session.sever()
 
     def close(self) -> None:
@@ -354,7 +345,6 @@ class NothingByHand:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """Nothing."""
         return "-- nothing is registered at a MySQL server: there is nothing to type"
 
 
@@ -364,7 +354,6 @@ class NothingToProbe:
     asked = 0
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Raises Refused."""
         raise _no_probe()
 
     def ask(
@@ -376,11 +365,9 @@ class NothingToProbe:
         progress: Callable[[str], None],
         ending: Callable[[], None],
     ) -> list[Answer]:
-        """Raises Refused."""
         raise _no_probe()
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """None."""
         return {}
 
 
@@ -399,15 +386,12 @@ class MysqlKind:
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> MysqlConnection:
-        """A session, opened at its first call."""
         return MysqlConnection(login)
 
     def poller(self, login: Login) -> MysqlViewer:
-        """A quiet session that is asked for places while they are shown."""
         return MysqlViewer(MysqlSession(login))
 
     def tables(self, login: Login, limit_ms: int) -> MysqlTables:
-        """A session that reads whole tables for a comparison."""
         return MysqlTables(login, limit_ms)
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:

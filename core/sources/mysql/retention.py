@@ -150,7 +150,6 @@ class MysqlRetention(MysqlSource):
         raise Refused(f"{text!r}: no binlog that is still there has a place where just these are done")
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
-        """Nothing."""
         return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
@@ -162,7 +161,6 @@ class MysqlRetention(MysqlSource):
         return {SHARD.name: FirstRecord(newest, *found) if found else FirstRecord(newest, None)}
 
     def begin(self, newest: MysqlPosition) -> MysqlPosition:
-        """The oldest place that is still there."""
         return self._first(newest) or newest
 
     def _not_before(self, place: MysqlPosition, newest: MysqlPosition) -> MysqlPosition:
@@ -211,7 +209,6 @@ class MysqlRetention(MysqlSource):
         return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """The changes beyond `low` and up to `high`, by kind."""
         counts: dict[str, int] = {}
         first: TableRows | None = None
         for item in self._events_of(self.resolved(ours(low)), self.resolved(ours(high))):
@@ -239,24 +236,20 @@ class MysqlRetention(MysqlSource):
         return count_within(ask)
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
-        """Nothing."""
         return NOTHING_KEPT
 
     def kept_at(
         self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
     ) -> NothingKept:
-        """Nothing."""
         return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Nothing is told."""
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """No call."""
         return []
 
     def seconds(self) -> float:
-        """The server's clock."""
         return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
 
     def ttl(self) -> int | None:

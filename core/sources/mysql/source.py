@@ -285,7 +285,8 @@ class MysqlSource:
         text = " ".join(statement.text.split())[:200]
         where = f"source {self.session.place}, binlog behind {statement.position.shown}: {text!r}"
         if statement.effect is Effect.RESHAPES:
-            what = f"{where} {statement.effect.value}; it has {self._shape()} now"
+            columns = ", ".join(f"{column.name} {column.full_type}" for column in self.seen.described)
+            what = f"{where} {statement.effect.value}; it has {columns} now"
             return Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
         what = f"{where} {statement.effect.value}" + (f": {statement.why}" if statement.why else "")
         if statement.effect in _CURES:
@@ -294,9 +295,6 @@ class MysqlSource:
         if statement.effect in (Effect.CHANGES, Effect.INDIRECT):
             hint += "; the program that wrote this needs binlog_format = ROW"
         return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
-
-    def _shape(self) -> str:
-        return ", ".join(f"{one.name} {one.full_type}" for one in self.seen.described)
 
     @property
     def _snapshot(self) -> str:

@@ -182,7 +182,6 @@ class MysqlOpen:
         return "" if self._were is not None and not self._were else self._left
 
     def advice(self, job: str) -> str:
-        """What a person may do."""
         return "end them (SHOW ENGINE INNODB STATUS, KILL), or give the job a longer wait"
 
 
@@ -190,11 +189,9 @@ class NobodyOpen:
     """Nobody has to be waited for: the place says so. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
-        """Nothing."""
         return ""
 
     def advice(self, job: str) -> str:
-        """Nothing."""
         return ""
 
 

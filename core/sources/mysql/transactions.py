@@ -438,7 +438,9 @@ class PreparedRows:
         elif item.xa is not None:
             group, self._group = self._group, []
             if item.xa.fate is Fate.PREPARED:
-                self._keep(item.xa.xid, group)
+                self._release(self._kept.pop(item.xa.xid, None))
+                if group is not None:
+                    self._kept[item.xa.xid] = group
             else:
                 self._release(group if not item.xa.xid else self._kept.pop(item.xa.xid, None))
 
@@ -450,11 +452,6 @@ class PreparedRows:
         if self._bytes > KEPT_BYTES:
             self._release(self._group)
             self._group = None
-
-    def _keep(self, xid: str, group: list[TableRows] | None) -> None:
-        self._release(self._kept.pop(xid, None))
-        if group is not None:
-            self._kept[xid] = group
 
     def _release(self, rows: list[TableRows] | None) -> None:
         self._bytes -= sum(len(one.rows.body) for one in rows or ())
