@@ -246,7 +246,7 @@ def copy_through(
 ) -> int | None:
     """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
 
-    `encoding` is how the sink reads the batch; `row_pipe.put` and `row_pipe.rows_in` are the two ends of one of rows.
+    `encoding` is how the sink reads the batch; `put` and `rows_in` are the two ends of one of rows.
     Raises the side's error that came first, and Unreachable where both ended well with different row counts.
     """
     stream, out = _text_ends() if encoding is Encoding.COPY_TEXT else row_ends()

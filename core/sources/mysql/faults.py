@@ -83,7 +83,7 @@ _NEEDS_TLS = 3159
 _USE_TLS = 'the server takes logins with TLS only: write sslmode = "verify-full", or "require" without a certificate'
 _MAY_NEED_TLS = 'or the account has REQUIRE SSL, which is refused in these words without TLS: write sslmode = "require"'
 _IN_CLEAR = 2061
-"""`my_login` refuses to send the password on an open line."""
+"""`drivers.my` refuses to send the password on an open line."""
 
 
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
