@@ -21,12 +21,10 @@ from typing import Any
 from bench import report
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
-from slotkeeper.core.sources.mysql.columns import columns_of
-from slotkeeper.core.sources.mysql.gtid import parse_gtids
-from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.rows import Decoder
-from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
+from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_gtids
+from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.tables import read_charsets, read_described
 from slotkeeper.core.sources.mysql.transactions import TableRows
 from slotkeeper.demo import mariadb
 

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.slot import EventType, Shard, SlotStatus, TableIdent
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Expected, exactly, judge, trouble
-from slotkeeper.core.drivers.copy_text import value_of
+from slotkeeper.core.drivers.pipe import value_of
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Confirmation

@@ -28,7 +28,7 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.job_view import JobView
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience

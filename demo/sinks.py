@@ -17,7 +17,7 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.pages import install
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.verify.compare import compare

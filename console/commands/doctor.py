@@ -34,7 +34,7 @@ from slotkeeper.core.domain.master import REST_OFF, REST_PORT, WORKERS_NEED, Mas
 from slotkeeper.core.domain.probe import Answer, ProbePlan, Report
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.drivers.port_speaks import takes_submissions
+from slotkeeper.core.drivers.login import takes_submissions
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
 from slotkeeper.core.services import doctor as doctor_service
 from slotkeeper.core.services import looking

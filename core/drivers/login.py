@@ -1,23 +1,47 @@
-"""What libpq does by itself while a login is under way: it is kept from the terminal, and its line can be cut.
+"""Logins: libpq's parameters, what libpq does while one is under way, and refusals that must not lock an account.
+
+Every parameter is given, so that neither the environment nor a home's files fill any in: libpq, "Environment
+Variables", "The Connection Service File", "The Password File" and "SSL Support" name what it reads where a parameter is
+not given; "Parameter Key Words" what each does. An empty value counts as given.
 
 libpq gives out neither its socket nor its notices before a login is over. Its socket is found by a mark: a value of
 TCP_USER_TIMEOUT that no other socket of the process has (libpq sets it before it connects; tcp(7)). Notices go to the
 C library's `stderr` raw, whatever bytes a server put there (`defaultNoticeProcessor` in libpq's fe-connect.c), until
 psycopg2 takes them (`_conn_sync_connect` in psycopg/connection_int.c).
+
+A refused password is first compared with what its reference says by then: another one is tried at once. The same one is
+tried twice, then hours apart. DWS, "Setting Account Security Policies": an account is locked after
+`failed_login_attempts` wrong passwords in a row (default 10), for a day. A driver opens many sessions, and each would
+be one more.
+
+A host or port of another server is a common slip, so `speaks` asks whose protocol a port answers with. Sources:
+PostgreSQL, "Message Flow: SSL Session Encryption" (an SSLRequest is answered by one byte, S or N); MySQL, "Connection
+Phase: Protocol::HandshakeV10" (the server speaks first: a packet numbered 0, whose first byte is 10); Spark, "Spark
+Standalone Mode: REST API" (the status of a submission is a JSON object with the server's version).
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
 import os
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.refused_login import PASSWORDS, said
+from slotkeeper.core.domain.secret import Secret, secret_of
+from slotkeeper.core.domain.tls import INSISTING, socket_folder
 from slotkeeper.core.drivers.deadline import lent, received, shut
+from slotkeeper.core.errors import ConfigError
 
 LOGIN_BYTES = 16 * 1024 * 1024
 """The most that a server may answer a login with; a right one has a few KB."""
@@ -117,3 +141,248 @@ _silence = _Silence()
 os.register_at_fork(after_in_child=_silence.forked)
 silenced = _silence.kept
 """For the block, the C library writes nothing to `stderr`."""
+
+
+TRIES = 2
+AGAIN_SECONDS = 6 * 3600.0
+"""Two tries, then four a day: fewer than ten before the server forgets them."""
+
+RECENT_SECONDS = 10.0
+RECENT_AT_ONCE = 6
+"""So many logins may be under way at once where one has just succeeded: fewer than ten, should the password change."""
+
+MOST = 256
+"""Passwords that are remembered at most, as hashes; short-lived tokens would be more and more."""
+
+_Key = tuple[str, int, str, str]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known of a login: refusals in a row, the last one's moment and text, and the last success."""
+
+    count: int = 0
+    at: float = 0.0
+    text: str = ""
+    taken_at: float | None = None
+    under_way: int = 0
+
+
+class Refusals:
+    """How often each login of this process was refused; shared by its threads."""
+
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self._now = now or SystemClock().monotonic
+        self._ended = threading.Condition()
+        self._found: dict[_Key, _Found] = {}
+
+    @contextmanager
+    def turn(self, endpoint: Endpoint, password: str, seconds: float) -> Iterator[str]:
+        """Wait for a turn to log in, held for the block; gives what the server said where it is not to be asked.
+
+        Sessions that log in at once would all be refused before one refusal is counted. Nobody waits longer than
+        `seconds`, in which any login ends: a server that was silent so long did not refuse either.
+        """
+        with self._ended:
+            found = self._found_of(endpoint, password)
+            self._ended.wait_for(lambda: self._standing(found) or found.under_way < self._at_once(found), seconds)
+            standing = self._standing(found)
+            found.under_way += 1
+        try:
+            yield standing
+        finally:
+            with self._ended:
+                found.under_way -= 1
+                self._ended.notify_all()
+
+    def refused(self, endpoint: Endpoint, password: str, text: str) -> None:
+        """Count a login that failed, where its password may be the cause; any failure ends what a success allowed."""
+        with self._ended:
+            found = self._found_of(endpoint, password)
+            found.taken_at = None
+            if said(text, PASSWORDS):
+                found.count, found.at, found.text = found.count + 1, self._now(), text
+
+    def taken(self, endpoint: Endpoint, password: str) -> None:
+        """A login that succeeded: the server counts anew, and so do we."""
+        with self._ended:
+            found = self._found_of(endpoint, password)
+            found.count, found.text, found.taken_at = 0, "", self._now()
+
+    def forget(self, endpoint: Endpoint, password: str, but: int = 0) -> None:
+        """Refusals are not held against this password, `but` so many: the server may not have had it yet."""
+        with self._ended:
+            found = self._found_of(endpoint, password)
+            found.count = min(found.count, but)
+
+    def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
+        """What is known of a password, which counts as the newest from here on; the oldest are forgotten."""
+        digest = hashlib.sha256(password.encode()).hexdigest()
+        key = endpoint.host, endpoint.port, endpoint.user, digest
+        found = self._found[key] = self._found.pop(key) if key in self._found else _Found()
+        if len(self._found) > MOST:
+            for old in [each for each, one in self._found.items() if not one.under_way and one is not found][:1]:
+                del self._found[old]
+        return found
+
+    def _standing(self, found: _Found) -> str:
+        return found.text if found.count >= TRIES and self._now() - found.at < AGAIN_SECONDS else ""
+
+    def _at_once(self, found: _Found) -> int:
+        if found.taken_at is not None and self._now() - found.taken_at < RECENT_SECONDS:
+            return RECENT_AT_ONCE
+        return max(1, TRIES - found.count)
+
+
+def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
+    """Log in by `attempt` with what the secret says now; where that is refused, once more with another password.
+
+    That is what the reference says by then, or else the one that was accepted last: a reference may be ahead of its
+    server. Where the older one is accepted, the refused one was early, and its refusals are forgotten.
+    """
+    secret = secret_of(password)
+    plain = secret.now()
+    try:
+        found = attempt(plain)
+    except Exception as error:
+        if not said(str(error), PASSWORDS):
+            raise
+        secret.refused(plain)
+        newer = secret.now()
+        other = newer if newer != plain else secret.accepted()
+        if other in ("", plain):
+            raise
+        try:
+            found = attempt(other)
+        except Exception as again:
+            if newer == plain and said(str(again), PASSWORDS) and "not asked again" not in str(again):
+                known.forget(endpoint, plain, 1)  # the server may have changed between the two
+            raise
+        if newer == plain:
+            known.forget(endpoint, plain)
+        plain = other
+    secret.taken(plain)
+    return found
+
+
+OLDEST_LIBPQ = 160_000
+"""The first one that knows `require_auth` and `sslcertmode`."""
+NOWHERE = "/dev/null/none"
+"""A path that cannot be: where none or an empty one is given, libpq looks for a file in the home."""
+ENVIRONMENT_ONLY = ("PGSERVICE", "PGDATESTYLE", "PGTZ", "PGGEQO")
+"""What libpq takes from the environment and from no parameter; a service file may change any other."""
+_ANY = "!sspi"
+"""Any way to log in that there is here: an empty `require_auth` allows none."""
+_NO_KEY_PASSWORD = "-"  # noqa: S105  (not a secret)
+"""Without one, OpenSSL asks for an encrypted key's on the terminal, and waits."""
+
+_ALWAYS = {
+    "hostaddr": "",
+    "passfile": NOWHERE,
+    "client_encoding": "",
+    "channel_binding": "prefer",
+    "sslcompression": "0",
+    "sslcrl": NOWHERE,
+    "sslcrldir": "",
+    "sslsni": "1",
+    "ssl_min_protocol_version": "TLSv1.2",
+    "ssl_max_protocol_version": "",
+    "requirepeer": "",
+    "gssencmode": "disable",  # it would count as encryption before TLS is tried
+    "krbsrvname": "postgres",
+    "gssdelegation": "0",
+    "gsslib": "",
+    "target_session_attrs": "any",
+    "load_balance_hosts": "disable",
+}
+_SINCE = {"sslnegotiation": (170_000, "postgres")}
+"""Parameters that an older libpq refuses."""
+
+
+def parameters(
+    endpoint: Endpoint, password: str, application_name: str, seconds: int, options: str, libpq: int
+) -> dict[str, Any]:
+    """The parameters of one login; `seconds` limit it, `options` are of the session, `libpq` is its version number.
+
+    Takes out of this process's environment what no parameter overrides. Raises ConfigError for too old a libpq.
+    """
+    if libpq < OLDEST_LIBPQ:
+        what = f"psycopg2 uses libpq {libpq // 10_000}, which cannot refuse to send a password unencrypted"
+        raise ConfigError(what, "install psycopg2-binary 2.9.9 or later, or a libpq of PostgreSQL 16 or later")
+    for name in ENVIRONMENT_ONLY:
+        os.environ.pop(name, None)
+    return {
+        **_ALWAYS,
+        **{name: value for name, (since, value) in _SINCE.items() if libpq >= since},
+        **_tls(endpoint),
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "dbname": endpoint.database,
+        "user": endpoint.user,
+        "password": password,
+        "application_name": application_name[:63],
+        "options": options,
+        "connect_timeout": seconds,
+        "keepalives": 1,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": endpoint.socket_timeout_ms or 60_000,
+    }
+
+
+def _tls(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "sslmode": endpoint.sslmode,
+        "sslrootcert": endpoint.sslrootcert or NOWHERE,
+        "sslcertmode": "allow" if endpoint.sslcert else "disable",
+        "sslcert": endpoint.sslcert or NOWHERE,
+        "sslkey": endpoint.sslkey or NOWHERE,
+        "sslpassword": secret_of(endpoint.key_password).now() or _NO_KEY_PASSWORD,
+        "require_auth": _ANY if endpoint.sslmode in INSISTING or socket_folder(endpoint.host) else "!password",
+    }
+
+
+_SSL_REQUEST = bytes((0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F))
+_SECONDS = 1.0
+"""The time for each of: the connection, a greeting, an answer."""
+_MOST = 64
+_REST_SECONDS = 5.0
+_REST_BYTES = 4_096
+_REST_STATUS = b"GET /v1/submissions/status/none HTTP/1.0\r\n\r\n"
+
+
+def speaks(host: str, port: int) -> str:
+    """Return "MySQL" or "PostgreSQL", or "" where it is neither for certain. No login and no password is sent."""
+    with suppress(OSError), socket.create_connection((host, port), _SECONDS) as line:
+        greeted = _read(line, 5)
+        if greeted[3:5] == b"\x00\x0a":
+            return "MySQL"
+        if not greeted:
+            line.sendall(_SSL_REQUEST)
+            return "PostgreSQL" if _read(line, 2) in (b"S", b"N") else ""
+    return ""
+
+
+def takes_submissions(host: str, port: int) -> bool:
+    """Whether a Spark master's REST server answers there: it takes submissions of any client, without a secret."""
+    with suppress(OSError), socket.create_connection((host, port), _SECONDS) as line:
+        line.sendall(_REST_STATUS)
+        return b"serverSparkVersion" in _read(line, _REST_BYTES, _REST_SECONDS)
+    return False
+
+
+def _read(line: socket.socket, enough: int, seconds: float = _SECONDS) -> bytes:
+    """What comes in time, until there is enough of it."""
+    end, found = time.monotonic() + seconds, b""
+    while len(found) < enough and (left := end - time.monotonic()) > 0:
+        line.settimeout(left)
+        try:
+            piece = line.recv(_MOST)
+        except TimeoutError:
+            break
+        if not piece:
+            break
+        found += piece
+    return found

@@ -12,9 +12,8 @@ from pymysql.cursors import SSCursor
 from slotkeeper.core.domain import refused_login
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.drivers import deadline, my_login, tls_context
-from slotkeeper.core.drivers.my import ANSWER_BYTES, ROW_BYTES, code_of
-from slotkeeper.core.drivers.my_login import answered, ended
+from slotkeeper.core.drivers import deadline, my, tls_context
+from slotkeeper.core.drivers.my import ANSWER_BYTES, ROW_BYTES, answered, code_of, ended
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
@@ -99,7 +98,7 @@ class MysqlQueries:
         if self._line is None:
             endpoint = self._login.endpoint
             seconds = max(1.0, endpoint.connect_timeout_ms / 1000)
-            self._line = my_login.logged_in(endpoint, self._login.password, self._login.name, seconds)
+            self._line = my.logged_in(endpoint, self._login.password, self._login.name, seconds)
         return self._line
 
     def line(self) -> tuple[str, str]:

@@ -24,9 +24,7 @@ from psycopg2.extensions import libpq_version
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.secret import Secret, secret_of
 from slotkeeper.core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
-from slotkeeper.core.drivers.login import LoginLine, silenced
-from slotkeeper.core.drivers.logins import Refusals, by_newest
-from slotkeeper.core.drivers.parameters import parameters
+from slotkeeper.core.drivers.login import LoginLine, Refusals, by_newest, parameters, silenced
 from slotkeeper.core.redaction import masked
 
 DriverError = psycopg2.Error

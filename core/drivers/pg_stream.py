@@ -1,15 +1,20 @@
-"""A replication connection: one command begins a stream, and messages come as the server sends them.
+"""Replication connections: one command starts a stream, and messages come as the server sends them.
 
-Whether and what is flushed is not told here: psycopg2 answers keepalives by itself, with their own `wal_end` where it
-believes that all was read. So this is for streams without a slot, where the answer moves nothing.
+psycopg2 answers a keepalive with the keepalive's own LSN as flushed, where it believes that all was read (its
+`pq_read_replication_message`), and its reader cannot be told otherwise. For a stream without a slot that moves nothing.
+A slot would be moved by a number whose meaning no page documents. So for a slot psycopg2 logs in and begins the stream,
+and messages are taken from libpq itself, by the pointer that psycopg2 gives for that (`connection.pgconn_ptr`). This
+side reports 0 as flushed, as pgjdbc does until it is told an LSN, except in `confirm`: only a caller moves the slot.
 """
 
 from __future__ import annotations
 
+import ctypes
 import select
+import struct
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import psycopg2
@@ -90,3 +95,112 @@ class Replication:
                     # psycopg2 says "error with status PGRES_COPY_BOTH" of a line that is gone
                     raise psycopg2.OperationalError("the server ended the stream") from error
                 raise
+
+
+_LOGGED, _KEEPALIVE = b"w", b"k"
+_LOGGED_HEAD = struct.Struct("!cqqq")
+_KEEPALIVE_HEAD = struct.Struct("!cqqb")
+_STATUS = struct.Struct("!cqqqqb")
+"""PostgreSQL, "Streaming Replication Protocol": written, flushed, applied, clock, whether an answer is asked for."""
+NOTHING = 0
+"""As flushed: no LSN at all."""
+
+
+class _Libpq:
+    """The few calls of libpq that are needed, of the library that psycopg2 itself is linked with."""
+
+    def __init__(self) -> None:
+        # a symbol is looked for in what psycopg2 was linked with, too, wherever that lies; calls give the GIL away
+        library = ctypes.CDLL(psycopg2._psycopg.__file__)
+        pointer, whole = ctypes.c_void_p, ctypes.c_int
+        self.get = _typed(library.PQgetCopyData, whole, pointer, ctypes.POINTER(pointer), whole)
+        self.free = _typed(library.PQfreemem, None, pointer)
+        self.consume = _typed(library.PQconsumeInput, whole, pointer)
+        self.put = _typed(library.PQputCopyData, whole, pointer, ctypes.c_char_p, whole)
+        self.flush = _typed(library.PQflush, whole, pointer)
+        self.result = _typed(library.PQgetResult, pointer, pointer)
+        self.clear = _typed(library.PQclear, None, pointer)
+        self.said = _typed(library.PQerrorMessage, ctypes.c_char_p, pointer)
+
+
+def _typed(call: ctypes._NamedFuncPointer, answers: type | None, *takes: type) -> ctypes._NamedFuncPointer:
+    call.restype, call.argtypes = answers, list(takes)
+    return call
+
+
+@cache
+def _libpq() -> _Libpq:
+    return _Libpq()
+
+
+class SlotReplication(Replication):
+    """One stream by a slot; one thread at a time uses it, any thread may sever it. All raise psycopg2.Error."""
+
+    _said_at = 0.0
+
+    def start(self, command: str) -> None:
+        """Send a START_REPLICATION that names a slot."""
+        super().start(command)
+        self._said_at = self._clock.monotonic()
+
+    def read(self, seconds: float) -> bytes | None:
+        """The payload of the next message; None where none comes within so many seconds. Moves nothing."""
+        until = self._clock.monotonic() + seconds
+        while True:
+            if self._clock.monotonic() - self._said_at >= STATUS_SECONDS:
+                self._say(NOTHING)  # that we are there
+            message = self._limited(self._message)
+            if message is not None and message[:1] == _LOGGED:
+                return bytes(message[_LOGGED_HEAD.size :])
+            if message is not None:
+                if message[:1] == _KEEPALIVE and _KEEPALIVE_HEAD.unpack(message)[3]:
+                    self._say(NOTHING)
+                continue
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return None
+            waiting = select.poll()
+            waiting.register(self._line.fileno(), select.POLLIN)
+            waiting.poll(min(left, STATUS_SECONDS / 2) * 1000)
+
+    def confirm(self, lsn: int) -> None:
+        """Say that everything up to an LSN is flushed, once."""
+        self._say(lsn)
+
+    def _say(self, lsn: int) -> None:
+        body = _STATUS.pack(b"r", lsn, lsn, lsn, 0, lsn != NOTHING)
+        self._limited(lambda: self._send(body))
+        self._said_at = self._clock.monotonic()
+
+    def _send(self, body: bytes) -> None:
+        libpq, line = _libpq(), self._open()
+        if libpq.put(line, body, len(body)) != 1 or libpq.flush(line) < 0:
+            raise self._lost()
+
+    def _message(self) -> bytes | None:
+        """The next message, where one is there."""
+        libpq, line = _libpq(), self._open()
+        buffer = ctypes.c_void_p()
+        for fetched in (False, True):
+            size = int(libpq.get(line, ctypes.byref(buffer), 1))
+            if size > 0:
+                try:
+                    return ctypes.string_at(buffer, size)
+                finally:
+                    libpq.free(buffer)
+            if size < 0:
+                libpq.clear(libpq.result(line))
+                raise self._lost()
+            if not fetched and not libpq.consume(line):
+                raise self._lost()
+        return None
+
+    def _open(self) -> int:
+        if self._line.closed:
+            raise psycopg2.InterfaceError("connection already closed")
+        return int(self._line.pgconn_ptr)
+
+    def _lost(self) -> psycopg2.OperationalError:
+        said = _libpq().said(self._open())
+        text = said.decode("utf-8", "replace").strip() if said else ""
+        return psycopg2.OperationalError(text or "the server ended the stream")

@@ -1,6 +1,6 @@
 """TLS of lines that Python itself speaks (HTTP, MySQL's protocol): a context by an endpoint's sslmode, and refusals.
 
-libpq has its own (`parameters.py`). Modes are libpq's, without those that may go on in plain text.
+libpq has its own (`login.parameters`). Modes are libpq's, without those that may go on in plain text.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class StepSink(Protocol):
 
     encoding: Encoding
     """How it reads a batch: what a source writes otherwise is converted on the way, once
-    (`slotkeeper.core.drivers.row_pipe`).
+    (`slotkeeper.core.drivers.pipe`).
     """
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:

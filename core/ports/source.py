@@ -108,7 +108,7 @@ class Source(Protocol):
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write the rows of (after, up_to] and return how many: the two numbers of `Position.pair`, type, user columns.
 
-        A source of COPY text writes that, one of rows puts each by `slotkeeper.core.drivers.row_pipe.put`; `out`
+        A source of COPY text writes that, one of rows puts each by `slotkeeper.core.drivers.pipe.put`; `out`
         converts where the sink reads the other.
         """
 

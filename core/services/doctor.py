@@ -17,7 +17,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.drivers.port_speaks import speaks
+from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SinkAsked, SinkSession, SourceAsked, SourceSession
 from slotkeeper.core.services.promise import promise_of

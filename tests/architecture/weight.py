@@ -56,7 +56,9 @@ class Weight:
 
     def __str__(self) -> str:
         per = f"{self.functions_per_thousand:6.1f}"
-        return f"{self.lines:7,} lines {self.files:4} files {self.small:4} small {per} functions/1,000 {self.one_call:4}"
+        return (
+            f"{self.lines:7,} lines {self.files:4} files {self.small:4} small {per} functions/1,000 {self.one_call:4}"
+        )
 
 
 def weights(root: Path, packages: Iterable[str]) -> dict[str, Weight]:

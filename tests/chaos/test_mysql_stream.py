@@ -9,12 +9,10 @@ import pytest
 
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.sources.mysql.columns import columns_of
-from slotkeeper.core.sources.mysql.gtid import parse_gtids
-from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.rows import Decoder
-from slotkeeper.core.sources.mysql.schema import read_charsets
+from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_gtids
+from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.tables import read_charsets
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support

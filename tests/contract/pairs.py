@@ -15,7 +15,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.engine.worker.two_part import pair_of
 from slotkeeper.core.ports.kinds import SourceKind, SourceSession
 from slotkeeper.core.ports.sink import Fields, Top

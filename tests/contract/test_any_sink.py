@@ -11,7 +11,7 @@ import pytest
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.slot import SlotStatus
-from slotkeeper.core.drivers.copy_pipe import copy_through
+from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Source
 from slotkeeper.core.verify.compare import compare

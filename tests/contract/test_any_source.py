@@ -14,7 +14,7 @@ import pytest
 from slotkeeper.core.domain.peek import Filter, Range
 from slotkeeper.core.domain.position import Order, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.sink import Fields

@@ -15,7 +15,7 @@ import pytest
 
 from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
-from slotkeeper.core.drivers import copy_text, pg, row_pipe
+from slotkeeper.core.drivers import pg, pipe
 from slotkeeper.core.wiring.worker import encoding_of
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
@@ -117,7 +117,7 @@ def test_values_arrive_as_they_were_and_are_converted_where_the_ends_differ(
     job: Job, gives: Encoding, takes: Encoding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converted: Counter[str] = Counter()
-    spell, parse = copy_text.copy_line, copy_text.rows_of
+    spell, parse = pipe.copy_line, pipe.rows_of
 
     def spelled(row: Any) -> bytes:
         converted["spelled"] += 1
@@ -128,8 +128,8 @@ def test_values_arrive_as_they_were_and_are_converted_where_the_ends_differ(
             converted["parsed"] += 1
             yield row
 
-    monkeypatch.setattr(row_pipe, "copy_line", spelled)
-    monkeypatch.setattr(row_pipe, "rows_of", parsed)
+    monkeypatch.setattr(pipe, "copy_line", spelled)
+    monkeypatch.setattr(pipe, "rows_of", parsed)
     assert encoding_of(job.mirror.job) is takes
     rows = dict(enumerate(ODD))
     job.write(rows)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.changes import Pages, Stretch

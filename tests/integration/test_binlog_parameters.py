@@ -14,7 +14,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.drivers import copy_text, pg, row_pipe
+from slotkeeper.core.drivers import pg, pipe
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import Refused, SlotkeeperError
@@ -66,14 +66,14 @@ def test_binlog_batch_read_size_is_what_a_cursor_fetches(
         raise Refused("COPY is not there", code="0A000")
 
     fetched: list[int] = []
-    whole_line = copy_text.copy_line
+    whole_line = pipe.copy_line
 
     def counted(row: tuple[object, ...]) -> bytes:
         fetched.append(1)
         return whole_line(row)
 
     monkeypatch.setattr(DwsSession, "copy_out", refuse)
-    monkeypatch.setattr(row_pipe, "copy_line", counted)
+    monkeypatch.setattr(pipe, "copy_line", counted)
     mirror = _mirror(warehouse, make_mirror, binlog_batch_read_size=7, full_sync_binlog_batch_read_size=30)
     batches: list[int] = []
     whole = DwsSession.cursor_out

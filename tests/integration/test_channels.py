@@ -15,7 +15,7 @@ from slotkeeper.core import row_filter
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.dialect import DIALECTS, POSTGRES
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, shadow

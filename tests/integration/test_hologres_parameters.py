@@ -11,7 +11,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.attempts import NO_HISTORY
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import ConfigError, ErrorKind
 from slotkeeper.core.ports.sink import Fields
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, after, decide

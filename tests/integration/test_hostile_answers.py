@@ -37,7 +37,7 @@ from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.source import statuses_of
 from slotkeeper.core.sources.hologres.catalog import read_table as read_hologres
-from slotkeeper.core.sources.mysql.requirements import ServerFacts
+from slotkeeper.core.sources.mysql.session import ServerFacts
 from slotkeeper.core.sources.mysql.tables import read_table as read_mysql
 from slotkeeper.demo.postgres import Server
 from tests.integration.test_upgrade import ME

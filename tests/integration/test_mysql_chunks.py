@@ -13,15 +13,14 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.copy_text import rows_of
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql import chunks
-from slotkeeper.core.sources.mysql.columns import SchemaColumn
-from slotkeeper.core.sources.mysql.compared import MysqlTables
-from slotkeeper.core.sources.mysql.image import image_of
+from slotkeeper.core.sources.mysql.chunks import MysqlTables
+from slotkeeper.core.sources.mysql.rows import SchemaColumn
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.source import MysqlSource
-from slotkeeper.core.sources.mysql.tables import TableSeen
+from slotkeeper.core.sources.mysql.tables import TableSeen, image_of
 from tests.support import maria as support
 from tests.support.maria import Maria
 

@@ -12,7 +12,7 @@ from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
-from slotkeeper.core.sources.mysql import doctor
+from slotkeeper.core.sources.mysql import kind
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from tests.support import maria as support
 from tests.support.maria import Maria
@@ -273,7 +273,7 @@ def test_doctor_names_cascades_versions_and_engines(filled: Maria) -> None:
         tables = (FollowedTable(f"{database}.{table}", (job,)),)
         session = MysqlSession(Login(where, filled.server.password(), "slotkeeper/doctor"))
         try:
-            found = list(doctor.findings(session, SourceAsked("m", where, tables, False, str), SystemClock().utc))
+            found = list(kind.findings(session, SourceAsked("m", where, tables, False, str), SystemClock().utc))
         finally:
             session.close()
         return [(one.level, one.text) for one in found if one.place.endswith(f".{table}")]

@@ -11,11 +11,9 @@ from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql import starts
-from slotkeeper.core.sources.mysql.gtid import MariaState
-from slotkeeper.core.sources.mysql.open_transactions import MysqlOpen, NobodyOpen, open_now
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from slotkeeper.core.sources.mysql.requirements import ServerFacts, read_facts
-from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MariaState, MysqlPosition
+from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts, read_facts
+from slotkeeper.core.sources.mysql.starts import MysqlOpen, NobodyOpen, open_now
 from slotkeeper.core.sources.mysql.transactions import End
 from tests.support import maria as support
 from tests.support.maria import Maria

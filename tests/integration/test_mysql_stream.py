@@ -10,10 +10,8 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import AccessRefused, Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
-from slotkeeper.core.sources.mysql.gtid import MariaState
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from slotkeeper.core.sources.mysql.requirements import admit, read_facts
-from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MariaState, MysqlPosition
+from slotkeeper.core.sources.mysql.session import MysqlSession, admit, read_facts
 from slotkeeper.core.sources.mysql.statements import Effect, Statement
 from slotkeeper.core.sources.mysql.stream import Reading, Stream, is_end
 from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, TableRows

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sources.mysql import requirements, rows
-from slotkeeper.core.sources.mysql.columns import columns_of
-from slotkeeper.core.sources.mysql.errors import Unsupported
+from slotkeeper.core.sources.mysql import rows
 from slotkeeper.core.sources.mysql.events import Mapped
-from slotkeeper.core.sources.mysql.requirements import ServerFacts, objections
-from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
+from slotkeeper.core.sources.mysql.faults import Unsupported
+from slotkeeper.core.sources.mysql.rows import columns_of
+from slotkeeper.core.sources.mysql.session import ServerFacts, admit, objections
+from slotkeeper.core.sources.mysql.tables import read_charsets, read_described
 from tests.support import maria as support
 from tests.support.maria import Maria
 
@@ -125,7 +125,7 @@ def test_a_compressed_binlog_is_refused_and_hides_no_rows(maria: Maria) -> None:
     try:
         session = support.log_in(maria.server)
         with pytest.raises(Refused, match="log_bin_compress"):
-            requirements.admit(session, "maria", "root")
+            admit(session, "maria", "root")
         maria.mark()
         session.rows(f"INSERT INTO {maria.database}.c VALUES (1, repeat('long ', 1000))")
         session.close()

@@ -7,8 +7,7 @@ import random
 import pytest
 
 from slotkeeper.core.sources.mysql import rows as compiled
-from slotkeeper.core.sources.mysql.binary_json import double_text
-from slotkeeper.core.sources.mysql.values import CODECS, inet6, text_reader
+from slotkeeper.core.sources.mysql.values import CODECS, double_text, inet6, text_reader
 from tests.support.maria import Maria
 
 ZOO: tuple[tuple[str, tuple[str, ...]], ...] = (

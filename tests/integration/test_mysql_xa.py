@@ -10,7 +10,7 @@ import pytest
 
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Trouble, TroubleName
-from slotkeeper.core.sources.mysql import xa
+from slotkeeper.core.sources.mysql import transactions
 from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_position
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 from tests.support import maria as support
@@ -110,7 +110,7 @@ def test_a_restart_between_prepare_and_commit_loses_no_row(filled: Maria, named:
 
 
 def test_rows_that_are_not_held_are_read_again(filled: Maria, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xa, "KEPT_BYTES", 100)
+    monkeypatch.setattr(transactions, "KEPT_BYTES", 100)
     with prepared(filled, "'x'", *(f"INSERT INTO t VALUES ({n}, 0)" for n in range(10, 30))) as transaction:
         filled.run("INSERT INTO t VALUES (50, 0)")
         transaction.commit()
@@ -153,7 +153,7 @@ def test_random_prepared_transactions_end_as_at_the_source(
     """Commits, rollbacks, other files and restarts at any end between: what is applied in order is the table."""
     print(f"seed {seed}")
     chance = random.Random(seed)
-    monkeypatch.setattr(xa, "KEPT_BYTES", 200)
+    monkeypatch.setattr(transactions, "KEPT_BYTES", 200)
     filled.run(f"INSERT INTO t VALUES {', '.join(f'({n}, 0)' for n in range(100, 130))}")
     filled.mark()
     before = {row[0]: row for row in filled.rows("SELECT * FROM t")}

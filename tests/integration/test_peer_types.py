@@ -17,7 +17,7 @@ from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Refused, RowRefused
 from slotkeeper.core.ports.table import ComparedTable
 from slotkeeper.core.services.doctor import check_sink

@@ -17,7 +17,8 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.drivers import affinity, pg
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers import session as affinity
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_sink, check_source

@@ -22,7 +22,7 @@ import pytest
 
 from slotkeeper.core.drivers import my, pg
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.sources.mysql.doctor import grants
+from slotkeeper.core.sources.mysql.kind import grants
 from slotkeeper.demo import maria_orders, mariadb, placement, postgres
 from slotkeeper.demo.binaries import BIN_VARIABLE, find_binaries
 from tests.support import other_user, strangers

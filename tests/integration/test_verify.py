@@ -13,7 +13,7 @@ from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import PgTable, over
+from slotkeeper.core.drivers.pg_table import PgTable, over
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.table import WHOLE, ComparedTable, Key, KeyRange
 from slotkeeper.core.verify.compare import compare

@@ -14,7 +14,7 @@ import pytest
 import slotkeeper
 from slotkeeper.core import retry
 from slotkeeper.core.domain.attempts import NO_HISTORY
-from slotkeeper.core.drivers import copy_pipe
+from slotkeeper.core.drivers import pipe
 from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.engine.driver.registration import TargetWatch
 from slotkeeper.core.engine.worker import stream_task
@@ -64,7 +64,7 @@ class Walk:
             Loop._assign.__code__,
             Loop._task_ended.__code__,
             stream_task.work.__code__,
-            copy_pipe._Reading.run.__code__,
+            pipe._Reading.run.__code__,
             registering(),
         }
     )

@@ -26,7 +26,7 @@ from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.master import Master
 from slotkeeper.core.domain.spec import SparkOptions
-from slotkeeper.core.drivers.port_speaks import takes_submissions
+from slotkeeper.core.drivers.login import takes_submissions
 from slotkeeper.core.errors import ConfigError, Unclassified, Unreachable
 from slotkeeper.core.spark import cluster, session, task
 from slotkeeper.core.spark.cluster import EXECUTOR_LOST, ask_masters, from_executor

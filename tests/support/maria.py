@@ -20,13 +20,11 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 from slotkeeper.core.sources.mysql import faults
-from slotkeeper.core.sources.mysql.columns import Described, columns_of
 from slotkeeper.core.sources.mysql.events import Event, Mapped, Parser, Rows
-from slotkeeper.core.sources.mysql.gtid import parse_gtids
-from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.rows import Changes, Decoder
-from slotkeeper.core.sources.mysql.schema import read_charsets, read_described
+from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_gtids
+from slotkeeper.core.sources.mysql.rows import Changes, Decoder, Described, columns_of
 from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.tables import read_charsets, read_described
 from slotkeeper.core.sources.mysql.transactions import Item, TableRows
 from slotkeeper.demo import mariadb
 from slotkeeper.demo.mariadb import MariaServer

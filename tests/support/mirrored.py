@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.job_view import JobView
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import over
+from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.launch import Launch

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.copy_text import rows_of
-from slotkeeper.core.sources.mysql.follow import there
+from slotkeeper.core.drivers.pipe import rows_of
+from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.position import ours
-from slotkeeper.core.sources.mysql.selection import Selection
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.stream import there
 from slotkeeper.demo.mariadb import SUPERUSER, MariaServer
 from tests.support.maria import endpoint, password_of
 

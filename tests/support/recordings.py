@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.sources.mysql import payload
-from slotkeeper.core.sources.mysql.columns import Column, Described, SchemaColumn, columns_of
 from slotkeeper.core.sources.mysql.events import Action, Event, Mapped, Parser, Payload, Rows
-from slotkeeper.core.sources.mysql.rows import Decoder, Row
+from slotkeeper.core.sources.mysql.events import events as unpacked
+from slotkeeper.core.sources.mysql.events import packets as packets_inside
+from slotkeeper.core.sources.mysql.rows import Column, Decoder, Described, Row, SchemaColumn, columns_of
 from slotkeeper.core.sources.mysql.table_map import PhysicalColumn, TableMap, Type
 
 VECTORS = Path(__file__).parents[1] / "fixtures" / "recordings"
@@ -106,7 +106,7 @@ def read(packets: Iterable[bytes]) -> Iterator[Event]:
     for packet in packets:
         event = parser.parse(packet)
         if isinstance(event, Payload):
-            yield from (one for _, one in payload.events(event))
+            yield from (one for _, one in unpacked(event))
         else:
             yield event
 
@@ -190,7 +190,7 @@ def _plain(packets: Iterable[bytes]) -> Iterator[bytes]:
         if packet[4] == _FORMAT:
             checksum = bool(packet[-5])
         if isinstance(event, Payload):
-            yield from (_sealed(one) if checksum else one for _, one in payload.packets(event))
+            yield from (_sealed(one) if checksum else one for _, one in packets_inside(event))
         else:
             yield packet
 

@@ -27,8 +27,7 @@ from slotkeeper.core.domain.field_type import Field, FieldKind
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
-from slotkeeper.core.drivers.copy_pipe import pieces
-from slotkeeper.core.drivers.copy_text import value_of
+from slotkeeper.core.drivers.pipe import pieces, value_of
 from slotkeeper.core.errors import Defect, RowRefused, TroubleName
 from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session

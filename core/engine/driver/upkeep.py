@@ -120,7 +120,7 @@ class Upkeep:
         """Whether a refused password is still waited out.
 
         Workers come and go, and each would be refused again with the same one: this driver logs in first. Its own count
-        of refusals (`slotkeeper.core.drivers.logins`) compares a password with the refused one before it asks a server.
+        of refusals (`slotkeeper.core.drivers.login`) compares a password with the refused one before it asks a server.
         """
         if not self._refused or self._logging_in or now < self._login_at:
             return bool(self._refused)

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.drivers.copy_pipe import copy_through
+from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import Probe, may_quarantine, nothing

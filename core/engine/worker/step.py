@@ -16,7 +16,7 @@ from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, judge, purged
-from slotkeeper.core.drivers.copy_pipe import copy_through
+from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, Trouble
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Bounded, Source

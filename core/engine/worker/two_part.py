@@ -17,8 +17,7 @@ from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.drivers.copy_text import copy_line, rows_of
-from slotkeeper.core.drivers.row_pipe import rows_in, size_of
+from slotkeeper.core.drivers.pipe import copy_line, rows_in, rows_of, size_of
 from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, Top

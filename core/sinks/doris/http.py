@@ -22,7 +22,7 @@ from slotkeeper.core.domain.endpoint import Login, Place, place_of
 from slotkeeper.core.domain.secret import secret_of
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import deadline, tls_context
-from slotkeeper.core.drivers.logins import Refusals, by_newest
+from slotkeeper.core.drivers.login import Refusals, by_newest
 from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0

@@ -1,6 +1,6 @@
 """Whole tables of a Doris for a comparison: rows come as texts, in the order of their key, and are hashed here.
 
-The hash is that of `slotkeeper.core.drivers.pg_table.statements` with every text counted, so that a table compares with
+The hash is that of `slotkeeper.core.drivers.pg_table` with every text counted, so that a table compares with
 one of a PostgreSQL. It is computed here and not by Doris, whose functions for it were tried on no Doris: a range that
 is hashed travels to us, a row at a time, and no value is kept or shown.
 """

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.objection import refuse
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession

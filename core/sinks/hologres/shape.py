@@ -13,7 +13,7 @@ from typing import Any
 from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg_types
 from slotkeeper.core.drivers.session import Rows, Session
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.hologres.statements import RowTarget, plain
@@ -132,7 +132,7 @@ def lost(source: str, there: str) -> str:
     """
     if there == "text":
         return ""
-    if types.at_postgres(source).endswith("with time zone") and source.startswith("timestamp"):
+    if pg_types.at_postgres(source).endswith("with time zone") and source.startswith("timestamp"):
         return "" if _FINE.fullmatch(source) else "a Hologres keeps milliseconds of it"
     if plain(source) == "numeric":
         sized = _NUMERIC.fullmatch(source)
@@ -152,7 +152,7 @@ def fits(source: str, there: str, made: bool = False) -> bool:
     """
     if made:
         return there == "text"
-    return types.fits(there, source)
+    return pg_types.fits(there, source)
 
 
 def _other_objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:

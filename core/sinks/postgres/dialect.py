@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg, pg_types
 
 SQL = pg.sql.SQL
 Composable = pg.sql.Composable
@@ -45,7 +44,7 @@ class SinkDialect:
 
     def spelled(self, type_: str) -> str:
         """A source's type as this server has it."""
-        return type_ if self.spreads else types.at_postgres(type_)
+        return type_ if self.spreads else pg_types.at_postgres(type_)
 
 
 POSTGRES = SinkDialect("postgres", merges_since=150_000)

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.lock_owner import explain_lease, explain_writer, is_
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.tls import line_finding
-from slotkeeper.core.drivers.search_path import path_findings
+from slotkeeper.core.drivers.session import path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import SinkAsked
 from slotkeeper.core.sinks.postgres import own_tables

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, 
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind

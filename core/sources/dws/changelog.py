@@ -12,7 +12,7 @@ from slotkeeper.core.domain.field_type import Condition, FieldType
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.operators import Operators, spelled
+from slotkeeper.core.drivers.pg_table import Operators, spelled
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources.dws import chunks

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.operators import Operators, spelled
+from slotkeeper.core.drivers.pg_table import Operators, spelled
 from slotkeeper.core.ports.source import Chunk
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal

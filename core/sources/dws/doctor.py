@@ -13,7 +13,7 @@ from slotkeeper.core.domain.finding import Finding, Level, clock_finding
 from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.tls import line_finding
 from slotkeeper.core.domain.ttl import ttl_of
-from slotkeeper.core.drivers.search_path import path_findings
+from slotkeeper.core.drivers.session import path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.dws import eligibility, sight

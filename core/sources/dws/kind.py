@@ -13,7 +13,7 @@ from slotkeeper.core.domain.manual_sql import ManualSql
 from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
 from slotkeeper.core.sources.dws import doctor, eligibility, words

@@ -16,8 +16,8 @@ from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.watch import exactly, judge
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.operators import Operators, operators_of
-from slotkeeper.core.drivers.row_pipe import put, texts
+from slotkeeper.core.drivers.pg_table import Operators, operators_of
+from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top

@@ -19,8 +19,7 @@ from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import Ttl, ttl_of
 from slotkeeper.core.drivers.pg import number
-from slotkeeper.core.drivers.search_path import names_of_path
-from slotkeeper.core.drivers.session import Book, Rows, Session
+from slotkeeper.core.drivers.session import Book, Rows, Session, names_of_path
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.source import SlotCalls
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, TableFacts

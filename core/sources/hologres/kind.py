@@ -14,7 +14,7 @@ from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table.reader import PgTables
+from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.drivers.row_pipe import put, texts
+from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation

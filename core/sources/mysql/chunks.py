@@ -1,17 +1,38 @@
-"""Cutting a table into chunks of its key, and reading one: by the server's own order, with bounds in its own text.
+"""Whole tables in chunks of their key, for a copy and for a comparison: in the server's order, bounds in its own text.
 
-Each chunk is read as it is then; what changes meanwhile is in the stream behind the place at which the copy began.
+Each chunk is read as it is then; what changes meanwhile is in the stream after the place at which the copy began.
+
+A comparison hashes the rows of such chunks here, as `slotkeeper.core.drivers.pg_table` does with every text
+counted, so that a table compares with one of a PostgreSQL: a server's own text of a FLOAT or of bytes is another one,
+so it cannot be computed there. No value is retained or shown. Keys of text are ordered by their bytes, as on the other
+end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import struct
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
 from typing import Any
 
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.sources.mysql.image import Image, bound_text
-from slotkeeper.core.sources.mysql.tables import TableSeen, quoted
+from slotkeeper.core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.sources.mysql import filters
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.tables import (
+    Image,
+    TableSeen,
+    bound_text,
+    double_literal,
+    quoted,
+    read_table,
+    speller,
+)
 
 Ask = Callable[[str, Sequence[object]], list[Any]]
 Bound = tuple[str, ...]
@@ -115,3 +136,213 @@ def _value(image: Image, text: str, values: list[object]) -> str:
         return image.literal(text)
     values.append(text)
     return "%s"
+
+
+KEYS_PER_STATEMENT = 200
+_NUMBERS = frozenset({"integer", "numeric"})
+_FLOAT = struct.Struct("<f")
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlKey:
+    """A column of a key; implements `slotkeeper.core.ports.table.ComparedKey`."""
+
+    image: Image
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.image.name
+
+    def of_copy(self, text: str) -> str:
+        """The canonical spelling of a value as the stream or a copy spells it."""
+        return canonical(self.image.family)(text)
+
+    @property
+    def ordered(self) -> str:
+        """The expression by which it is ordered on both ends."""
+        name = quoted(self.name)
+        if self.image.family == "text":
+            return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
+        return self.image.ordered.format(name)
+
+    def bound(self, text: str, values: list[object]) -> str:
+        """A value of a key in a statement; `text` is canonical."""
+        if self.image.family == "float":
+            # a FLOAT is compared as a DOUBLE, and its text is that of another DOUBLE
+            single = self.image.type == "real"
+            return double_literal(repr(_FLOAT.unpack(_FLOAT.pack(float(text)))[0]) if single else text)
+        if self.image.family in _NUMBERS:
+            return str(Decimal(text))
+        if self.image.family == "bytea":
+            return f"x'{bytes.fromhex(text.removeprefix(chr(92) + 'x')).hex()}'"
+        values.append(text)
+        return "CAST(%s AS BINARY)" if self.image.family == "text" else "%s"
+
+
+def canonical(family: str) -> Callable[[str], str]:
+    """One spelling for each value of a key, that of `slotkeeper.core.drivers.pg_table`.
+
+    >>> canonical("numeric")("1.500"), canonical("timestamp")("2020-01-01 00:00:00.120000"), canonical("text")("1.0")
+    ('1.5', '2020-01-01 00:00:00.12', '1.0')
+    """
+    if family == "numeric":
+        return _plain_number
+    if family == "float":
+        return lambda text: repr(float(text))
+    return trimmed if family == "timestamp" else str
+
+
+def _plain_number(text: str) -> str:
+    value = Decimal(text)
+    return "0" if not value else f"{value:f}".rstrip("0").rstrip(".") if "." in text else text
+
+
+def trimmed(text: str) -> str:
+    """A time as PostgreSQL writes it: without zeros at the end of its fraction."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+class MysqlTableReader:
+    """One table; implements `slotkeeper.core.ports.table.ComparedTable`."""
+
+    def __init__(
+        self, session: MysqlSession, name: str, key: Sequence[str], columns: Sequence[str], where: str, limit: float
+    ) -> None:
+        self._session, self._limit = session, limit
+        self._seen = read_table(session, name)
+        self.label = name
+        there = {image.name: image for image in self._seen.images}
+        keys = list(key) or list(self._seen.identity.key)
+        self.columns = list(columns) or list(there)
+        lacks = [one for one in dict.fromkeys([*keys, *self.columns]) if one not in there]
+        if lacks:
+            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
+        self._key = tuple(MysqlKey(there[one]) for one in keys)
+        self.signature = ["UTF8", *(one.image.family for one in self._key)]
+        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
+        images = [there[one] for one in (*keys, *self.columns)]
+        self._names = selected([*images, *self._seen.images] if where else images)
+        self._spell, self._width = speller(images), len(images)
+        self._accepts = filters.compiled(where, self._seen.images) if where else None
+        self._key_of = [canonical(image.family) for image in images[: len(keys)]]
+        self._trims = [place for place, image in enumerate(images) if image.family == "timestamp"]
+
+    @property
+    def key(self) -> Sequence[ComparedKey]:
+        """The columns of the key."""
+        return self._key
+
+    def hashes_by(self, forms: Sequence[str]) -> None:
+        """There is one form, which `forms` has been brought to."""
+
+    def count(self, bounds: KeyRange) -> int:
+        """Rows in the range."""
+        if self._accepts is not None:
+            return sum(1 for _ in self._read(bounds))
+        where, values = self._within(bounds)
+        statement = f"SELECT count(*) FROM {self._seen.quoted} WHERE {where}"
+        return int(self._session.rows(statement, values, self._limit)[0][0])
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        """Count and hash of the range."""
+        rows = total = 0
+        for _, texts in self._read(bounds):
+            rows += 1
+            total += int(_hash(texts)[:15], 16)
+        return Checksum(rows, total)
+
+    def split(self, bounds: KeyRange, rows: int) -> list[Key]:
+        """Keys inside the range at which a new part begins."""
+        where, values = self._within(bounds)
+        order = ", ".join(one.ordered for one in self._key)
+        names = selected([one.image for one in self._key])
+        spell = speller([one.image for one in self._key])
+        statement = f"SELECT {names} FROM {self._seen.quoted} WHERE {where} ORDER BY {order}"
+        found, place = list[Key](), 0
+        for some in self._session.read(statement, values, self._limit):
+            for row in some:
+                if place and place % rows == 0:
+                    found.append(self._as_key(spell(row)))
+                place += 1
+        return found
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        """Key and hash of each row, at most so many."""
+        more = "" if self._accepts is not None else f" LIMIT {limit}"
+        return [(key, _hash(texts)) for key, texts in islice(self._read(bounds, more), limit)]
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        """The column hashes of those of `keys` that exist."""
+        wanted, found = list(keys), dict[Key, Digest]()
+        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
+            values: list[object] = []
+            same = [
+                " AND ".join(f"{c.ordered} = {c.bound(text, values)}" for c, text in zip(self._key, one, strict=True))
+                for one in wanted[start : start + KEYS_PER_STATEMENT]
+            ]
+            for key, texts in self._selected_rows(" OR ".join(f"({one})" for one in same), values):
+                found[key] = tuple(None if text is None else _md5(text) for text in texts)
+        return found
+
+    def _read(self, bounds: KeyRange, more: str = "") -> Iterator[tuple[Key, list[str | None]]]:
+        where, values = self._within(bounds)
+        return self._selected_rows(f"{where}{more}", values)
+
+    def _selected_rows(self, where: str, values: Sequence[object]) -> Iterator[tuple[Key, list[str | None]]]:
+        statement = f"SELECT {self._names} FROM {self._seen.quoted} WHERE {where}"
+        for some in self._session.read(statement, values, self._limit):
+            for row in some:
+                if self._accepts is not None and not self._accepts(row[self._width :]):
+                    continue
+                texts: list[str | None] = list(self._spell(row))
+                for place in self._trims:
+                    text = texts[place]
+                    texts[place] = None if text is None else trimmed(text)
+                yield self._as_key(texts), texts[len(self._key) :]
+
+    def _as_key(self, texts: Sequence[str | None]) -> Key:
+        return tuple(plain(text or "") for plain, text in zip(self._key_of, texts, strict=False))
+
+    def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
+        parts, values = ["1 = 1"], list[object]()
+        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
+            if at is not None:
+                parts.append(_edge(self._key, at, sign, equal, values))
+        return " AND ".join(parts), values
+
+
+def _edge(key: Sequence[MysqlKey], at: Sequence[str], sign: str, equal: bool, values: list[object]) -> str:
+    """The key beyond `at`, column by column."""
+    first = key[0]
+    if len(key) == 1:
+        return f"{first.ordered} {sign}{'=' if equal else ''} {first.bound(at[0], values)}"
+    strict = f"{first.ordered} {sign} {first.bound(at[0], values)}"
+    same = f"{first.ordered} = {first.bound(at[0], values)}"
+    return f"({strict} OR ({same} AND {_edge(key[1:], at[1:], sign, equal, values)}))"
+
+
+def _hash(texts: Sequence[str | None]) -> str:
+    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class MysqlTables:
+    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
+
+    def __init__(self, login: Login, limit_ms: int) -> None:
+        self._session = MysqlSession(login)
+        self._limit = limit_ms / 1000 if limit_ms else 3600.0
+
+    def table(
+        self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
+    ) -> MysqlTableReader:
+        """A table of this server."""
+        return MysqlTableReader(self._session, name, key, columns, where, self._limit)
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+        self._session.close()

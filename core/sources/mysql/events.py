@@ -1,23 +1,115 @@
 """Bytes of a replication stream as events, version 4 of the format: pure, and no row is decoded here.
 
 Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
-Doxygen pages (libbinlogevents). An event that is not known and not marked as ignorable is refused by its number, and
-so is every form that would hide rows (compressed events).
+Doxygen pages (libbinlogevents; Query_event has the table of status variables, MariaDB writes the same). An event that
+is not known and not marked as ignorable is refused by its number, and so is every form that would hide rows.
+
+MySQL, "Binary Log Transaction Compression" (8.0.20 and later): a payload holds one whole transaction after its GTID,
+as events without checksums, compressed with zstd. It is inflated event by event, so memory does not grow with the
+transaction.
 """
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 from uuid import UUID
 
 from slotkeeper.core.domain.pages import see
-from slotkeeper.core.sources.mysql import query_text
-from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from slotkeeper.core.drivers.my import EVENT_BYTES
+from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
 from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
+from slotkeeper.core.sources.mysql.values import UTF8, text_reader
+
+_FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
+"""Bytes of the status variables that may come before the character set, by code; 2, 5 and 6 begin with a length."""
+_SQL_MODE, _CHARSET = 1, 4
+_CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
+    "armscii8": (32, 64),
+    "ascii": (11, 65),
+    "big5": (1, 84),
+    "cp1250": (26, 34, 44, 66, 99),
+    "cp1251": (14, 23, 50, 51, 52),
+    "cp1256": (57, 67),
+    "cp1257": (29, 58, 59),
+    "cp850": (4, 80),
+    "cp852": (40, 81),
+    "cp866": (36, 68),
+    "cp932": (95, 96),
+    "dec8": (3, 69),
+    "eucjpms": (97, 98),
+    "euckr": (19, 85),
+    "gb18030": (248, 249, 250),
+    "gb2312": (24, 86),
+    "gbk": (28, 87),
+    "geostd8": (92, 93),
+    "greek": (25, 70),
+    "hebrew": (16, 71),
+    "hp8": (6, 72),
+    "keybcs2": (37, 73),
+    "koi8r": (7, 74),
+    "koi8u": (22, 75),
+    "latin1": (5, 8, 15, 31, 47, 48, 49, 94),
+    "latin2": (2, 9, 21, 27, 77),
+    "latin5": (30, 78),
+    "latin7": (20, 41, 42, 79),
+    "macce": (38, 43),
+    "macroman": (39, 53),
+    "sjis": (13, 88),
+    "swe7": (10, 82),
+    "tis620": (18, 89),
+    "ujis": (12, 91),
+}
+"""Collations of the character sets that a client may have and that are not UTF-8 (information_schema.COLLATIONS)."""
+_SETS = {number: name for name, numbers in _CLIENT_SETS.items() for number in numbers}
+_NOPAD = 1024
+"""What MariaDB adds to a collation's number for its NOPAD form."""
+_OTHER_SIGNS = frozenset({"swe7"})
+"""Sets in which a byte below 128 is another character than in ASCII: a quote there is none here."""
+_BACKSLASHES = frozenset({"sjis", "ujis"})
+"""Sets with a character of two bytes that is read as a backslash, and escapes nothing."""
+
+
+def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
+    """(text, sql_mode, whether the text is decoded as the server read it)."""
+    sql_mode, collation = _status(status)
+    charset = _SETS.get(collation - _NOPAD if collation in range(_NOPAD, _NOPAD + 256) else collation, "utf8")
+    if raw.isascii() and charset not in _OTHER_SIGNS:
+        return raw.decode("ascii"), sql_mode, True
+    if charset in UTF8:  # bytes that are no character stand in literals: a name is valid, a quote never part of them
+        return raw.decode("utf-8", "replace"), sql_mode, True
+    reader = text_reader(charset)
+    try:
+        if reader is not None and charset not in _OTHER_SIGNS:
+            text = reader(raw)
+            return text, sql_mode, charset not in _BACKSLASHES or "\\" not in text
+    except UnicodeDecodeError:
+        pass
+    return raw.decode("utf-8", "replace"), sql_mode, False
+
+
+def _status(status: bytes) -> tuple[int, int]:
+    """sql_mode and the client's collation; 0 for one that is not there."""
+    sql_mode = collation = at = 0
+    while at < len(status):
+        code, at = status[at], at + 1
+        if code == _SQL_MODE:
+            sql_mode = struct.unpack_from("<Q", status, at)[0]
+        elif code == _CHARSET:
+            collation = struct.unpack_from("<H", status, at)[0]
+        if code in _FIXED:
+            at += _FIXED[code]
+        elif code in (2, 5, 6):
+            at += status[at] + (2 if code == 2 else 1)
+        else:
+            break
+    return sql_mode, collation
+
 
 HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = HEADER.size
@@ -276,7 +368,7 @@ def _query(header: Header, body: bytes, at: int, stop: int) -> Event:
     raw = body[start + schema_bytes + 1 : stop]
     if raw == b"BEGIN":
         return Query(header, schema, "BEGIN")
-    return Query(header, schema, *query_text.read(body[at + 13 : start], raw))
+    return Query(header, schema, *query_text(body[at + 13 : start], raw))
 
 
 def _commit(header: Header, body: bytes, at: int, stop: int) -> Event:
@@ -430,3 +522,71 @@ def _other(header: Header) -> Event:
         f"event type {header.code} is not known, so it may hold rows",
         f"the server is newer than what is supported: {see('mysql', 'What the server has to be')}",
     )
+
+
+_ZSTD, _NONE = 0, 255
+_PIECE_BYTES = 256 * 1024
+_INSIDE = frozenset({Event, Query, Commit, XaPrepared, Mapped, Rows})
+"""What a transaction consists of. A rotation or a GTID inside a payload would move the position of the stream."""
+
+
+def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
+    """The event with None, and behind a compressed transaction each event in it with its offset; raises as `events`."""
+    yield event, None
+    if isinstance(event, Payload):
+        yield from ((part, at) for at, part in events(event))
+
+
+def events(payload: Payload) -> Iterator[tuple[int, Event]]:
+    """Each event with the offset in the inflated payload at which it starts.
+
+    Raises Damaged where the payload cannot be inflated or holds anything but one transaction's events, Unsupported for
+    an unknown compression method and for events that are refused outside of a payload too.
+    """
+    parser = Parser()
+    for at, packet in packets(payload):
+        event = parser.parse(packet)
+        if type(event) not in _INSIDE:
+            what = f"an event of type {event.header.code}, which is no part of a transaction"
+            raise Damaged(f"a transaction payload holds {what}")
+        yield at, event
+
+
+def packets(payload: Payload) -> Iterator[tuple[int, bytes]]:
+    """Each event's bytes with the offset at which it starts, without the end of the event in a file: it has none."""
+    source, at = _inflated(payload), 0
+    while head := _read(source, HEADER_BYTES):
+        if len(head) < HEADER_BYTES:
+            raise Damaged("a transaction payload ends inside an event's header")
+        time, code, server, size, _, flags = HEADER.unpack(head)
+        if not HEADER_BYTES <= size <= min(payload.size - at, EVENT_BYTES):
+            raise Damaged(f"event type {code} in a transaction payload has {size} bytes, beyond the payload's end")
+        yield at, HEADER.pack(time, code, server, size, 0, flags) + _read(source, size - HEADER_BYTES)
+        at += size
+    if at != payload.size:
+        raise Damaged(f"a transaction payload inflates to {at} bytes, not to {payload.size}")
+
+
+def _inflated(payload: Payload) -> io.BufferedReader:
+    raw = memoryview(payload.body)[payload.begin : payload.stop]
+    if payload.method == _NONE:
+        return io.BufferedReader(cast(io.RawIOBase, io.BytesIO(raw)))
+    if payload.method != _ZSTD:
+        raise Unsupported(
+            f"a transaction is compressed by method {payload.method}, only zstd (0) is read",
+            "set binlog_transaction_compression = OFF at the source, and take a new snapshot",
+        )
+    import zstandard  # only for sources that compress their binlog
+
+    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return io.BufferedReader(cast(io.RawIOBase, reader), _PIECE_BYTES)
+
+
+def _read(source: io.BufferedReader, size: int) -> bytes:
+    """This many bytes; fewer at the end."""
+    import zstandard
+
+    try:
+        return source.read(size)
+    except zstandard.ZstdError as error:
+        raise Damaged("a transaction payload cannot be inflated") from error

@@ -1,7 +1,8 @@
-"""How an error of MySQL or MariaDB counts: the server's number first, its words where one number means many things.
+"""What can be wrong: a binlog's bytes, and how an error of MySQL or MariaDB counts, by its number before its text.
 
-Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the words of 1236 are those
-of sql/rpl_source.cc and sql/sql_repl.cc.
+The pure parts raise `BinlogError`; readers of a stream turn it into an error of `slotkeeper.core.errors` that names
+the position. Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the texts of
+1236 are those of sql/rpl_source.cc and sql/sql_repl.cc.
 """
 
 from __future__ import annotations
@@ -19,7 +20,28 @@ from slotkeeper.core.errors import (
     Unclassified,
     Unreachable,
 )
-from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, GoneBack
+
+
+class BinlogError(ValueError):
+    """A binlog that cannot be read on; `cure` is what a person may do."""
+
+    def __init__(self, message: str, cure: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+
+
+class Damaged(BinlogError):
+    """Bytes that are not what the format says: a wrong checksum, a length that does not fit."""
+
+
+class GoneBack(BinlogError):
+    """A server writes GTIDs again that it had written before: its binlog was reset, or it was restored."""
+
+
+class Unsupported(BinlogError):
+    """Something that the format has and that is refused, by its name."""
+
 
 REPLICA_RIGHTS = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 """What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""
@@ -61,7 +83,7 @@ _NEEDS_TLS = 3159
 _USE_TLS = 'the server takes logins with TLS only: write sslmode = "verify-full", or "require" without a certificate'
 _MAY_NEED_TLS = 'or the account has REQUIRE SSL, which is refused in these words without TLS: write sslmode = "require"'
 _IN_CLEAR = 2061
-"""`my_login` refuses to send the password on an open line."""
+"""`drivers.my` refuses to send the password on an open line."""
 
 
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:

@@ -1,20 +1,59 @@
-"""A channel's row filter asked of rows here: a stream has no server that could be asked about an image.
+"""What a channel mirrors of a table: some columns or all, and the rows that pass its filter. Pure.
 
-Of what `slotkeeper.core.row_filter` reads this much is answered: comparisons of a column with a value or another
-column, IN, BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is
-refused by name. Texts are compared by their characters, whatever collation the source has, and numbers as numbers. Rows
-of a copy are asked in the same way, so that both agree.
+Rows are asked here: a stream has no server that could be asked about an image. Of what `slotkeeper.core.row_filter`
+reads this much is answered: comparisons of a column with a value or another column, IN, BETWEEN, LIKE, IS NULL,
+IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is refused by name. Texts are compared by
+their characters, whatever collation the source has, and numbers as numbers. Rows of a copy are asked in the same way,
+so that both agree.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import ALLOW, ChannelSpec
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sources.mysql.image import Image
+from slotkeeper.core.sources.mysql.tables import Image
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none.
+
+    `cascades_known`: foreign keys that change the table's rows without row events are allowed.
+    """
+
+    names: tuple[str, ...] = ()
+    where: str = ""
+    cascades_known: bool = False
+
+    @classmethod
+    def of(cls, channel: ChannelSpec) -> Selection:
+        """What a channel mirrors."""
+        return cls(tuple(source for source, _ in channel.columns), channel.where, channel.cascades == ALLOW)
+
+    def places(self, identity: TableIdentity) -> tuple[int, ...]:
+        """Where the columns lie in the table."""
+        there = {column.name: place for place, column in enumerate(identity.columns)}
+        return tuple(there[name] for name in self.names) if self.names else tuple(there.values())
+
+    def serves(self, identity: TableIdentity) -> None:
+        """Raise Refused where a column is not there, or a key column is left out."""
+        there = [column.name for column in identity.columns]
+        absent = [name for name in self.names if name not in there]
+        if absent:
+            what = f"columns names {absent[0]!r}, which the source table has not"
+            raise Refused(what, f"it has {', '.join(there)}", where="source")
+        left = [name for name in identity.key if self.names and name not in self.names]
+        if left:
+            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
+            raise Refused(what, "map every column of the primary key", where="source")
+
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr

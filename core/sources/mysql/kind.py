@@ -1,30 +1,272 @@
-"""MySQL and MariaDB as a kind of source: its sessions with their faces, and what it says about itself."""
+"""MySQL and MariaDB as a kind of source: its sessions and what commands, screens and `doctor` ask of them.
+
+The server lists no slots: the viewer shows where the binlog ends, and rows of it. No call of the viewer or of `doctor`
+moves or makes anything.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timezone
 
 from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.finding import Finding, Level, clock_finding
 from slotkeeper.core.domain.kept import Positions
 from slotkeeper.core.domain.manual_sql import ManualSql
 from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
-from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.sources.mysql import doctor
-from slotkeeper.core.sources.mysql.compared import MysqlTables
-from slotkeeper.core.sources.mysql.kept import POSITIONS
-from slotkeeper.core.sources.mysql.retention import MysqlRetention
-from slotkeeper.core.sources.mysql.selection import Selection
-from slotkeeper.core.sources.mysql.session import MysqlSession
-from slotkeeper.core.sources.mysql.source import MysqlSource
+from slotkeeper.core.domain.purge import Purge, hours
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.spec import ALLOW, BinlogOptions, JobSpec
+from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
+from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.sources.mysql import retention, side_effects
+from slotkeeper.core.sources.mysql.chunks import MysqlTables
+from slotkeeper.core.sources.mysql.filters import Selection
+from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.retention import MysqlRetention, Purges
+from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
+from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.tables import speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
-from slotkeeper.core.sources.mysql.viewer import MysqlReader, MysqlViewer
+from slotkeeper.core.sources.mysql.transactions import TableRows
+
+
+class MysqlViewer:
+    """Implements `slotkeeper.core.ports.source.SlotViewer`, `SlotPoller` and `PurgesByAge`."""
+
+    calls = SlotCalls((), "", "", "")
+    words = WORDS
+
+    def __init__(self, session: MysqlSession) -> None:
+        self.session = session
+        self._purges = Purges(session)
+
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
+        """None: the server lists no slots."""
+        return None
+
+    def purge(self, position: Position | None) -> Purge:
+        """The server's setting, and what becomes of the file of a position."""
+        return self._purges.at(None if position is None else ours(position))
+
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
+        """None: it counts no unread rows."""
+        return None
+
+    def latest(self, table: str) -> Mapping[str, Position | None] | None:
+        """Where the binlog ends."""
+        return {SHARD.name: self._source(table).newest()}
+
+    def nodes(self, table: str) -> dict[str, int]:
+        """The one stream."""
+        return {SHARD.name: SHARD.node_id}
+
+    def consumed(self, table: str, node: int = 0) -> bool | None:
+        """None: it does not tell."""
+        return None
+
+    def ttl(self, table: str) -> Ttl | None:
+        """None where there is no such table."""
+        try:
+            self._source(table).identify()
+        except Refused:
+            return None
+        return Ttl(None)
+
+    def consume_timeout(self) -> int | None:
+        """None: no maintenance waits for readers."""
+        return None
+
+    def may_drop(self) -> bool | None:
+        """None: there is nothing to drop."""
+        return None
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._source("").seconds(), timezone.utc)
+
+    def read_table(self, table: str) -> TableAnswer | None:
+        """Its clock, and whether there is such a table."""
+        return TableAnswer(self.now(), self.ttl(table), None, None)
+
+    def _source(self, table: str) -> MysqlRetention:
+        return MysqlRetention(self.session, table, "viewer", BinlogOptions(binlog=True))
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.close()
+
+
+class MysqlReader:
+    """Reads rows for people, in whole transactions; implements `slotkeeper.core.ports.source.BinlogReader`."""
+
+    def __init__(self, session: MysqlSession) -> None:
+        self.session = session
+
+    def _source(self, table: str) -> MysqlRetention:
+        return MysqlRetention(self.session, table, f"peek of {self.session.name}", BinlogOptions(binlog=True))
+
+    def identity(self, table: str) -> TableIdentity:
+        """The table's columns and key."""
+        return self._source(table).identify()
+
+    def nodes(self, table: str) -> dict[str, int]:
+        """The one stream."""
+        return {SHARD.name: SHARD.node_id}
+
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
+        """None: the server lists no slots."""
+        return None
+
+    def newest(self, table: str, shard: Shard) -> Position | None:
+        """Where the binlog ends."""
+        return self._source(table).newest()
+
+    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
+        """The table's first event at or behind a place."""
+        return dict(self._source(table).records(place))
+
+    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
+        """The place of the first event at or after a time."""
+        return self._source(table).at_time(moment)[SHARD.name]
+
+    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The first rows after a position, in whole transactions."""
+        found: list[ChangeRow] = []
+        after, up_to, source = self._ends(table, what)
+        reached: Position = after
+        for rows, end in self._transactions(source, identity, after, up_to, only):
+            found += rows
+            reached = end
+            if len(found) >= what.most or what.late():
+                whole = not source.has_changes(SHARD, end, up_to)
+                return Searched(tuple(found), end, whole, "" if len(found) >= what.most else end.shown)
+        return Searched(tuple(found), up_to if not found else reached, True)
+
+    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """The last rows up to a place, in whole transactions."""
+        after, up_to, source = self._ends(table, what)
+        kept: list[list[ChangeRow]] = []
+        whole = True
+        for rows, _ in self._transactions(source, identity, after, up_to, only):
+            kept.append(rows)
+            while sum(map(len, kept[1:])) >= what.most:
+                kept.pop(0)
+                whole = False
+            if what.late():
+                break
+        return Searched(tuple(row for rows in kept for row in rows), up_to, whole)
+
+    def _ends(self, table: str, what: Range) -> tuple[MysqlPosition, MysqlPosition, MysqlRetention]:
+        source = self._source(table)
+        newest = source.newest()
+        after = source.begin(newest) if what.after is None else source.resolved(ours(what.after))
+        up_to = newest if what.up_to is None else source.resolved(ours(what.up_to))
+        return after, up_to, source
+
+    def _transactions(
+        self, source: MysqlRetention, identity: TableIdentity, after: MysqlPosition, up_to: MysqlPosition, only: Filter
+    ) -> Iterator[tuple[list[ChangeRow], MysqlPosition]]:
+        """The wanted rows of each transaction that has any, and its end."""
+        waiting: list[TableRows] = []
+        for item, end in source.ended_items(after, up_to):
+            if isinstance(item, TableRows):
+                waiting.append(item)
+            elif end is not None and waiting:
+                seen = [row for one in waiting for row in self._rows(source, identity, one, end, only)]
+                rows = [replace(row, position=replace(end, row=number)) for number, row in enumerate(seen, 1)]
+                waiting = []
+                if rows:
+                    yield rows, end
+
+    def _rows(
+        self, source: MysqlRetention, identity: TableIdentity, item: TableRows, end: MysqlPosition, only: Filter
+    ) -> Iterator[ChangeRow]:
+        spell, names = speller(source.seen.images), [column.name for column in identity.columns]
+        for kind, values in source.images_of(item):
+            if only.kinds and kind not in only.kinds:
+                continue
+            texts = spell(values)
+            by_name = dict(zip(names, texts, strict=True))
+            if all(by_name.get(name) == text for name, text in only.key.items()):
+                yield ChangeRow(end, kind, item.rows.header.time * 1_000_000, texts)
+
+
+_DAY = 86_400
+
+
+def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+    """What is found, the server first."""
+    place = f"source {asked.name}"
+    before = utc().timestamp()
+    clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    after = utc().timestamp()
+    facts = session.facts
+    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {facts.variables.get('version', 'unknown')}")
+    yield clock_finding(place, clock, before, after)
+    found = [Finding(place, Level.FAIL, f"{what}; cure: {cure}") for what, cure in objections(facts)]
+    yield from found
+    if not found:
+        yield Finding(place, Level.OK, "the binlog is on, with rows whole and uncompressed")
+    if not facts.names_columns:
+        text = "binlog_row_metadata is not FULL: names and signs come from information_schema while it fits"
+        yield Finding(place, Level.WARN, f"{text}; cure: SET GLOBAL binlog_row_metadata = 'FULL'")
+    yield _expiry(place, *retention.age_of(retention.variables_of(session)))
+    yield _rights(place, session)
+    for one in asked.tables:
+        yield from _table(f"{place} {one.name}", session, one)
+
+
+def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
+    """For how long a stopped job can be brought back."""
+    if seconds is None:
+        return Finding(place, Level.UNKNOWN, "after how many hours binlogs are purged is unknown")
+    if not seconds:
+        return Finding(place, Level.OK, f"binlogs are purged only by PURGE BINARY LOGS ({setting})")
+    level = Level.WARN if seconds < _DAY else Level.OK
+    return Finding(place, level, f"binlogs are purged after {hours(seconds)}, whether read or not ({setting})")
+
+
+def _rights(place: str, session: MysqlSession) -> Finding:
+    try:
+        session.asking(newest)
+    except SlotkeeperError as error:
+        return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+    return Finding(place, Level.OK, "this login may read where the binlog ends")
+
+
+def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
+    source = MysqlRetention(session, table.name, "doctor", BinlogOptions(binlog=bool(table.followers)))
+    known = all(job.channel.cascades == ALLOW for job in table.followers)
+    try:
+        source.identify()
+        found = list(side_effects.objections(session, source.seen, known)) if table.followers else []
+    except SlotkeeperError as error:
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+        return
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    if table.followers and not side_effects.is_transactional(source.seen.engine):
+        text = f"engine {source.seen.engine} has no transactions: after a crash of the server, take a new snapshot"
+        yield Finding(place, Level.WARN, text)
+    if not found:
+        yield Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
+
+
+def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+    """The least rights that following and comparing these tables needs, as statements."""
+    to = f"'{endpoint.user}'@'%'"
+    return [
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to};",
+        *(f"GRANT SELECT ON {'.'.join(f'`{part}`' for part in name.split('.', 1))} TO {to};" for name in tables),
+        f"GRANT PROCESS ON *.* TO {to}; -- of MySQL only: a copy waits for open transactions",
+    ]
+
 
 PING_SECONDS = 5.0
 
@@ -38,11 +280,9 @@ class MysqlConnection:
 
     @property
     def name(self) -> str:
-        """The session's own name."""
         return self.session.name
 
     def source(self, job: JobSpec, points_proven: bool = False) -> MysqlSource:
-        """The channel of a job."""
         channel, sync = job.channel, job.sync
         limits = (sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000)
         selection = Selection.of(channel)
@@ -53,7 +293,6 @@ class MysqlConnection:
         return self.source(job)
 
     def retention(self, job: JobSpec) -> MysqlRetention:
-        """What a start without a copy and a reset ask."""
         channel, silent = job.channel, job.sync.stream_read_timeout / 1000
         selection = Selection.of(channel)
         made = MysqlRetention(
@@ -71,11 +310,9 @@ class MysqlConnection:
         return source
 
     def viewer(self) -> MysqlViewer:
-        """What commands ask that only look."""
         return MysqlViewer(self.session)
 
     def reader(self, options: BinlogOptions) -> MysqlReader:
-        """Reads rows of the binlog for people."""
         return MysqlReader(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
@@ -83,15 +320,12 @@ class MysqlConnection:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the tables that jobs read there."""
-        return doctor.findings(self.session, asked, utc)
+        return findings(self.session, asked, utc)
 
     def ping(self) -> None:
-        """Return once the server has answered something."""
         self.session.rows("SELECT 1", (), PING_SECONDS)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
         self.session.sever()
 
     def close(self) -> None:
@@ -111,7 +345,6 @@ class NothingByHand:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """Nothing."""
         return "-- nothing is registered at a MySQL server: there is nothing to type"
 
 
@@ -121,7 +354,6 @@ class NothingToProbe:
     asked = 0
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Raises Refused."""
         raise _no_probe()
 
     def ask(
@@ -133,11 +365,9 @@ class NothingToProbe:
         progress: Callable[[str], None],
         ending: Callable[[], None],
     ) -> list[Answer]:
-        """Raises Refused."""
         raise _no_probe()
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """None."""
         return {}
 
 
@@ -156,20 +386,17 @@ class MysqlKind:
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login) -> MysqlConnection:
-        """A session, opened at its first call."""
         return MysqlConnection(login)
 
     def poller(self, login: Login) -> MysqlViewer:
-        """A quiet session that is asked for places while they are shown."""
         return MysqlViewer(MysqlSession(login))
 
     def tables(self, login: Login, limit_ms: int) -> MysqlTables:
-        """A session that reads whole tables for a comparison."""
         return MysqlTables(login, limit_ms)
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
         """The least rights that following and comparing these tables needs."""
-        return doctor.grants(endpoint, tables)
+        return grants(endpoint, tables)
 
 
 KIND: SourceKind = MysqlKind()

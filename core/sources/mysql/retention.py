@@ -1,32 +1,110 @@
-"""How far back a server's binlog reaches for one table, for starts without a copy and for resets.
+"""How far back a server's binlog reaches for one table, and after how long the server purges its files.
 
 Files are searched from the one in which a moment lies; what is older than the moment in it is passed over, by the time
 at which each statement began at the source, in whole seconds.
+
+Sources: MySQL, "Binary Logging Options and Variables": binlog_expire_logs_seconds (8.0; 0 purges none, and
+expire_logs_days counts only where it is 0), binlog_expire_logs_auto_purge (8.0.29). MariaDB, "Replication and Binary
+Log System Variables": binlog_expire_logs_seconds (10.6, the same as expire_logs_days in another unit). Files go at a
+start of the server and whenever it begins a file, by the time of their last change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 
 from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
 from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.purge import Purge
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.ttl import LONGEST, seconds_of
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.mysql import starts
 from slotkeeper.core.sources.mysql.events import Action
-from slotkeeper.core.sources.mysql.follow import Follower, there
-from slotkeeper.core.sources.mysql.gtid import MariaState
-from slotkeeper.core.sources.mysql.kept import POSITIONS
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, ours
-from slotkeeper.core.sources.mysql.requirements import ServerFacts
+from slotkeeper.core.sources.mysql.faults import BinlogError
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, POSITIONS, MariaState, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts
 from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.starts import BinlogFile
 from slotkeeper.core.sources.mysql.statements import Statement
+from slotkeeper.core.sources.mysql.stream import Follower, there
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
+
+_DAY = 86_400
+SECONDS, DAYS, AUTO = "binlog_expire_logs_seconds", "expire_logs_days", "binlog_expire_logs_auto_purge"
+_ASKED = "SHOW GLOBAL VARIABLES WHERE variable_name IN (%s, %s, %s)"
+
+
+def age_of(variables: Mapping[str, str]) -> tuple[int | None, str]:
+    """(the age in seconds at which a file can be purged, the variable that says so); 0 for none, None for unknown.
+
+    >>> age_of({"expire_logs_days": "3.500000"}), age_of({"binlog_expire_logs_seconds": "0", "expire_logs_days": "1"})
+    ((302400, 'expire_logs_days'), (86400, 'expire_logs_days'))
+    """
+    if variables.get(AUTO, "").upper() in ("OFF", "0"):
+        return 0, AUTO
+    seconds, days = seconds_of(variables.get(SECONDS, "")), variables.get(DAYS, "")
+    if seconds is not None and (seconds or not _number(days)):
+        return seconds, SECONDS
+    known = _number(days)
+    return (None, SECONDS) if known is None else (round(min(known * _DAY, LONGEST)), DAYS)
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if found >= 0 else None  # NaN is not
+
+
+def variables_of(session: MysqlSession) -> dict[str, str]:
+    """The variables as they are now: they can be set while the server runs."""
+    return {str(name).lower(): str(value) for name, value in session.rows(_ASKED, (SECONDS, DAYS, AUTO))}
+
+
+class Purges:
+    """What is asked of one server; when a file was closed is asked once, because it stays so."""
+
+    def __init__(self, session: MysqlSession) -> None:
+        self._session = session
+        self._closed: dict[str, datetime] = {}
+
+    def at(self, position: MysqlPosition | None) -> Purge:
+        """The server's setting, and what becomes of the file of a position."""
+        seconds, setting = age_of(variables_of(self._session))
+        files = self._session.asking(starts.binlog_files)
+        now = float(self._session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+        found = Purge(seconds, setting, files[0].name if files else "", datetime.fromtimestamp(now, timezone.utc))
+        return found if position is None else self._needing(found, files, position)
+
+    def _needing(self, found: Purge, files: Sequence[BinlogFile], position: MysqlPosition) -> Purge:
+        names = [one.name for one in files]
+        there = position.file in names
+        number = names.index(position.file) if there else 0
+        written = there and number == len(names) - 1
+        closed = None if written or not there or not found.seconds else self._closed_at(names[number + 1])
+        return Purge(
+            found.seconds, found.setting, found.oldest, found.now, position.file, there, written, closed,
+            position.gtids_text,
+        )  # fmt: skip
+
+    def _closed_at(self, following: str) -> datetime | None:
+        """When the file before `following` was closed: when that one began. None where the server does not say."""
+        if following not in self._closed:
+            replica = self._session.replica("purging")
+            try:
+                began = starts.file_began(self._session.connect, replica, following)
+            except (my.DriverError, BinlogError, SlotkeeperError):
+                return None
+            self._closed[following] = datetime.fromtimestamp(began.header.time, timezone.utc)
+        return self._closed[following]
+
 
 _KINDS = {Action.INSERT: ("I",), Action.UPDATE: ("B", "U"), Action.DELETE: ("d",)}
 
@@ -72,7 +150,6 @@ class MysqlRetention(MysqlSource):
         raise Refused(f"{text!r}: no binlog that is still there has a place where just these are done")
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
-        """Nothing."""
         return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
@@ -84,7 +161,6 @@ class MysqlRetention(MysqlSource):
         return {SHARD.name: FirstRecord(newest, *found) if found else FirstRecord(newest, None)}
 
     def begin(self, newest: MysqlPosition) -> MysqlPosition:
-        """The oldest place that is still there."""
         return self._first(newest) or newest
 
     def _not_before(self, place: MysqlPosition, newest: MysqlPosition) -> MysqlPosition:
@@ -133,7 +209,6 @@ class MysqlRetention(MysqlSource):
         return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """The changes beyond `low` and up to `high`, by kind."""
         counts: dict[str, int] = {}
         first: TableRows | None = None
         for item in self._events_of(self.resolved(ours(low)), self.resolved(ours(high))):
@@ -161,24 +236,20 @@ class MysqlRetention(MysqlSource):
         return count_within(ask)
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
-        """Nothing."""
         return NOTHING_KEPT
 
     def kept_at(
         self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
     ) -> NothingKept:
-        """Nothing."""
         return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Nothing is told."""
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """No call."""
         return []
 
     def seconds(self) -> float:
-        """The server's clock."""
         return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
 
     def ttl(self) -> int | None:

@@ -17,29 +17,33 @@ from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.row_pipe import put, put_all
+from slotkeeper.core.drivers.pipe import put, put_all
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions
-from slotkeeper.core.sources.mysql import chunks, faults, filters, inventory, requirements, starts
-from slotkeeper.core.sources.mysql.bystanders import Bystanders
-from slotkeeper.core.sources.mysql.columns import columns_of
-from slotkeeper.core.sources.mysql.errors import BinlogError
+from slotkeeper.core.sources.mysql import chunks, faults, filters, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
-from slotkeeper.core.sources.mysql.follow import MOST_BYTES, Follower, Spool, same, there
-from slotkeeper.core.sources.mysql.image import Image, speller
-from slotkeeper.core.sources.mysql.open_transactions import open_now
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
-from slotkeeper.core.sources.mysql.rows import Decoder
-from slotkeeper.core.sources.mysql.schema import read_charsets
-from slotkeeper.core.sources.mysql.selection import Selection
-from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.faults import BinlogError
+from slotkeeper.core.sources.mysql.filters import Selection
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, WORDS, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
+from slotkeeper.core.sources.mysql.session import MysqlSession, admit, newest
+from slotkeeper.core.sources.mysql.side_effects import Bystanders
+from slotkeeper.core.sources.mysql.starts import open_now
 from slotkeeper.core.sources.mysql.statements import Effect, Statement
-from slotkeeper.core.sources.mysql.stream import SILENT_SECONDS, Reading, Stream
+from slotkeeper.core.sources.mysql.stream import (
+    MOST_BYTES,
+    SILENT_SECONDS,
+    Follower,
+    Reading,
+    Spool,
+    Stream,
+    same,
+    there,
+)
 from slotkeeper.core.sources.mysql.table_map import TableMap
-from slotkeeper.core.sources.mysql.tables import TableSeen, read_table
+from slotkeeper.core.sources.mysql.tables import Image, TableSeen, read_charsets, read_table, speller
 from slotkeeper.core.sources.mysql.transactions import TableRows
-from slotkeeper.core.sources.mysql.words import WORDS
 
 SHARD = Shard("binlog", 1)
 """The one stream."""
@@ -101,11 +105,11 @@ class MysqlSource:
     def admit(self) -> None:
         """Refuse by name a server or a table that cannot be followed."""
         if self.options.binlog:
-            self.session.asking(lambda line: requirements.admit(line, self.session.place, self.session.user))
+            self.session.asking(lambda line: admit(line, self.session.place, self.session.user))
             self.open_now()  # refused where a start could not tell whom it has to wait for
         self.identify()
         if self.options.binlog:
-            inventory.admit(self.session, self.seen, self.selection.cascades_known)
+            side_effects.admit(self.session, self.seen, self.selection.cascades_known)
 
     def identify(self) -> TableIdentity:
         """Which table this is now; raises Refused where it does not exist or has no usable key."""
@@ -139,7 +143,7 @@ class MysqlSource:
 
     def newest(self) -> MysqlPosition:
         """Where the binlog ends now."""
-        file, offset = self.session.asking(requirements.newest)
+        file, offset = self.session.asking(newest)
         if not file:
             what = f"source {self.session.place}: it writes no binlog (log_bin is off)"
             raise Refused(what, "set log_bin and restart the server", where="source")
@@ -281,7 +285,8 @@ class MysqlSource:
         text = " ".join(statement.text.split())[:200]
         where = f"source {self.session.place}, binlog behind {statement.position.shown}: {text!r}"
         if statement.effect is Effect.RESHAPES:
-            what = f"{where} {statement.effect.value}; it has {self._shape()} now"
+            columns = ", ".join(f"{column.name} {column.full_type}" for column in self.seen.described)
+            what = f"{where} {statement.effect.value}; it has {columns} now"
             return Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
         what = f"{where} {statement.effect.value}" + (f": {statement.why}" if statement.why else "")
         if statement.effect in _CURES:
@@ -290,9 +295,6 @@ class MysqlSource:
         if statement.effect in (Effect.CHANGES, Effect.INDIRECT):
             hint += "; the program that wrote this needs binlog_format = ROW"
         return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
-
-    def _shape(self) -> str:
-        return ", ".join(f"{one.name} {one.full_type}" for one in self.seen.described)
 
     @property
     def _snapshot(self) -> str:
@@ -362,7 +364,7 @@ class MysqlSource:
     def _stream(self, place: MysqlPosition, reader: str) -> Stream:
         seen = self.seen
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
-        known = self.selection.cascades_known or inventory.cascades_are_written(self.session.facts)
+        known = self.selection.cascades_known or side_effects.cascades_are_written(self.session.facts)
         reading = Reading(
             replica,
             [(seen.schema, seen.name)],
@@ -374,7 +376,7 @@ class MysqlSource:
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
 
     def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
-        """Every statement in a range but DML as rows, for `bystanders.py`."""
+        """Every statement in a range but DML as rows, for `side_effects`."""
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbystanders")
         reading, named = Reading(replica, (), every=True), (self.session.place, self.session.user)
         follower = Follower(lambda place: Stream(self.session.connect, *named, place, reading))

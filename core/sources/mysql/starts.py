@@ -1,20 +1,22 @@
-"""Where a job without a position begins: the oldest place, the newest, a moment, GTIDs, or a consistent copy's place.
+"""Where a job without a position starts: the oldest place, the newest, a moment, GTIDs, or a consistent copy's place.
 
-Each is a transaction's end.
+Each is a transaction's end. A commit is in the binlog before its rows are seen (MySQL, "Binary Logging Format": group
+commit). MariaDB names a place after which that cannot be, so nothing waits there; MySQL names none, so the source waits
+for writers that were open (`open_now`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.drivers import my
-from slotkeeper.core.errors import Refused
-from slotkeeper.core.sources.mysql.errors import Damaged
+from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError
 from slotkeeper.core.sources.mysql.events import FormatDescription, Parser, Rotate
-from slotkeeper.core.sources.mysql.gtid import Gtids, MariaState, parse_gtids
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
-from slotkeeper.core.sources.mysql.requirements import ServerFacts, newest
+from slotkeeper.core.sources.mysql.faults import Damaged
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, Gtids, MariaState, MysqlPosition, parse_gtids
+from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts, newest
 
 _SECONDS = 20.0
 
@@ -142,9 +144,72 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
     """A place of which everything before it is seen by whoever reads from now on (MariaDB), or may be seen a moment
-    later: then `wait_for_open_transactions` waits (MySQL). Raises DriverError, Refused."""
+    later: then `MysqlOpen` waits (MySQL). Raises DriverError, Refused."""
     if not facts.is_mariadb:
         return latest(session, facts)
     found = begin_copy(session, facts)
     session.rows("ROLLBACK")
     return found
+
+
+_OPEN = "SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_modified > 0"
+READ_EVERY = 0.25
+"""Seconds between two readings: more than twice the time after which the server makes the list again.
+
+MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": it makes it again only where no
+session has read it for 0.1 s. So it is read seldom, and what is first taken of it is from after the place.
+"""
+_UNKNOWN = "the list of open transactions may be from before the copy's place"
+
+
+class MysqlOpen:
+    """The writers that were open; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+
+    def __init__(self, session: MysqlSession) -> None:
+        self._session = session
+        self._next = time.monotonic() + READ_EVERY
+        self._were: frozenset[str] | None = None
+        self._left = _UNKNOWN
+
+    def left(self) -> str:
+        """Whom is waited for, in words."""
+        if time.monotonic() >= self._next:
+            now = writers(self._session)
+            self._were = now if self._were is None else self._were & now
+            named = ", ".join(sorted(self._were)[:5])
+            self._left = f"{len(self._were)} transaction(s) that were open when the copy began: {named}"
+            self._next = time.monotonic() + READ_EVERY
+        return "" if self._were is not None and not self._were else self._left
+
+    def advice(self, job: str) -> str:
+        return "end them (SHOW ENGINE INNODB STATUS, KILL), or give the job a longer wait"
+
+
+class NobodyOpen:
+    """Nobody has to be waited for: the place says so. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
+
+    def left(self) -> str:
+        return ""
+
+    def advice(self, job: str) -> str:
+        return ""
+
+
+def open_now(session: MysqlSession) -> MysqlOpen | NobodyOpen:
+    """The writers that are open now; nobody of MariaDB. Raises AccessRefused with the GRANT where none is shown."""
+    if session.facts.is_mariadb:
+        return NobodyOpen()
+    writers(session)
+    return MysqlOpen(session)
+
+
+def writers(session: MysqlSession) -> frozenset[str]:
+    """The transactions that have changed rows and are open; AccessRefused with the GRANT where none is shown."""
+    try:
+        rows = session.rows(_OPEN)
+    except SlotkeeperError as error:
+        if error.code != "1227":
+            raise
+        cure = f"GRANT PROCESS ON *.* TO {session.user}"
+        raise AccessRefused(error.message, cure, error.code, "source") from None
+    return frozenset(f"{trx} (session {thread})" for trx, thread in rows)

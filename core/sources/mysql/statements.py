@@ -2,20 +2,274 @@
 
 The text is not parsed as SQL: two servers in many versions write it, and a statement that cannot be parsed must not
 pass. Its first words say what it is, the names in it whether it may be about a followed table; where in doubt it is.
-A change written as a statement (DML as text) may reach a table that it does not name, through a view, a trigger or a
-stored function: `bystanders.py` proves that it does not.
+A change written as a statement (DML as text) can reach a table that it does not name, through a view, a trigger or a
+stored function: `side_effects` proves that it does not.
+
+Tokens are those of the server that ran the statement. Rules: MySQL, "Comments", "String Literals", "Schema Object
+Names", "Server SQL Modes"; MariaDB, "Comment Syntax", "Identifier Names". A version comment that a server did not
+execute is in the binlog as an ordinary comment (its `!` is a space there), so each that is left was executed. sqlglot's
+tokenizer does not serve: it knows no sql_mode, and takes `/*!50000 t */` for a comment.
+
+An ALTER TABLE is judged by its words alone. The columns as they are now prove nothing: several ALTERs in a row can drop
+a column and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it keeps
+all columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a partition
+operation is the only one of its statement); MariaDB, "ALTER TABLE" and "Partitioning Overview".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise
 
-from slotkeeper.core.sources.mysql import alters
 from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.tokens import NOTHING_SAID, Said, Token
+
+ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+"""Bits of an event's sql_mode that change how its text is read."""
+LONGEST_STRING = 64
+"""A longer literal names nothing of consequence, such as an engine."""
+
+
+class Unread(ValueError):
+    """A text that cannot be tokenized: a quote or a comment has no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`kind` is "word" (not quoted: a keyword or a name), "name" (quoted), "string" or "sign"; `text` has no quotes.
+
+    A string longer than `LONGEST_STRING` has the text "".
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A statement's tokens; `words` are those that are not quoted, in upper case, `names` all that may be names,
+    without regard to case, `tables` the same with the name before the dot, "" where none is."""
+
+    tokens: tuple[Token, ...] = ()
+    words: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    tables: frozenset[tuple[str, str]] = frozenset()
+
+
+NOTHING_SAID = Said()
+_WORD = "[0-9A-Za-z_$\\x80-\\U0010ffff]"
+_QUOTED = r"{q}[^{q}]*(?:{q}{q}[^{q}]*)*{q}(?!{q})"
+_ESCAPED = r"{q}[^{q}\\]*(?:(?:{q}{q}|\\.)[^{q}\\]*)*{q}(?!{q})"
+_QUOTES = "'\"`"
+
+
+@lru_cache(maxsize=8)
+def _pattern(ansi: bool, escapes: bool, maria: bool) -> re.Pattern[str]:
+    string = _ESCAPED if escapes else _QUOTED
+    double = _QUOTED if ansi else string
+    return re.compile(
+        "|".join(
+            (
+                r"(?P<space>[\x00-\x20\x7f]+|\#[^\n]*|--(?=[\x00-\x20\x7f]|\Z)[^\n]*)",
+                rf"(?P<executed>/\*{'M?' if maria else ''}!(?:\d{{6}}|\d{{5}})?)",
+                r"(?P<comment>/\*.*?\*/)",
+                r"(?P<closed>\*/)",
+                rf"(?P<name>{_QUOTED.format(q='`')})",
+                rf"(?P<{'ansi' if ansi else 'text'}>{double.format(q=chr(34))})",
+                rf"(?P<string>{string.format(q=chr(39))})",
+                rf"(?P<word>{_WORD}+)",
+                r"(?P<sign>.)",
+            )
+        ),
+        re.DOTALL,
+    )
+
+
+def read(text: str, sql_mode: int = 0, maria: bool = True) -> Said:
+    r"""The tokens of a statement that was run under `sql_mode` at a MariaDB (`maria`) or a MySQL.
+
+    Raises Unread.
+
+    >>> found = read("DROP /* x */ TABLE IF EXISTS `A``b`, c -- d")
+    >>> found.words[:2], sorted(found.names)
+    (('DROP', 'TABLE'), ['a`b', 'c', 'drop', 'exists', 'if', 'table'])
+    """
+    found = tuple(_tokens(text, _pattern(bool(sql_mode & ANSI_QUOTES), not sql_mode & NO_BACKSLASH_ESCAPES, maria)))
+    words = tuple(one.text.upper() for one in found if one.kind == "word")
+    tables = frozenset(_qualified(found))
+    return Said(found, words, frozenset(name for _, name in tables), tables)
+
+
+def _qualified(tokens: tuple[Token, ...]) -> Iterator[tuple[str, str]]:
+    """Each name with the one before its dot, "" where none is.
+
+    >>> list(_qualified(read("DROP `A` . b, c").tokens))
+    [('', 'drop'), ('', 'a'), ('a', 'b'), ('', 'c')]
+    """
+    before = after_dot = ""
+    for one in tokens:
+        if one.kind in ("word", "name"):
+            name = one.text.casefold()
+            yield after_dot, name
+            before, after_dot = name, ""
+        else:
+            before, after_dot = "", before if one == Token("sign", ".") else ""
+
+
+def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
+    executed, at = False, 0
+    while at < len(text):
+        match = pattern.match(text, at)
+        assert match is not None, "a sign is any character"
+        kind, piece, at = str(match.lastgroup), match[0], match.end()
+        if kind == "executed":
+            executed = True
+        elif kind == "closed":
+            if executed:
+                executed = False
+            else:  # `2*/*...*/3` has a sign before a comment
+                yield Token("sign", "*")
+                at -= 1
+        elif kind == "sign" and (piece in _QUOTES or (piece == "/" and text.startswith("*", at))):
+            raise Unread(f"what begins at character {match.start() + 1} has no end")
+        elif kind not in ("space", "comment"):
+            yield _token(kind, piece)
+    if executed:
+        raise Unread("a version comment has no end")
+
+
+def _token(kind: str, piece: str) -> Token:
+    if kind == "name":
+        return Token("name", piece[1:-1].replace("``", "`"))
+    if kind == "ansi":
+        return Token("name", piece[1:-1].replace('""', '"'))
+    if kind in ("string", "text"):
+        return Token("string", piece[1:-1] if len(piece) <= LONGEST_STRING else "")
+    return Token(kind, piece)
+
+
+_TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT", "REPAIR"})
+"""Behind ALTER TABLE t, before PARTITION: rows come or go. A repair may drop rows that it cannot place."""
+_KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
+ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
+"""Engines whose rows are all in the server and whose changes are all in its binlog: BLACKHOLE holds none."""
+_ENGINES = frozenset(one.upper() for one in ENGINES)
+_TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
+_RISKY = frozenset(
+    {
+        *("ALTER", "CHANGE", "CHARACTER", "CHARSET", "COLLATE", "COLUMN", "COLUMNS", "CONVERT", "DEFAULT", "FIRST"),
+        *("AFTER", "IGNORE", "MODIFY", "PARTITION", "PARTITIONING", "PARTITIONS", "PERIOD", "PRIMARY", "REMOVE"),
+        *("RENAME", "REORGANIZE", "SET", "SYSTEM", "TABLESPACE", "VERSIONING"),
+    }
+)
+"""Words behind which an ALTER TABLE may have changed what a row is."""
+
+
+def empties(said: Said) -> bool:
+    """Whether it takes, brings or exchanges rows without row events.
+
+    REORGANIZE PARTITION of a LIST drops the rows whose values no new partition has, without an error (observed with
+    MariaDB 10.11). Of a RANGE it cannot: the total range must not shrink (error 1520).
+
+    >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (1))"))
+    True
+    >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))"))
+    False
+    """
+    words = said.words
+    if _brings_engine(said.tokens):
+        return True
+    for word, after in _pairs(words):
+        if word == "RENAME" and after not in ("COLUMN", "INDEX", "KEY"):
+            return True
+        if word in _TAKEN_PARTITIONS and after == "PARTITION":
+            return True
+        if (word, after) in (("CONVERT", "TABLE"), ("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE")):
+            return True
+        if (word, after) == ("REORGANIZE", "PARTITION") and "INTO" in words and not _is_range(words):
+            return True
+    return False
+
+
+def _brings_engine(tokens: Sequence[Token]) -> bool:
+    """Whether it names an engine that does not hold the rows; the engine's name may be quoted."""
+    given = [one for one in tokens if one.text != "="]
+    return any(
+        one.kind == "word"
+        and one.text.upper() == "ENGINE"
+        and after.kind != "sign"
+        and after.text.upper() not in _ENGINES
+        for one, after in pairwise(given)
+    )
+
+
+def _is_range(words: Sequence[str]) -> bool:
+    return "LESS" in words and not {"IN", "DEFAULT", "HISTORY", "CURRENT"}.intersection(words)
+
+
+def keeps_columns(words: Sequence[str]) -> bool:
+    """Whether it certainly keeps all columns and values: it is about partitions, indexes, keys, defaults or storage.
+
+    >>> keeps_columns("ALTER TABLE T ADD INDEX I C".split()), keeps_columns("ALTER TABLE T ADD C INT".split())
+    (True, False)
+    >>> keeps_columns("ALTER TABLE T ALTER C SET DEFAULT 5".split()), keeps_columns("ALTER TABLE T DROP C".split())
+    (True, False)
+    """
+    if "IGNORE" in words:  # rows that do not fit are dropped
+        return False
+    rest = list(words[words.index("TABLE") + 1 :])
+    if any(word in _KEPT_PARTITIONS and after == "PARTITION" for word, after in _pairs(rest)) and "BY" not in rest:
+        return True
+    rest = _without_harmless(rest)
+    if _RISKY.intersection(rest):
+        return False
+    return all(after in _TO_INDEXES for word, after in _pairs(rest) if word in ("ADD", "DROP"))
+
+
+def drops_index(words: Sequence[str]) -> bool:
+    """Whether it drops or renames an index by its name.
+
+    >>> drops_index("ALTER TABLE T DROP KEY U".split()), drops_index("DROP INDEX U ON T".split())
+    (True, True)
+    """
+    dropped = [(verb, kind) for verb in ("DROP", "RENAME") for kind in ("INDEX", "KEY", "CONSTRAINT")]
+    replaced = list(words[:3]) == ["CREATE", "OR", "REPLACE"]
+    return replaced or any(pair in dropped for pair in _pairs(words))
+
+
+def _without_harmless(rest: list[str]) -> list[str]:
+    """The words without changed defaults, and without indexes that are renamed or hidden."""
+    kept: list[str] = []
+    at = 0
+    while at < len(rest):
+        if rest[at] in ("ALTER", "RENAME") and rest[at + 1 : at + 2] in (["INDEX"], ["KEY"]):
+            at += 2
+            continue
+        length = _length_of_default(rest[at : at + 7])
+        if not length:
+            kept.append(rest[at])
+        at += length or 1
+    return kept
+
+
+def _length_of_default(words: list[str]) -> int:
+    """How many words ALTER [COLUMN] [IF EXISTS] [name] SET|DROP DEFAULT has; 0 where they are something else."""
+    if words[:1] != ["ALTER"]:
+        return 0
+    at = 1
+    at += words[at : at + 1] == ["COLUMN"]
+    at += 2 * (words[at : at + 2] == ["IF", "EXISTS"])
+    for place in (at, at + 1):  # a quoted name is no word
+        if words[place : place + 2] in (["SET", "DEFAULT"], ["DROP", "DEFAULT"]):
+            return place + 2
+    return 0
+
+
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(words, [*words[1:], ""], strict=True))
 
 
 class Effect(Enum):
@@ -87,7 +341,6 @@ def judge(
 
     `cascades_known`: a foreign key that changes rows without row events is allowed.
 
-    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> judge(read("ALTER TABLE `t` ADD c INT"), "s", {("s", "t")}), judge(read("DROP TABLE s.o"), "x", {("s", "t")})
     (<Effect.RESHAPES: 'may have changed its columns'>, <Effect.NONE: 'nothing'>)
     """
@@ -110,7 +363,7 @@ def judge(
     if kind == "CREATE" and what == "TABLE":
         # without OR REPLACE there was no such table before, or this changed nothing (IF NOT EXISTS)
         return Effect.EMPTIES if words[1:3] == ("OR", "REPLACE") else Effect.NONE
-    if key_index.casefold() in names and alters.drops_index(words):
+    if key_index.casefold() in names and drops_index(words):
         return Effect.RESHAPES
     if kind == "ALTER" and what == "TABLE":
         return _altered(said, named, cascades_known)
@@ -119,14 +372,14 @@ def judge(
 
 def _altered(said: Said, named: Collection[str], cascades_known: bool) -> Effect:
     words = said.words
-    if alters.empties(said):
+    if empties(said):
         return Effect.EMPTIES
     if target_after(said.tokens, "TABLE") in named:
         if ("SYSTEM", "VERSIONING") in pairwise(words):
             return Effect.VERSIONS
         if not cascades_known and cascades(words):
             return Effect.CASCADES
-    return Effect.NONE if alters.keeps_columns(words) else Effect.RESHAPES
+    return Effect.NONE if keeps_columns(words) else Effect.RESHAPES
 
 
 def cascades(words: Sequence[str]) -> bool:
@@ -177,7 +430,6 @@ _MODIFIERS = frozenset(
 def target_after(tokens: Sequence[Token], word: str) -> str:
     """The table behind a word and its modifiers, without its schema and without regard to case; "" where none is.
 
-    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> target_after(read("INSERT IGNORE INTO `s` . `T` (a) VALUES (1)").tokens, "INSERT")
     't'
     """
@@ -204,7 +456,6 @@ def _only_system(tokens: Sequence[Token]) -> bool:
     Such a table has no trigger (MySQL, "Restrictions on Stored Programs"). A cloud's server writes these as text in
     every few minutes.
 
-    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> _only_system(read("INSERT INTO mysql.beat (id, at) VALUES (1, 2) ON DUPLICATE KEY UPDATE at = 2").tokens)
     True
     >>> _only_system(read("INSERT INTO mysql.beat VALUES (f(1))").tokens)
@@ -244,7 +495,6 @@ def kind_of_object(words: Sequence[str]) -> str:
 def unwrapped(said: Said) -> Said:
     """A statement without what stands before its verb: MariaDB's SET STATEMENT ... FOR, and ANALYZE of one it runs.
 
-    >>> from slotkeeper.core.sources.mysql.tokens import read
     >>> unwrapped(read("SET STATEMENT max_statement_time = (1) FOR DROP TABLE t")).words
     ('DROP', 'TABLE', 'T')
     >>> unwrapped(read("ANALYZE FORMAT=JSON DELETE FROM t")).words[0], unwrapped(read("ANALYZE TABLE t")).words[0]

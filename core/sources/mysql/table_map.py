@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
 
 BINARY = 63
 """The collation of bytes."""

@@ -20,7 +20,7 @@ from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.drivers.row_pipe import put, texts
+from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation

@@ -18,9 +18,7 @@ from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
 from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, put_together
-from slotkeeper.core.sources.mysql.kept import POSITIONS
-from slotkeeper.core.sources.mysql.position import parse_position
-from slotkeeper.core.sources.mysql.words import WORDS
+from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, parse_position
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 PLACE = parse_position("mysql-bin.000003/1234/3-77-200")

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from slotkeeper.core.drivers.copy_pipe import pieces
+from slotkeeper.core.drivers.pipe import pieces
 from slotkeeper.core.errors import Busy, Unreachable
 
 

@@ -12,8 +12,8 @@ from typing import BinaryIO
 import pytest
 
 from slotkeeper.core.domain.encoding import Encoding
-from slotkeeper.core.drivers import copy_pipe
-from slotkeeper.core.drivers.row_pipe import put, rows_in
+from slotkeeper.core.drivers import pipe
+from slotkeeper.core.drivers.pipe import put, rows_in
 from slotkeeper.core.errors import Busy, Unreachable
 
 LINE = b"x" * 999 + b"\n"
@@ -23,11 +23,11 @@ LINE = b"x" * 999 + b"\n"
 def encoding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Encoding:
     """Every rule holds however the sink reads."""
     found: Encoding = request.param
-    monkeypatch.setattr(sys.modules[__name__], "copy_through", partial(copy_pipe.copy_through, encoding=found))
+    monkeypatch.setattr(sys.modules[__name__], "copy_through", partial(pipe.copy_through, encoding=found))
     return found
 
 
-copy_through = copy_pipe.copy_through
+copy_through = pipe.copy_through
 
 
 @pytest.fixture(autouse=True)

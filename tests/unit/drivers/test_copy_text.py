@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotkeeper.core.drivers.copy_text import copy_line, rows_of
+from slotkeeper.core.drivers.pipe import copy_line, rows_of
 from slotkeeper.core.errors import RowRefused
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

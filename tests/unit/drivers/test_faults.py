@@ -13,7 +13,8 @@ from slotkeeper.core import retry
 from slotkeeper.core.domain.attempts import NO_HISTORY
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.drivers import logins, pg
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.login import AGAIN_SECONDS, RECENT_AT_ONCE, RECENT_SECONDS, TRIES, Refusals
 from slotkeeper.core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, Stop
 from slotkeeper.core.sinks.postgres import faults as sink
@@ -142,7 +143,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server behind the driver, with nothing remembered of logins before or after."""
     made = Server()
     monkeypatch.setattr(psycopg2, "connect", made.connect)
-    monkeypatch.setattr(pg, "_refusals", logins.Refusals())
+    monkeypatch.setattr(pg, "_refusals", Refusals())
     yield made
 
 
@@ -179,11 +180,11 @@ def test_a_refused_login_is_asked_again_once_in_hours_because_somebody_may_have_
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(pg, "_refusals", logins.Refusals(lambda: now[0]))
+    monkeypatch.setattr(pg, "_refusals", Refusals(lambda: now[0]))
     for _ in range(3):
         with pytest.raises(pg.DriverError):
             login("wrong")
-    now[0] += logins.AGAIN_SECONDS
+    now[0] += AGAIN_SECONDS
     server.password = "wrong"
     assert login("wrong") == "session"
 
@@ -211,12 +212,12 @@ def test_sessions_that_log_in_at_once_ask_twice_with_a_password_that_is_refused(
     assert server.asked == ["wrong", "wrong"], "DWS locks an account after 10 (failed_login_attempts)"
 
 
-@pytest.mark.parametrize(("seconds", "most"), [(0.0, logins.RECENT_AT_ONCE), (logins.RECENT_SECONDS, logins.TRIES)])
+@pytest.mark.parametrize(("seconds", "most"), [(0.0, RECENT_AT_ONCE), (RECENT_SECONDS, TRIES)])
 def test_a_password_that_changes_under_sessions_that_log_in_at_once_locks_no_account(
     server: Server, monkeypatch: pytest.MonkeyPatch, seconds: float, most: int
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(pg, "_refusals", logins.Refusals(lambda: now[0]))
+    monkeypatch.setattr(pg, "_refusals", Refusals(lambda: now[0]))
     assert login("right") == "session"
     now[0], server.password = seconds, "other"
     at_once(server, "right")
@@ -224,7 +225,7 @@ def test_a_password_that_changes_under_sessions_that_log_in_at_once_locks_no_acc
 
 
 def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: Server) -> None:
-    known = logins.Refusals()
+    known = Refusals()
     with known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 0.01) as standing:
         assert standing == ""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.drivers import my, my_login
+from slotkeeper.core.drivers import my
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -87,7 +87,7 @@ def test_a_greeting_that_comes_byte_by_byte_ends_at_the_limit_of_a_login(ask: As
 
 @BOTH
 def test_a_login_that_is_answered_without_end_is_cut(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(my_login, "LOGIN_BYTES", 1 << 20)
+    monkeypatch.setattr(my, "LOGIN_BYTES", 1 << 20)
     with fake_mysql(Asks.FLOOD) as server, pytest.raises(SlotkeeperError, match="sent more than 1 MiB"):
         ask(Login(server.endpoint(connect_timeout_ms=60_000), SECRET, "slotkeeper/test"))
 

@@ -12,7 +12,7 @@ from psycopg2.extensions import make_dsn as dsn
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.tls import MODES
-from slotkeeper.core.drivers.parameters import ENVIRONMENT_ONLY, NOWHERE, OLDEST_LIBPQ, parameters
+from slotkeeper.core.drivers.login import ENVIRONMENT_ONLY, NOWHERE, OLDEST_LIBPQ, parameters
 from slotkeeper.core.errors import ConfigError
 from tests.support.libpq import defaults, library
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.drivers.pg_table.types import at_postgres, exact, fits
+from slotkeeper.core.drivers.pg_types import at_postgres, exact, fits
 
 
 @pytest.mark.parametrize(

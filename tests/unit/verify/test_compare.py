@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotkeeper.core.drivers.pg_table.keys import KeyColumn
+from slotkeeper.core.drivers.pg_table import KeyColumn
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.table import Checksum, Digest, Key, KeyRange
 from slotkeeper.core.verify.compare import compare

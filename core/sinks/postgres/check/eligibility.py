@@ -14,9 +14,8 @@ from slotkeeper.core.domain import type_name
 from slotkeeper.core.domain.objection import INHERITED, Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity, UserType, without_domains
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.operators import Operators, operators_of
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg, pg_types
+from slotkeeper.core.drivers.pg_table import Operators, operators_of
 from slotkeeper.core.drivers.session import Book, Rows
 from slotkeeper.core.sinks.postgres.check import made_types
 from slotkeeper.core.sinks.postgres.dialect import SinkDialect
@@ -241,7 +240,7 @@ def form(spelled: str, identity: TableIdentity) -> str:
     """How equal values of a key column of this type become one text; empty where that is not known."""
     plain = identity.plain(spelled)
     own = identity.user_type(plain)
-    return types.form_of(plain, own.kind if own and own.name == plain else "")
+    return pg_types.form_of(plain, own.kind if own and own.name == plain else "")
 
 
 def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[Objection]:
@@ -417,7 +416,7 @@ def _column_objections(
     there = facts.columns.get(column.name)
     wanted = identity.plain(column.type)
     if there is None:
-        made = type_name.sql(types.at_postgres(wanted))
+        made = type_name.sql(pg_types.at_postgres(wanted))
         cure = f"ALTER TABLE {dotted(target.name)} ADD COLUMN {quoted(column.name)} {made}"
         yield _objection(target, f"has no column {column.name!r}", cure)
         return
@@ -430,10 +429,10 @@ def _column_objections(
         yield _objection(target, what, f"{alter} TYPE {type_name.sql(there.base)}")
     source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
     if source is None or there.type == "text":
-        if not types.fits(has, wanted):
+        if not pg_types.fits(has, wanted):
             over = f"a domain over {wanted}" if wanted != column.type else column.type
             what = f"column {column.name!r} is {there.type}, the source's is {over}"
-            yield _objection(target, what, f"{alter} TYPE {type_name.sql(types.at_postgres(wanted))}")
+            yield _objection(target, what, f"{alter} TYPE {type_name.sql(pg_types.at_postgres(wanted))}")
         return
     yield from _user_type_objections(target, column, source, (wanted, has), identity, facts)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from slotkeeper.core.domain import type_name
 from slotkeeper.core.domain.slot import TableIdentity, UserType, without_domains
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg_types
 from slotkeeper.core.sqltext import quoted
 
 MANUAL = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
@@ -43,7 +43,7 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
         ours = [_attribute(one, identity.plain) for one in source.parts]
         return ours == [_attribute(one, plain) for one in known.parts]
     # of a base type there is none, and what is only compared is no SQL
-    return types.at_postgres(identity.plain(source.base)) == types.at_postgres(plain(known.base))
+    return pg_types.at_postgres(identity.plain(source.base)) == pg_types.at_postgres(plain(known.base))
 
 
 def literal(text: str) -> str:
@@ -118,4 +118,4 @@ def _attribute(part: str, plain: Callable[[str], str]) -> str:
 
 
 def _plain(spelled: str, plain: Callable[[str], str]) -> str:
-    return type_name.sql(types.at_postgres(plain(spelled)))
+    return type_name.sql(pg_types.at_postgres(plain(spelled)))

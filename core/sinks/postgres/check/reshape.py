@@ -20,7 +20,7 @@ from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
 from slotkeeper.core.domain.slot import Column, TableIdentity, without_domains
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg_types
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
 from slotkeeper.core.sinks.postgres.check import target as targets
@@ -54,7 +54,7 @@ def reshape(
     found = changes(old, identity.columns) if old is not None else ()
     facts = eligibility.read(session, channel.target, identity.user_types)
     if facts is None:
-        return Reshape(found, source=marked(image.columns, {}, types.fits)[0])
+        return Reshape(found, source=marked(image.columns, {}, pg_types.fits)[0])
     return _Reshaping(session, target, image, facts, options).plan(found, bool(channel.columns))
 
 
@@ -105,7 +105,7 @@ class _Reshaping:
     def _fits(self, there: str, wanted: str) -> bool:
         if there != "text" and self._image.user_type(wanted):
             return there == wanted
-        return types.fits(there, wanted)
+        return pg_types.fits(there, wanted)
 
     def _stuck(self, made: Sequence[Need]) -> list[Objection]:
         """What keeps a target from being altered at all: a DWS alters no column by whose hash its rows lie."""
@@ -204,7 +204,7 @@ class _Reshaping:
         PostgreSQL, CREATE CAST: a cast that is made by itself may round or cut, as from a timestamp to a date.
         """
         there = self._base(self._there(one, made))
-        return self._using(one, made, False) == _EMPTIED or not types.fits(self._made(one.to), there)
+        return self._using(one, made, False) == _EMPTIED or not pg_types.fits(self._made(one.to), there)
 
     def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
         """The column as it is now, under the name that it has now."""

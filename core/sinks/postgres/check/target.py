@@ -11,8 +11,7 @@ from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_with
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.check import eligibility
 from slotkeeper.core.sinks.postgres.session import SinkSession
@@ -26,7 +25,7 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
     """The target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
     image = image_of(channel, identity)
     keys = {column.name: column.type for column in image.columns if column.name in image.key}
-    loose = tuple(name for name, type_ in keys.items() if not types.exact(type_))
+    loose = tuple(name for name, type_ in keys.items() if not pg_types.exact(type_))
     forms = tuple(eligibility.form(keys[name], identity) for name in image.key)
     columns = tuple(column.name for column in image.columns)
     return TargetTable(channel.target, columns, image.key, loose=loose, forms=forms)
@@ -47,7 +46,7 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     found = eligibility.operators(session, target.name, target.key) if made else {}
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
     named = zip(target.key, target.forms, strict=False)  # a rig's target has none
-    forms = tuple(types.form_at(base_of.get(name, ""), form) for name, form in named)
+    forms = tuple(pg_types.form_at(base_of.get(name, ""), form) for name, form in named)
     strict = all(there[name].needed for name in target.key if name in there)
     known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
     # a DWS's tables have no children (DWS, CREATE TABLE: no INHERITS), and its MERGE takes no ONLY

@@ -8,8 +8,7 @@ from typing import Any
 from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.progress import QUERY_TARGET
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.search_path import names_of_path
-from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.drivers.session import Book, Rows, names_of_path
 from slotkeeper.core.ports.progress import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 

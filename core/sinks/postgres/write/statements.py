@@ -39,7 +39,7 @@ class TargetTable:
     30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key. `others` are the
     columns that only the target has, `types` the mirrored columns' own, `bases` the same with the base type of a
     domain, `dialect` the server's. `forms` say for each key column how its equal values become one text
-    (`types.form_of`), `signs` how it is compared (`slotkeeper.core.drivers.operators`); without them, as the server
+    (`pg_types.form_of`), `signs` how it is compared (`slotkeeper.core.drivers.pg_table`); without them, as the server
     compares its own. `strict_key` says that no column of the key may be NULL, `only` that the rows lie in the table
     itself and in no partition.
     """

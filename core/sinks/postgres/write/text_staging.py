@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_table import types
+from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_staged
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
@@ -173,16 +172,16 @@ def touched_units(table: TargetTable) -> Composable:
 
 
 _FORMS = {
-    types.TEXT: "{}",
-    types.NUMBER: "CASE WHEN position('.' IN {0}) > 0 THEN rtrim(rtrim({0}, '0'), '.') ELSE {0} END",
-    types.FLOAT: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float8::text",
-    types.SINGLE: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float4::text",
-    types.SPAN: "justify_interval({}::interval)::text",
+    pg_types.TEXT: "{}",
+    pg_types.NUMBER: "CASE WHEN position('.' IN {0}) > 0 THEN rtrim(rtrim({0}, '0'), '.') ELSE {0} END",
+    pg_types.FLOAT: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float8::text",
+    pg_types.SINGLE: "(CASE WHEN {0} = '-0' THEN '0' ELSE {0} END)::float4::text",
+    pg_types.SPAN: "justify_interval({}::interval)::text",
 }
 
 
 def _array(table: TargetTable, texts: Sequence[Composable]) -> Composable:
-    forms = table.forms or (types.TEXT,) * len(texts)
+    forms = table.forms or (pg_types.TEXT,) * len(texts)
     return SQL("ARRAY[{}]").format(
         SQL(", ").join(SQL(_FORMS[form]).format(text) for form, text in zip(forms, texts, strict=True))
     )

@@ -25,7 +25,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
+from slotkeeper.core.drivers.pg_stream import SlotReplication
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.source import Confirmation, SlotCalls

@@ -26,8 +26,7 @@ from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.pg_slot_stream import SlotReplication
-from slotkeeper.core.drivers.pg_stream import Replication
+from slotkeeper.core.drivers.pg_stream import Replication, SlotReplication
 from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.sources.hologres.stream.values import LoggedRow, RowReader, garbled
 from slotkeeper.core.sqltext import dotted

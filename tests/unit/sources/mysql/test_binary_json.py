@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from slotkeeper.core.sources.mysql.binary_json import text_of
-from slotkeeper.core.sources.mysql.errors import BinlogError
+from slotkeeper.core.sources.mysql.faults import BinlogError
+from slotkeeper.core.sources.mysql.values import text_of
 
 Value = Any
 

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from slotkeeper.core.sources.mysql.columns import SchemaColumn, columns_of
-from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
 from slotkeeper.core.sources.mysql.events import Commit, Mapped, MysqlGtid, Parser, Rows, XaPrepared
-from slotkeeper.core.sources.mysql.gtid import MysqlSet, parse_gtids
-from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.position import MysqlPosition, MysqlSet, parse_gtids
+from slotkeeper.core.sources.mysql.rows import Decoder, SchemaColumn, columns_of
 from slotkeeper.core.sources.mysql.table_map import Type
 from slotkeeper.core.sources.mysql.transactions import End, TableRows, Transactions
 from tests.support import mysql_bytes as made

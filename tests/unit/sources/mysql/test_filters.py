@@ -7,7 +7,7 @@ import pytest
 from slotkeeper.core import row_filter
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.filters import compiled
-from slotkeeper.core.sources.mysql.image import Image
+from slotkeeper.core.sources.mysql.tables import Image
 
 IMAGES = [
     Image("id", "bigint", "integer", str),

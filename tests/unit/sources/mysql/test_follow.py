@@ -9,9 +9,8 @@ import pytest
 
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.sources.mysql.events import Action, Header, Rows
-from slotkeeper.core.sources.mysql.follow import IN_MEMORY, Follower, Spool
 from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.stream import Stream
+from slotkeeper.core.sources.mysql.stream import IN_MEMORY, Follower, Spool, Stream
 from slotkeeper.core.sources.mysql.table_map import TableMap
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 

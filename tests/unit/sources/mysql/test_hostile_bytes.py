@@ -11,11 +11,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as some
 
-from slotkeeper.core.sources.mysql import binary_json, payload, values
-from slotkeeper.core.sources.mysql.columns import columns_of
-from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged
+from slotkeeper.core.sources.mysql import events, values
 from slotkeeper.core.sources.mysql.events import Mapped, Parser, Payload
-from slotkeeper.core.sources.mysql.rows import Decoder
+from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged
+from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.table_map import Type
 from tests.support import mysql_bytes as made
 
@@ -85,7 +84,7 @@ def test_a_compressed_transaction_is_inflated_no_further_than_the_size_that_it_c
 
         def read(liar: Payload = liar) -> None:
             with pytest.raises(Damaged, match="beyond the payload's end"):
-                list(payload.events(liar))
+                list(events.events(liar))
 
         assert peak_of(read) < 4 * MOST_BYTES
 
@@ -101,7 +100,7 @@ def test_each_precision_and_scale_of_a_decimal_is_read_or_refused_by_name() -> N
             refused.add((precision, scale))
         with_document = bytes([15, 246, 2, precision, scale])
         try:
-            binary_json.text_of(with_document)
+            values.text_of(with_document)
         except BinlogError:
             continue
     assert refused == {pair for pair in PAIRS if not 1 <= pair[0] <= 65 or pair[1] > min(pair[0], 38)}

@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from slotkeeper.core.sources.mysql.columns import SchemaColumn
-from slotkeeper.core.sources.mysql.errors import Unsupported
-from slotkeeper.core.sources.mysql.image import Image, float_text, image_of, speller
+from slotkeeper.core.sources.mysql.faults import Unsupported
+from slotkeeper.core.sources.mysql.rows import SchemaColumn
+from slotkeeper.core.sources.mysql.tables import Image, float_text, image_of, speller
 from slotkeeper.core.sources.mysql.values import shortest_float
 
 

@@ -6,10 +6,9 @@ import pytest
 
 from slotkeeper.core.domain.position import Order
 from slotkeeper.core.sources.mysql import stream
-from slotkeeper.core.sources.mysql.errors import GoneBack
 from slotkeeper.core.sources.mysql.events import Parser
-from slotkeeper.core.sources.mysql.gtid import parse_gtids
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_position
+from slotkeeper.core.sources.mysql.faults import GoneBack
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_gtids, parse_position
 from slotkeeper.core.sources.mysql.transactions import Transactions
 from tests.support import mysql_bytes as made
 

@@ -6,7 +6,7 @@ import pytest
 
 from slotkeeper.core.domain.ttl import LONGEST
 from slotkeeper.core.sources.mysql import faults
-from slotkeeper.core.sources.mysql.purging import age_of
+from slotkeeper.core.sources.mysql.retention import age_of
 
 SECONDS, DAYS = "binlog_expire_logs_seconds", "expire_logs_days"
 

@@ -14,16 +14,14 @@ from uuid import UUID
 import pytest
 
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.sources.mysql import payload
-from slotkeeper.core.sources.mysql.columns import columns_of
-from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
 from slotkeeper.core.sources.mysql.events import Commit, Mapped, Parser, Payload, Query, Rows
-from slotkeeper.core.sources.mysql.image import image_of
+from slotkeeper.core.sources.mysql.events import events as unpacked
+from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
+from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.rows import Decoder
-from slotkeeper.core.sources.mysql.selection import Selection
+from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.source import _Writer
-from slotkeeper.core.sources.mysql.tables import TableSeen
+from slotkeeper.core.sources.mysql.tables import TableSeen, image_of
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows, Transactions
 from tests.support import mysql_bytes as made
 from tests.support import recordings
@@ -117,7 +115,7 @@ def _taken(packets: list[bytes]) -> list[Item]:
         found.append(transactions.take(event))
         if isinstance(event, Payload):
             assert transactions.inside
-            found += [transactions.take(part, inside) for inside, part in payload.events(event)]
+            found += [transactions.take(part, inside) for inside, part in unpacked(event)]
     return [item for item in found if item is not None]
 
 
@@ -155,7 +153,7 @@ def _events(*packets: bytes, size: int | None = None, compressed: bool = True) -
     event = Parser().parse(made.event(40, made.payload(list(packets), compressed)[19:]))
     assert isinstance(event, Payload)
     whole = event if size is None else replace(event, size=size)
-    return [one for _, one in payload.events(whole)]
+    return [one for _, one in unpacked(whole)]
 
 
 def test_events_in_a_payload_have_no_checksums_and_no_end_in_a_file() -> None:
@@ -184,9 +182,9 @@ def test_a_payload_that_cannot_be_inflated_is_refused() -> None:
     assert isinstance(event, Payload)
     body = event.body[: event.begin + 8] + bytes(event.stop - event.begin - 8)
     with pytest.raises(Damaged, match="inflate"):
-        list(payload.events(replace(event, body=body)))
+        list(unpacked(replace(event, body=body)))
     with pytest.raises(Unsupported, match="method 7"):
-        list(payload.events(replace(event, method=7)))
+        list(unpacked(replace(event, method=7)))
 
 
 def test_a_payload_that_says_another_size_of_itself_is_refused() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from slotkeeper.core.sources.mysql.events import Parser, Query
 from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.core.sources.mysql.statements import Effect, Statement, judge
+from slotkeeper.core.sources.mysql.statements import Effect, Statement, judge, read
 from slotkeeper.core.sources.mysql.tables import IndexPart, key_objections, key_of
-from slotkeeper.core.sources.mysql.tokens import read
 from slotkeeper.core.sources.mysql.transactions import End, Item, Transactions
 from tests.support import mysql_bytes as made
 

@@ -17,12 +17,11 @@ from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.source import Bounded
-from slotkeeper.core.sources.mysql.follow import Follower
 from slotkeeper.core.sources.mysql.kind import KIND
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
-from slotkeeper.core.sources.mysql.stream import Stream
+from slotkeeper.core.sources.mysql.stream import Follower, Stream
 from slotkeeper.core.sources.mysql.tables import TableSeen
 from slotkeeper.core.sources.mysql.transactions import End, Item
 from tests.unit.sources.mysql.test_follow import at, rows

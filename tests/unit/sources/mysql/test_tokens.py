@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotkeeper.core.sources.mysql.statements import Effect, judge
-from slotkeeper.core.sources.mysql.tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Unread, read
+from slotkeeper.core.sources.mysql.statements import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Effect, Unread, judge, read
 
 BOTH = ANSI_QUOTES | NO_BACKSLASH_ESCAPES
 

@@ -8,15 +8,13 @@ from uuid import UUID
 import pytest
 
 from slotkeeper.core.errors import Trouble, TroubleName
-from slotkeeper.core.sources.mysql import xa
-from slotkeeper.core.sources.mysql.errors import Damaged, Unsupported
+from slotkeeper.core.sources.mysql import transactions
 from slotkeeper.core.sources.mysql.events import Parser
-from slotkeeper.core.sources.mysql.gtid import MysqlSet
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, PendingXa, parse_position
+from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, MysqlSet, PendingXa, parse_position
 from slotkeeper.core.sources.mysql.starts import BinlogFile
 from slotkeeper.core.sources.mysql.table_map import Type
-from slotkeeper.core.sources.mysql.transactions import MOST_PENDING, End, Item, TableRows, Transactions
-from slotkeeper.core.sources.mysql.xa import PreparedRows
+from slotkeeper.core.sources.mysql.transactions import MOST_PENDING, End, Item, PreparedRows, TableRows, Transactions
 from tests.support import mysql_bytes as made
 
 SOURCE = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
@@ -118,7 +116,7 @@ def test_a_commit_in_one_phase_is_a_commit() -> None:
 
 @pytest.mark.parametrize("one_phase", [False, True])
 def test_rows_beyond_what_is_held_are_read_again(one_phase: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xa, "KEPT_BYTES", 60)
+    monkeypatch.setattr(transactions, "KEPT_BYTES", 60)
     first = prepared(1, inserted(1), inserted(2), inserted(3), one_phase=one_phase)
     binlog = Binlog(*first, *([] if one_phase else decided(2, "COMMIT")), *plain(3, inserted(4)))
     assert [one for one in numbers(binlog.items()) if one] == [[1, 2, 3], [4]]

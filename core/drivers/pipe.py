@@ -1,0 +1,324 @@
+r"""Moves a batch from a source to a sink: memory does not grow with the number of rows.
+
+COPY text goes through an operating system's pipe that nothing here parses, rows through a bounded queue. A text stream
+that is cut at a line end looks like a whole one, so the reader's error is raised and the counts of both sides are
+compared before anything is committed.
+
+This is the one home of conversions between encodings: a source of COPY text is read as rows here once, and a row that
+goes into COPY text is written here (`put`). PostgreSQL, "COPY, Text Format": a line is a row, a tab parts columns, `\N`
+is NULL, and a backslash escapes what would part them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.errors import RowRefused, Unreachable
+
+_UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str | None, ...]]:
+    r"""The rows of COPY text in UTF-8, line by line; RowRefused for bytes that are none.
+
+    >>> list(rows_of([b"7\t\\N\ta\\tb\\\\\n"]))
+    [('7', None, 'a\tb\\')]
+    """
+    for line in lines:
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise RowRefused("a row holds bytes that are no UTF-8, which rows cannot carry", where="source") from None
+        yield tuple(map(value_of, text.removesuffix("\n").split("\t")))
+
+
+def value_of(text: str) -> str | None:
+    r"""A field of COPY text as text.
+
+    >>> value_of(r"\N"), value_of(r"a\tb\\c")
+    (None, 'a\tb\\c')
+    """
+    if text == "\\N":
+        return None
+    if "\\" not in text:
+        return text
+    first, *rest = text.split("\\\\")
+    parts = [_unescaped(first), *map(_unescaped, rest)]
+    return "\\".join(parts)
+
+
+def _unescaped(text: str) -> str:
+    head, *rest = text.split("\\")
+    return head + "".join(_UNESCAPED.get(part[:1], part[:1]) + part[1:] for part in rest)
+
+
+def copy_line(row: tuple[object, ...]) -> bytes:
+    r"""One line of COPY text from values that the server already spelled as text.
+
+    >>> copy_line((10516, None, "a\tb"))
+    b'10516\t\\N\ta\\tb\n'
+    """
+    nulls = row.count(None)
+    texts: Sequence[Any] = ["\\N" if v is None else v for v in row] if nulls else row
+    try:
+        line = "\t".join(texts)
+    except TypeError:  # nearly all are texts already
+        line = "\t".join(map(str, texts))
+    # few rows have any: to search a line costs less than a translation per value
+    if "\n" in line or "\r" in line or line.count("\\") > nulls or line.count("\t") >= len(texts):
+        line = "\t".join("\\N" if v is None else _escaped(str(v)) for v in row)
+    return (line + "\n").encode()
+
+
+def _escaped(text: str) -> str:
+    """A field's text. Four searches cost a thousandth of str.translate, which looks at each character of a bytea."""
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+BLOCK, CHARACTERS = 256, 1 << 18
+"""Rows that are handed over at once, fewer where they have as many characters."""
+BLOCKS = 8
+"""So many blocks wait at most."""
+
+Fields = tuple[str | None, ...]
+
+
+def put(out: BinaryIO, row: tuple[str | None, ...]) -> None:
+    """One row into a batch: as it is where rows are wanted, else as a line of COPY text."""
+    if isinstance(out, RowOut):
+        out.put(row)
+    else:
+        out.write(copy_line(row))
+
+
+def put_all(out: BinaryIO, rows: Iterable[tuple[str | None, ...]]) -> int:
+    """Rows of one event into a batch, as `put` does; returns how many."""
+    count = 0
+    if isinstance(out, RowOut):
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the last one is the number of rows
+            out.put(row)
+        return count
+    lines = [copy_line(row) for row in rows]
+    out.write(b"".join(lines))
+    return len(lines)
+
+
+def rows_in(reader: BinaryIO) -> Iterator[Fields]:
+    """The rows of a batch, once: as they are where rows came, else read from COPY text."""
+    return iter(reader) if isinstance(reader, RowIn) else rows_of(reader)
+
+
+def size_of(row: Fields) -> int:
+    """Characters of a row."""
+    return sum(len(value) for value in row if value)
+
+
+class _Queue:
+    """Blocks of rows on their way; whoever puts waits while too many are."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[list[Fields]] = deque()
+        self._changed = threading.Condition()
+        self._ended = self._left = False
+
+    def put(self, block: list[Fields]) -> None:
+        """Hand a block over; BrokenPipeError where nobody reads any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left or len(self._blocks) < BLOCKS)
+            if self._left:
+                raise BrokenPipeError("nobody reads these rows any more")
+            self._blocks.append(block)
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """No more will come."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def leave(self) -> None:
+        """No more will be read."""
+        with self._changed:
+            self._left = True
+            self._blocks.clear()
+            self._changed.notify_all()
+
+    def blocks(self) -> Iterator[list[Fields]]:
+        """What was handed over, until the end."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._blocks or self._ended)
+                if not self._blocks:
+                    return
+                block = self._blocks.popleft()
+                self._changed.notify_all()
+            yield block
+
+
+class RowOut(io.RawIOBase, BinaryIO):
+    """The source's end: rows by `put`, or COPY text by `write`, in pieces of any length."""
+
+    def __init__(self, queue: _Queue) -> None:
+        super().__init__()
+        self._queue = queue
+        self._block: list[Fields] = []
+        self._size = 0
+        self._text = b""
+
+    def put(self, row: Fields) -> None:
+        """One row more."""
+        self._block.append(row)
+        self._size += size_of(row)
+        if len(self._block) >= BLOCK or self._size >= CHARACTERS:
+            self._hand_over()
+
+    def write(self, text: Any) -> int:
+        """COPY text, which is read as rows here and nowhere else."""
+        *lines, self._text = (self._text + bytes(text)).split(b"\n")
+        for row in rows_of(lines):
+            self.put(row)
+        return len(text)
+
+    def writable(self) -> bool:
+        """As a file that is written."""
+        return True
+
+    def close(self) -> None:
+        """Hand over what is left, and end; safe to call twice."""
+        if self.closed:
+            return
+        try:
+            for row in rows_of([self._text] if self._text else []):
+                self.put(row)
+            self._hand_over()
+        finally:
+            self._queue.end()
+            super().close()
+
+    def _hand_over(self) -> None:
+        block, self._block, self._size = self._block, [], 0
+        if block:
+            self._queue.put(block)
+
+
+class RowIn(io.RawIOBase, BinaryIO):
+    """The sink's end: an iterator over rows, once."""
+
+    def __init__(self, queue: _Queue) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def __iter__(self) -> Any:
+        """The rows in the order in which they were put."""
+        for block in self._queue.blocks():
+            yield from block
+
+    def close(self) -> None:
+        """Read no more; safe to call twice."""
+        self._queue.leave()
+        super().close()
+
+
+def row_ends() -> tuple[RowIn, RowOut]:
+    """Both ends of a queue of rows: the sink's, the source's."""
+    queue = _Queue()
+    return RowIn(queue), RowOut(queue)
+
+
+def texts(row: Iterable[object]) -> Fields:
+    """A row of values that the server already spelled, or counted, as fields."""
+    return tuple(None if value is None else str(value) for value in row)
+
+
+BUFFER = 262_144
+
+
+def copy_through(
+    read: Callable[[BinaryIO], int],
+    write: Callable[[BinaryIO], int | None],
+    encoding: Encoding = Encoding.COPY_TEXT,
+) -> int | None:
+    """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
+
+    `encoding` is how the sink reads the batch; `put` and `rows_in` are the two ends of one of rows.
+    Raises the side's error that came first, and Unreachable where both ended well with different row counts.
+    """
+    stream, out = _text_ends() if encoding is Encoding.COPY_TEXT else row_ends()
+    reading = _Reading(read, out)
+    reading.start()
+    try:
+        with stream:
+            written = write(stream)
+    except BaseException:
+        reading.join()
+        reading.raise_first()
+        raise
+    reading.join()
+    reading.raise_first()
+    if reading.error is not None:
+        if written is None:  # the sink did not want the rows, and the pipe was closed on the reader
+            return None
+        raise reading.error
+    if written is not None and written != reading.rows:
+        raise Unreachable(f"the source sent {reading.rows} rows, the sink got {written}: the line was cut")
+    return written
+
+
+def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
+    """What `read` writes as COPY text, in pieces of whole lines of about `size` bytes, as it comes.
+
+    Raises its error, and Unreachable where it says another number of rows than came. Whoever stops early ends it.
+    """
+    stream, out = _text_ends()
+    reading, rows, rest = _Reading(read, out), 0, b""
+    reading.start()
+    try:
+        with stream:
+            while block := stream.read(size):
+                whole, newline, rest_of_it = block.rpartition(b"\n")
+                if not newline:
+                    rest += block
+                    continue
+                piece, rest = rest + whole + newline, rest_of_it
+                rows += piece.count(b"\n")
+                yield piece
+    finally:
+        reading.join()
+    if reading.error is not None:
+        raise reading.error
+    if rest or rows != reading.rows:
+        raise Unreachable(f"the source sent {reading.rows} rows, {rows} came: the line was cut")
+
+
+def _text_ends() -> tuple[BinaryIO, BinaryIO]:
+    read_end, write_end = os.pipe()
+    return os.fdopen(read_end, "rb", BUFFER), os.fdopen(write_end, "wb", BUFFER)
+
+
+class _Reading(threading.Thread):
+    """The source's side: closes its end of the pipe whatever happens."""
+
+    def __init__(self, read: Callable[[BinaryIO], int], out: BinaryIO) -> None:
+        super().__init__(name="slotkeeper-copy", daemon=True)
+        self._read = read
+        self._out = out
+        self.rows = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with self._out:
+                self.rows = self._read(self._out)
+        except BaseException as error:
+            self.error = error
+
+    def raise_first(self) -> None:
+        """Raise the source's own error; a pipe that the sink closed is not one."""
+        if self.error is not None and not isinstance(self.error, BrokenPipeError):
+            raise self.error

@@ -1,0 +1,248 @@
+"""Changes of a followed table's rows that have no row events: by foreign keys, and by statements that do not name it.
+
+What a table has beside its columns is refused by name, before a start. Foreign keys and their actions are read from
+SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAINTS is empty for a login that has SELECT alone (tried on
+MariaDB 10.11).
+
+A statement (DML as text) that names no followed table changes one through a view, a trigger, a stored function or a
+MERGE table. It is passed over where none of its names is one of these, on the whole server, and was none when the
+statement ran: DDL that drops such an object is searched for in the binlog after the statement. A login that does not
+see every trigger and routine proves nothing: MySQL, "The INFORMATION_SCHEMA TRIGGERS Table", "... ROUTINES Table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.rows import Described
+from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts
+from slotkeeper.core.sources.mysql.statements import (
+    ENGINES,
+    Said,
+    Statement,
+    Unread,
+    cascades,
+    is_temporary,
+    kind_of_object,
+    read,
+    unwrapped,
+)
+from slotkeeper.core.sources.mysql.stream import there
+from slotkeeper.core.sources.mysql.tables import TableSeen, quoted
+from slotkeeper.core.sources.mysql.values import text_reader
+
+CASCADES_WRITTEN = (9, 6)
+"""The MySQL whose server carries cascades out itself, and writes row events for them, but where
+innodb_native_foreign_keys is on (MySQL 9.6, "FOREIGN KEY Constraints")."""
+_ENGINES = frozenset(one.lower() for one in ENGINES)
+_TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster"})
+_CANNOT_BE_READ = "what SHOW CREATE TABLE answers cannot be read"
+
+
+def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
+    """What stands against following a table, the first the one to be named. Raises SlotkeeperError."""
+    table = f"{seen.schema}.{seen.name}"
+    yield from kind_objections(table, seen.kind, seen.engine)
+    yield from charset_objections(table, seen.described)
+    if not cascades_known and not cascades_are_written(session.facts):
+        for key in _cascading(_created(session, seen)):
+            yield Objection(
+                f"{table} has foreign key {key} with cascades, which change its rows without row events",
+                'make the key RESTRICT, or set cascades = "allow" in the channel if such rows may stay wrong',
+            )
+    if seen.engine.lower() == "myisam":
+        for merge in _merges(session, seen):
+            yield Objection(
+                f"{table} is part of the MERGE table {merge}, whose changes do not name it", "drop that table"
+            )
+
+
+def admit(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> None:
+    """Raises Refused with the first objection."""
+    refuse(list(objections(session, seen, cascades_known)), "source")
+
+
+def cascades_are_written(facts: ServerFacts) -> bool:
+    """Whether the server writes row events for what a cascade changes.
+
+    >>> cascades_are_written(ServerFacts({"version": "9.6.0"})), cascades_are_written(ServerFacts({"version": "8.4.2"}))
+    (True, False)
+    """
+    native = facts.of("innodb_native_foreign_keys") in ("ON", "1")
+    return not facts.is_mariadb and facts.version >= CASCADES_WRITTEN and not native
+
+
+def is_transactional(engine: str) -> bool:
+    """Whether an engine's rows and the binlog agree after a crash."""
+    return engine.lower() in _TRANSACTIONAL
+
+
+def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
+    """What stands against a table's type and its storage engine.
+
+    MariaDB, "System-Versioned Tables": a DELETE is an UPDATE of the row's end there, and an UPDATE an INSERT beside.
+
+    >>> [one.what for one in kind_objections("s.t", "BASE TABLE", "BLACKHOLE")]
+    ['s.t has engine BLACKHOLE, whose rows are not all in this server and its binlog']
+    """
+    if "VERSIONED" in kind.upper():
+        what = f"{table} is system-versioned: a DELETE there leaves the row, an UPDATE adds one"
+        yield Objection(what, f"ALTER TABLE {table} DROP SYSTEM VERSIONING, or leave the table out of the job")
+    if engine.lower() not in _ENGINES:
+        what = f"{table} has engine {engine or 'unknown'}, whose rows are not all in this server and its binlog"
+        yield Objection(what, f"ALTER TABLE {table} ENGINE = InnoDB")
+
+
+def charset_objections(table: str, described: Described) -> Iterator[Objection]:
+    """The columns whose text the stream cannot read: a copy could, for the server converts what it selects.
+
+    >>> from slotkeeper.core.sources.mysql.rows import SchemaColumn
+    >>> [one.what for one in charset_objections("s.t", (SchemaColumn("a", "char", "char(1)", True, "swe7"),))]
+    ['s.t: column a has character set swe7, which is not read']
+    """
+    for one in described:
+        if one.charset and text_reader(one.charset) is None:
+            what = f"{table}: column {one.name} has character set {one.charset}, which is not read"
+            yield Objection(what, "convert the column to utf8mb4, or leave the table out of the job")
+
+
+def _created(session: MysqlSession, seen: TableSeen) -> Said:
+    try:
+        return read(str(session.rows(f"SHOW CREATE TABLE {seen.quoted}")[0][1]), 0, session.facts.is_mariadb)
+    except Unread:
+        raise Refused(f"{seen.schema}.{seen.name}: {_CANNOT_BE_READ}", "report it", where="source") from None
+
+
+def _cascading(created: Said) -> Iterator[str]:
+    """The names of the foreign keys with cascades in a CREATE TABLE.
+
+    >>> text = "CREATE TABLE t (CONSTRAINT `a` FOREIGN KEY (x) REFERENCES p (x), CONSTRAINT `b` FOREIGN KEY (y)"
+    >>> list(_cascading(read(f"{text} REFERENCES p (y) ON DELETE CASCADE))")))
+    ['b']
+    """
+    tokens = created.tokens
+    starts = [
+        place
+        for place, (one, after) in enumerate(pairwise(tokens))
+        if one.kind == "word" and (one.text.upper(), after.text.upper()) == ("FOREIGN", "KEY")
+    ]
+    for start, end in pairwise([*starts, len(tokens)]):
+        if cascades([one.text.upper() for one in tokens[start:end] if one.kind == "word"]):
+            yield tokens[start - 1].text
+
+
+def _merges(session: MysqlSession, seen: TableSeen) -> Iterator[str]:
+    """The MERGE tables that may have a table in them, as far as this login sees."""
+    found = session.rows("SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'MRG_MyISAM'")
+    for schema, name in found:
+        rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
+        if seen.name.casefold() in read(str(rows[0][1])).names:
+            yield f"{schema}.{name}"
+
+
+RIGHTS = ("SELECT", "TRIGGER", "EXECUTE")
+"""What a login needs on *.* to see every table, trigger and routine."""
+SECONDS = 60.0
+"""The time of one question: information_schema opens every table of the server."""
+_SUSPECTS = (
+    (
+        "SELECT table_name, IF(engine = 'MRG_MyISAM', 'a MERGE table', 'a view') FROM information_schema.tables"
+        " WHERE table_type = 'VIEW' OR engine = 'MRG_MyISAM'"
+    ),
+    "SELECT event_object_table, 'a table with a trigger' FROM information_schema.triggers",
+    "SELECT routine_name, 'a stored routine' FROM information_schema.routines",
+)
+_GRANTED = "SELECT grantee, privilege_type FROM information_schema.user_privileges"
+_HIDERS = frozenset({"VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "DATABASE", "SCHEMA"})
+_TAKE_AWAY = frozenset({"DROP", "ALTER", "RENAME", "CREATE", ""})
+"""First words of DDL that may take an object away; "" of what cannot be read."""
+_GRAMMAR = frozenset(
+    {"table", "tables", "if", "exists", "to", "or", "replace", "create", "as", "select", "primary", "key"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The server's suspects by name, and the DDL in the binlog that may have hidden one, (after, up_to]."""
+
+    after: MysqlPosition
+    up_to: MysqlPosition
+    suspects: dict[str, str]
+    ddl: tuple[Statement, ...]
+    blind: str
+
+
+class Bystanders:
+    """Judges statements of one lane. `newest` says where the binlog ends, `statements` gives those of a range."""
+
+    def __init__(
+        self,
+        session: MysqlSession,
+        newest: Callable[[], MysqlPosition],
+        statements: Callable[[MysqlPosition, MysqlPosition], Iterator[Statement]],
+    ) -> None:
+        self._session, self._newest, self._statements = session, newest, statements
+        self._taken: _Taken | None = None
+
+    def doubt(self, statement: Statement) -> str:
+        """What stands against the proof that a statement changed no followed table; "" where it is proven."""
+        taken, here = self._taken, statement.position
+        if taken is None or not (there(here, taken.after) and there(taken.up_to, here)):
+            taken = self._taken = self._take(here)
+        if taken.blind:
+            return taken.blind
+        names = statement.said.names
+        for name in sorted(names & taken.suspects.keys()):
+            return f"it names {name}, {taken.suspects[name]}"
+        for one in taken.ddl:
+            if not there(here, one.position) and _hides(one, names):
+                text = " ".join(one.text.split())[:100]
+                return f"what it names may have been a view, or had a trigger, until {one.position.shown}: {text!r}"
+        return ""
+
+    def _take(self, after: MysqlPosition) -> _Taken:
+        """Ask the server, and then read the DDL up to a place of which the answer knows."""
+        if self._blind():
+            missing = "this login does not see every trigger and routine"
+            return _Taken(after, self._newest(), {}, (), f"{missing} (GRANT {', '.join(RIGHTS)} ON *.*)")
+        suspects = {
+            str(name).casefold(): str(what)
+            for statement in _SUSPECTS
+            for name, what in self._session.rows(statement, (), SECONDS)
+        }
+        up_to = self._newest()
+        ddl = tuple(one for one in self._statements(after, up_to) if _kind(one) in _TAKE_AWAY)
+        return _Taken(after, up_to, suspects, ddl, "")
+
+    def _blind(self) -> bool:
+        if self._session.facts.of("partial_revokes") in ("ON", "1"):
+            return True  # a right on *.* may not hold for each schema
+        user, _, host = str(self._session.rows("SELECT CURRENT_USER()")[0][0]).rpartition("@")
+        grantee = f"'{user}'@'{host}'"
+        granted = {str(right).upper() for to, right in self._session.rows(_GRANTED) if str(to) == grantee}
+        return not granted.issuperset(RIGHTS)
+
+
+def _kind(statement: Statement) -> str:
+    words = unwrapped(statement.said).words
+    return words[0] if words else ""
+
+
+def _hides(ddl: Statement, names: frozenset[str]) -> bool:
+    """Whether DDL may have taken away what made a name a suspect."""
+    words = unwrapped(ddl.said).words
+    if not words:
+        return True  # it cannot be read
+    kind, what = words[0], kind_of_object(words)
+    if kind == "CREATE" and words[1:3] != ("OR", "REPLACE"):
+        return False
+    if what in _HIDERS:
+        return True
+    if is_temporary(words) or (kind == "ALTER" and "RENAME" not in words):
+        return False
+    return bool(names & ddl.said.names - _GRAMMAR)
