@@ -28,7 +28,7 @@ from slotkeeper.core.sinks.doris.shape import DorisColumn, DorisTable
 from slotkeeper.core.sinks.hologres.kind import HologresConnection
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.check.reshape import reshape
+from slotkeeper.core.sinks.postgres.check.target import reshape
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import create_staging

@@ -23,23 +23,18 @@ from slotkeeper.core.ports.progress import LaneSeen, Runner
 from slotkeeper.core.ports.stream import QueryTarget
 from slotkeeper.core.sinks.postgres import doctor, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
-from slotkeeper.core.sinks.postgres.check.records import PostgresRecords
-from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
-from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
-from slotkeeper.core.sinks.postgres.progress.audit import SinkAudit
-from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
+from slotkeeper.core.sinks.postgres.check.viewer import DwsLockWaits, PostgresLockWaits, PostgresViewer
+from slotkeeper.core.sinks.postgres.progress.beside import BesideReplays, PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.reports import PostgresAccounts, SinkAudit
 from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
-from slotkeeper.core.sinks.postgres.quarantine.beside import BesideReplays
 from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.stream.accounts import PostgresAccounts
-from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
 from slotkeeper.core.sinks.postgres.target import PostgresTarget
-from slotkeeper.core.sinks.postgres.write.batches import PostgresBatches
-from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
+from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 

@@ -20,7 +20,7 @@ from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.postgres.check import eligibility, seen
-from slotkeeper.core.sinks.postgres.check import reshape as reshaping
+from slotkeeper.core.sinks.postgres.check import target as reshaping
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.secret import Secret
 from slotkeeper.core.drivers import logins, pg
 from slotkeeper.core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, Stop
-from slotkeeper.core.sinks.postgres import faults as sink
+from slotkeeper.core.sinks.postgres import session as sink
 from slotkeeper.core.sources.dws import faults as source
 
 BOTH: list[Callable[[BaseException, str], SlotkeeperError]] = [source.classify, sink.classify]

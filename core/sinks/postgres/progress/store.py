@@ -1,4 +1,7 @@
-"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration."""
+"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
+
+Beside the rows it retains the columns that a source table had, by fingerprint: a changed table is compared with them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from slotkeeper.core.domain.lock_owner import LockOwner, explain_writer
 from slotkeeper.core.domain.objection import refuse
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.shape import columns_from, columns_text
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
@@ -23,17 +27,48 @@ from slotkeeper.core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import seen
-from slotkeeper.core.sinks.postgres.check.records import PostgresRecords
+from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
-from slotkeeper.core.sinks.postgres.progress import columns, locks
+from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted
 
-DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
-"""The statements for a sink beside the store; `decisions.py` has a worker's."""
+COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 
-STREAMS: Book = ("slotkeeper.core.sinks.postgres.stream", "stream.sql")
+
+def note_columns(
+    session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
+) -> None:
+    """Keep the columns behind a fingerprint of the slot's rows."""
+    values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
+    session.run(cursor, "forget", values, COLUMNS)
+    session.run(cursor, "note", values, COLUMNS)
+
+
+def read_columns(
+    session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str
+) -> tuple[Column, ...] | None:
+    """The columns behind a fingerprint; None where they were never kept."""
+    if not _has_columns(session, cursor):
+        return None
+    found = session.run(cursor, "read", {**lane, "fingerprint": fingerprint}, COLUMNS).fetchone()
+    return columns_from(found[0]) if found else None
+
+
+def empty_rows(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int, fingerprint: str) -> int:
+    """Put the slot's rows back to creating under the epoch, for the table as it is now; how many there were."""
+    return session.run(cursor, "empty", {**lane, "epoch": epoch, "fingerprint": fingerprint}, COLUMNS).rowcount
+
+
+def _has_columns(session: SinkSession, cursor: pg.Cursor) -> bool:
+    return session.run(cursor, "exists", {"schema": session.schema.string}, COLUMNS).fetchone() is not None
+
+
+DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
+"""The statements for a sink beside the store; `beside.py` has a worker's."""
+
+STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 """The statements on what Spark queries write."""
 
 ORDERED = "next "
@@ -238,12 +273,12 @@ class PostgresProgress:
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
         """Keep the source's columns behind a fingerprint, with which the target is in line now."""
         with self.session.transaction() as cursor:
-            columns.note(self.session, cursor, self._all, fingerprint, known)
+            note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         """The source's columns behind a fingerprint; None where they were never kept."""
         with self.session.transaction() as cursor:
-            return columns.read(self.session, cursor, self._all, fingerprint)
+            return read_columns(self.session, cursor, self._all, fingerprint)
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
         """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer.
@@ -251,9 +286,9 @@ class PostgresProgress:
         `fingerprint` and `known` are of the source with which the target is in line now.
         """
         with self.session.transaction() as cursor:
-            if columns.empty(self.session, cursor, self._all, epoch, fingerprint) == 0:
+            if empty_rows(self.session, cursor, self._all, epoch, fingerprint) == 0:
                 raise Superseded(f"epoch {epoch} is no longer the newest")
-            columns.note(self.session, cursor, self._all, fingerprint, known)
+            note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def forget_creating(self, epoch: int) -> None:
         """Take back the rows of a start that turned out to be none."""
