@@ -45,11 +45,9 @@ class DorisConnection:
         return DorisTarget(job, self._queries, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says."""
         return doctor.findings(self._queries, asked, utc)
 
     def targets(self) -> DorisSight:
-        """Looks at its targets."""
         return DorisSight(self._queries)
 
     def ping(self) -> None:
@@ -66,7 +64,6 @@ class DorisConnection:
         self._queries.sever()
 
     def close(self) -> None:
-        """End the session."""
         self._queries.close()
 
 
@@ -82,15 +79,12 @@ class DorisKind:
         raise Defect("a sink of kind doris is no store")
 
     def connect_beside(self, login: Login) -> DorisConnection:
-        """A session, opened at its first call."""
         return DorisConnection(login)
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
-        """A session that reads whole tables for a comparison."""
         return DorisTables(login, limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """The least rights that these jobs need."""
         return doctor.grants(endpoint.user, jobs)
 
 

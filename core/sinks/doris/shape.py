@@ -51,6 +51,7 @@ _FILLERS = {
     "json": "{}",
     "jsonb": "{}",
 }
+"""A value that a column without NULL takes in a deleted row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +233,12 @@ def layout(table: DorisTable, image: TableIdentity) -> Layout:
         there = table.column(column.name)
         assert there is not None
         if not there.nullable and column.name not in image.key:
-            filled.append((place, _filler(there)))
+            # of a row that is deleted, no query sees it
+            filled.append((place, _FILLERS.get(there.base, "" if there.base in _TEXTS else "0")))
         if image.plain(column.type) == "boolean" and there.base not in _TEXTS:
             booleans.add(place)
     key = tuple(names.index(name) for name in image.key)
     return Layout(names, key, frozenset(booleans), tuple(filled), bool(table.sequence))
-
-
-def _filler(column: DorisColumn) -> str:
-    """A value that a column without NULL takes; of a row that is deleted, nobody sees it."""
-    return _FILLERS.get(column.base, "" if column.base in _TEXTS else "0")
 
 
 _PLAIN = {

@@ -46,7 +46,6 @@ class DorisSight:
         self._queries = queries
 
     def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
-        """What each target is now."""
         found: dict[str, TargetSeen | SlotkeeperError] = {}
         for one in asked:
             try:
@@ -66,7 +65,8 @@ class DorisSight:
         ids, oid = partitions(self._queries, target), 1
         if ids:
             oid = min(ids)
-        if since is not None and since.oid and (not ids or not since.snapshot or ids & _known(since)):
+        known = map(int, since.snapshot.split(",")) if since is not None and since.snapshot else ()
+        if since is not None and since.oid and (not ids or not since.snapshot or not ids.isdisjoint(known)):
             oid = since.oid  # one of the recorded partitions is here, or nothing tells
         parts = {
             "columns": [(one.name, one.type, one.nullable) for one in table.columns],
@@ -78,7 +78,6 @@ class DorisSight:
         return TargetSeen(0, oid, "", hashes, "", rows, 0, kept)
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target now."""
         try:
             table = shape.read(self._queries, job.channel.target)
             refuse(list(shape.objections(table, image_of(job.channel, identity))), "sink")
@@ -87,7 +86,6 @@ class DorisSight:
         return None
 
     def sever(self) -> None:
-        """Cut the session off, from any thread."""
         self._queries.sever()
 
 
@@ -97,10 +95,6 @@ def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
         return frozenset(int(row[0]) for row in queries.rows(f"SHOW PARTITIONS FROM {quoted(target)}"))
     except AccessRefused:
         return frozenset()
-
-
-def _known(since: TargetSeen) -> frozenset[int]:
-    return frozenset(map(int, since.snapshot.split(",")))
 
 
 def _hash(parts: object) -> str:
@@ -125,7 +119,6 @@ class DorisTarget:
         return self._job.channel.target
 
     def admit(self, identity: TableIdentity) -> bool:
-        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
         if self._job.channel.create_target and not self._there(self._name):
             refuse(list(shape.unmakeable(self._name, image_of(self._job.channel, identity))), "sink")
             return False
@@ -133,7 +126,6 @@ class DorisTarget:
         return True
 
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
-        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
         there = self._there(self._name)
         if not makes and not there:
             raise Refused(f"target {self._name} is gone: take a new snapshot", self._snapshot, where="sink")
@@ -166,14 +158,12 @@ class DorisTarget:
         return table
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
         return not self._there(self._name) or self._empty()
 
     def _empty(self) -> bool:
         return not self._queries.rows(f"SELECT 1 FROM {quoted(self._name)} LIMIT 1")
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """The target's rows, none where it is not there; unknown where it cannot be asked."""
         try:
             if not self._there(self._name):
                 return RowCount(0)
@@ -184,7 +174,6 @@ class DorisTarget:
             return RowCount(None, why=error.message)
 
     def copying(self, on_existing: str = "") -> str:
-        """How chunks go in."""
         wanted = on_existing or self._job.on_existing
         if self._empty():
             return "direct"

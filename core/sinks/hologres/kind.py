@@ -100,15 +100,12 @@ class HologresConnection:
         return HologresTarget(job, self._session, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says."""
         return doctor.findings(self._session, asked, utc)
 
     def targets(self) -> HologresSight:
-        """Looks at its targets."""
         return HologresSight(self._session)
 
     def ping(self) -> None:
-        """Return once the server has answered something."""
         self._session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def locks(self, prefix: str) -> None:
@@ -116,11 +113,9 @@ class HologresConnection:
         return
 
     def sever(self) -> None:
-        """Cut the session off, from any thread."""
         self._session.sever()
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._session.close()
 
 
@@ -136,15 +131,12 @@ class HologresKind:
         raise Defect("a sink of kind hologres is no store")
 
     def connect_beside(self, login: Login) -> HologresConnection:
-        """A session, opened at its first call."""
         return HologresConnection(login)
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
-        """A session that reads whole tables for a comparison."""
         return PgTables(login, DIALECT, limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """The least rights that these jobs need."""
         return doctor.grants(endpoint.user, jobs)
 
 

@@ -144,7 +144,6 @@ class HologresSink:
             self._run(compose.insert(self.target, rows))
 
     def write_chunk(self, batch: Batch) -> None:
-        """The rows of a chunk."""
         for rows in compose.pieces(batch.rows()):
             self._run(compose.insert(self.target, rows))
 
@@ -153,12 +152,10 @@ class HologresSink:
         self.session.composed_rows(statement, None, LIMIT_MS)
 
     def rest(self) -> None:
-        """Between two tasks: end a session that has been used for long enough."""
         self.session.retire(self._options.connection_max_use_time)
 
     def abandon(self) -> None:
         """No transaction is ever open."""
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()

@@ -44,7 +44,6 @@ class HologresSight:
         self._session = session
 
     def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
-        """What each target is now."""
         found: dict[str, TargetSeen | SlotkeeperError] = {}
         for one in asked:
             try:
@@ -68,7 +67,6 @@ class HologresSight:
         return TargetSeen(0, table.oid, "", hashes, places, rows, 0, "")
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target now."""
         try:
             table = shape.read(self._session, job.channel.target)
             refuse(list(shape.objections(table, image_of(job.channel, identity), job.sink_options)), "sink")
@@ -77,7 +75,6 @@ class HologresSight:
         return None
 
     def sever(self) -> None:
-        """Cut the session off, from any thread."""
         self._session.sever()
 
 
@@ -107,7 +104,6 @@ class HologresTarget:
         return Identifier(*self._name.split(".", 1))
 
     def admit(self, identity: TableIdentity) -> bool:
-        """Refuse by name what cannot hold the source."""
         self._checked(identity)
         return True
 
@@ -128,14 +124,12 @@ class HologresTarget:
         return table
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        """Whether it has no row."""
         return self._empty()
 
     def _empty(self) -> bool:
         return not self._session.composed_rows(SQL("SELECT 1 FROM {} LIMIT 1").format(self._spelled), None)
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """The target's rows; unknown where it cannot be asked."""
         try:
             counted = SQL("SELECT count(*) FROM {}").format(self._spelled)
             return RowCount(int(self._session.composed_rows(counted, None, COUNT_MS)[0][0]))
@@ -145,7 +139,6 @@ class HologresTarget:
             return RowCount(None, why=error.message)
 
     def copying(self, on_existing: str = "") -> str:
-        """How chunks go in."""
         wanted = on_existing or self._job.on_existing
         if wanted == "merge":
             return "merge"
@@ -165,12 +158,10 @@ class HologresTarget:
         return None
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and the way."""
         self._seen(store).begin_copy(self._job, self._columns, copying)
         store.begin_copy(turn, chunks, copying)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Turn the lanes."""
         self._seen(store).refuse_changed_copy(self._job, self._columns)
         self._seen(store).end_copy(self._job, self._columns)
         store.end_copy(turn, noted)

@@ -80,7 +80,6 @@ class PostgresTargets:
         return {table: seen for table, seen in found if known.get(table, seen.oid) != seen.oid}
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target now; None where it would not."""
         channel = job.channel
         target = targets.target_of(channel, identity)
         try:
@@ -90,13 +89,11 @@ class PostgresTargets:
         return None
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
         with self._session.transaction() as cursor:
             values = {**place_of(job.lane_key()), "seen": record.text, "epoch": epoch}
             self._session.run(cursor, "mark", values, SQL_BOOK)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
         self._session.sever()
 
 
@@ -259,7 +256,6 @@ class PostgresRecords:
         self.sever = session.sever
 
     def applied(self, jobs: Sequence[JobSpec]) -> dict[str, Applied]:
-        """What is counted for the channel of each job, by source table, in one statement."""
         key = jobs[0].lane_key()
         tables = [job.channel.source_table for job in jobs]
         values = {"source": key.source, "slot": key.slot, "source_tables": tables, "home": self._session.schema.string}
@@ -269,11 +265,9 @@ class PostgresRecords:
         return {table: counted.get(table, Applied(0, 0, 0)) for table in tables}
 
     def recorded(self, job: JobSpec) -> tuple[TargetSeen | None, bool]:
-        """The newest record of a job's channel, and whether a copy is due, which asks for none."""
         with self._session.transaction() as cursor:
             return recorded(self._session, cursor, job.lane_key())
 
     def record(self, job: JobSpec, record: TargetSeen) -> None:
-        """Write the record into all rows of a job's channel."""
         with self._session.transaction() as cursor:
             write(self._session, cursor, job.lane_key(), record)

@@ -88,9 +88,8 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
             if not cursor.fetchone():
                 cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         body = SQL(", ").join([*columns, key])
-        cursor.execute(
-            SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, _layout(session, identity))
-        )
+        layout = SQL(session.dialect.target) + session.dialect.spread([Identifier(name) for name in identity.key])
+        cursor.execute(SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, layout))
     return True
 
 
@@ -110,11 +109,6 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
         required = " NOT NULL" if column.required and column.name not in identity.key else ""
         made.append(SQL("{} {}").format(Identifier(column.name), SQL(type_name.sql(spelled) + collated + required)))
     return made
-
-
-def _layout(session: SinkSession, identity: TableIdentity) -> pg.sql.Composable:
-    key = [Identifier(name) for name in identity.key]
-    return SQL(session.dialect.target) + session.dialect.spread(key)
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
@@ -229,18 +223,15 @@ def reshape(
     `old` are the source's columns when the target was last in line, None where that is not known: then columns that the
     source has no more are not told from the target's own, and stay.
     """
-    image = _plain(image_of(channel, identity))
+    image = image_of(channel, identity)
+    # domains as their base types, as a made target has them
+    image = replace(image, columns=tuple(replace(column, type=image.plain(column.type)) for column in image.columns))
     target = target_of(channel, identity)
     found = changes(old, identity.columns) if old is not None else ()
     facts = eligibility.read(session, channel.target, identity.user_types)
     if facts is None:
         return Reshape(found, source=marked(image.columns, {}, types.fits)[0])
     return _Reshaping(session, target, image, facts, options).plan(found, bool(channel.columns))
-
-
-def _plain(image: TableIdentity) -> TableIdentity:
-    """The image with its domains as their base types, as a made target has them."""
-    return replace(image, columns=tuple(replace(one, type=image.plain(one.type)) for one in image.columns))
 
 
 class _Reshaping:
@@ -375,7 +366,7 @@ class _Reshaping:
         key = one.column in self._image.key
         if self._automatic(one, made) and not (blanks and not key):
             return ""
-        emptied = key or blanks or not self._castable(one, made)
+        emptied = key or blanks or self._cast(one, made)[1] == ""
         return _EMPTIED if emptied else f" USING {quoted(one.column)}::{type_name.sql(self._made(one.to))}"
 
     def _loses(self, one: Need, made: Sequence[Need]) -> bool:
@@ -399,9 +390,6 @@ class _Reshaping:
     def _automatic(self, need: Need, made: Sequence[Need]) -> bool:
         same, context, category = self._cast(need, made)
         return same or context in _AUTOMATIC or category == _TEXTS
-
-    def _castable(self, need: Need, made: Sequence[Need]) -> bool:
-        return self._cast(need, made)[1] != ""
 
     def _cast(self, need: Need, made: Sequence[Need]) -> tuple[bool, str, str]:
         """Whether both are one type of another length, the cast's context or none, and the new type's category."""

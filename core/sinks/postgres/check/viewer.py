@@ -173,7 +173,6 @@ class PostgresLockWaits:
         self._before: tuple[_Seen, ...] = ()
 
     def read(self, now: float) -> tuple[LockWait, ...]:
-        """The waits of this moment."""
         with self._session.transaction() as cursor:
             pg.limit_transaction(cursor, WAITS_LIMIT_MS)
             seen = self._waiting(cursor, now)
@@ -259,7 +258,6 @@ class DwsLockWaits:
         self._before: tuple[LockWait, ...] = ()
 
     def read(self, now: float) -> tuple[LockWait, ...]:
-        """The waits of this moment."""
         with self._session.transaction() as cursor:
             pg.limit_transaction(cursor, WAITS_LIMIT_MS)
             rows = [_Conflict(*row) for row in self._session.run(cursor, "conflicts", {}, _WAITS).fetchall()]

@@ -135,12 +135,10 @@ class BesideReplays:
         self._place = key_of(key)
 
     def waiting(self) -> Sequence[tuple[str, str]]:
-        """(label, load) of replays that were armed and not resolved."""
         found = [str(token) for (token,) in self._session.fetched("replay_waiting", self._place, SQL) if token]
         return [_parts(token) for token in found]
 
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
-        """Say that this load may be committed for an entry; False where a range is under way."""
         label, number = load
         with self._session.transaction() as cursor:
             place = self._lanes_of(cursor, id)
@@ -172,14 +170,12 @@ class BesideReplays:
             raise Refused(f"entry {id} is {state} by now", "nothing was done", where="sink")
 
     def resolve(self, label: str, applied: bool) -> None:
-        """The replay is over: its entry is replayed, or stays."""
         with self._session.transaction() as cursor:
             self._session.run(cursor, "replay_over", {**self._place, "label": f"label:{label}"}, SQL)
             name = "replay_applied" if applied else "replay_left"
             self._session.run(cursor, name, {**self._place, "mark": _replayed(label)}, SQL)
 
     def still_bad(self, id: int, refusal: Refusal) -> None:
-        """It was refused once more, and why."""
         named = {"sqlstate": refusal.sqlstate, "column": refusal.column, "constraint": "", "message": refusal.message}
         with self._session.transaction() as cursor:
             entries.run(self._session, cursor, "still_bad", {**named, "ids": [id]})
@@ -200,12 +196,10 @@ class PostgresDecisions:
         self._quarantines = quarantines
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's progress row as it is committed now."""
         found = self.session.fetched("row", key_of(key))
         return row_of(key, found[0], self._positions) if found else None
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        """Move a position over a range without rows."""
         values = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", values).rowcount == 1
@@ -213,24 +207,19 @@ class PostgresDecisions:
     def decide(
         self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
     ) -> bool:
-        """Say which range the sink is to have next; where epoch and position are these and nothing is decided."""
         then = partial(write, self.session, key=key, label=decided.label, left_out=left_out)
         return self._swapped("decide", _values(key, epoch, after, decided), then if left_out else None)
 
     def quarantined_any(self, key: LaneKey) -> bool:
-        """Whether the lane's table has rows in quarantine."""
         return bool(self.session.fetched("holds", key_of(key), entries.SQL)[0][0])
 
     def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
-        """Count the rows of a decided range as repeats, before they are written again."""
         return self._swapped("repeat", _values(key, epoch, after, decided))
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
-        """Say which load of a planned range may be committed, in the place of the one that `was` has."""
         return self._swapped("arm", {**_values(key, epoch, after, armed), "was": was.text})
 
     def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
-        """Count a range as repeated whose load nobody knows any more, and put it back to a plan."""
         return self._swapped("send_again", {**_values(key, epoch, after, planned), "was": was.text})
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
@@ -240,28 +229,23 @@ class PostgresDecisions:
         return self._swapped("withdraw", values, then if self._quarantines or planned.end == after else None)
 
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
-        """The sink has the decided range: move the position to its end."""
         then = partial(settled, self.session, key=key, label=decided.label, by=decided.end.text)
         values = _values(key, epoch, after, decided)
         return self._swapped("settle", values, then if self._quarantines or decided.end == after else None)
 
     def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
-        """Say that a planned chunk of so many rows is about to be written; counted where it may have been before."""
         values = {**key_of(key), "epoch": epoch, "number": number, "rows": rows}
         return self._swapped("begin_chunk", values) or self._swapped("repeat_chunk", values)
 
     def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
-        """The sink has the chunk, but for rows that go into quarantine."""
         then = partial(write, self.session, key=key, label="", left_out=left_out) if left_out else None
         return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number}, then)
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks: roll back whatever is open; `session` is the name that it goes by from here on."""
         self.session.rollback()
         self.session.go_by(session)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _swapped(self, name: str, values: dict[str, Any], then: Callable[[pg.Cursor], None] | None = None) -> bool:

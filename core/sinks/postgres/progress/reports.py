@@ -78,7 +78,6 @@ class PostgresAccounts:
             self.session.run(cursor, "begin", values, _ACCOUNTS)
 
     def write(self, report: QueryReport) -> bool:
-        """Keep an account; False where the query's epoch is not the newest, or nothing was begun."""
         values = {
             **self._slot,
             "epoch": report.epoch,
@@ -95,7 +94,6 @@ class PostgresAccounts:
             return bool(self.session.run(cursor, "write", values, _ACCOUNTS).rowcount)
 
     def read(self) -> QueryReport | None:
-        """The newest account; None where there is none."""
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
             if not self._exists(cursor):
@@ -104,7 +102,6 @@ class PostgresAccounts:
         return _report(found) if found else None
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _exists(self, cursor: pg.Cursor) -> bool:

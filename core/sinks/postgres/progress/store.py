@@ -50,7 +50,7 @@ def read_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str
 ) -> tuple[Column, ...] | None:
     """The columns behind a fingerprint; None where they were never kept."""
-    if not _has_columns(session, cursor):
+    if session.run(cursor, "exists", {"schema": session.schema.string}, COLUMNS).fetchone() is None:
         return None
     found = session.run(cursor, "read", {**lane, "fingerprint": fingerprint}, COLUMNS).fetchone()
     return columns_from(found[0]) if found else None
@@ -59,10 +59,6 @@ def read_columns(
 def empty_rows(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int, fingerprint: str) -> int:
     """Put the slot's rows back to creating under the epoch, for the table as it is now; how many there were."""
     return session.run(cursor, "empty", {**lane, "epoch": epoch, "fingerprint": fingerprint}, COLUMNS).rowcount
-
-
-def _has_columns(session: SinkSession, cursor: pg.Cursor) -> bool:
-    return session.run(cursor, "exists", {"schema": session.schema.string}, COLUMNS).fetchone() is not None
 
 
 DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
@@ -128,7 +124,6 @@ class PostgresProgress:
         return self._passed
 
     def lease_owners(self) -> list[LockOwner]:
-        """Who else has the lease's lock, as far as it is shown."""
         with self.session.transaction() as cursor:
             return locks.owners(self.session, cursor, self._lease, self._rows_lock)
 
@@ -261,30 +256,22 @@ class PostgresProgress:
             self._insert(cursor, come, dns)
 
     def target_records(self) -> PostgresRecords:
-        """The records of targets that a sink beside this store has, over the same session."""
         return PostgresRecords(self.session)
 
     def target_record(self) -> TargetSeen | None:
-        """What was recorded last of the target; None where nothing was, or a copy is due."""
         with self.session.transaction() as cursor:
             record, due = seen.recorded(self.session, cursor, self._lane)
         return None if due else record
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Keep the source's columns behind a fingerprint, with which the target is in line now."""
         with self.session.transaction() as cursor:
             note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
-        """The source's columns behind a fingerprint; None where they were never kept."""
         with self.session.transaction() as cursor:
             return read_columns(self.session, cursor, self._all, fingerprint)
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
-        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer.
-
-        `fingerprint` and `known` are of the source with which the target is in line now.
-        """
         with self.session.transaction() as cursor:
             if empty_rows(self.session, cursor, self._all, epoch, fingerprint) == 0:
                 raise Superseded(f"epoch {epoch} is no longer the newest")
@@ -322,7 +309,6 @@ class PostgresProgress:
         return int(epochs[0][0])
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        """Move a position over a range without rows; False where the fence was not hit."""
         fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
@@ -451,11 +437,9 @@ class PostgresProgress:
 
     @property
     def generation(self) -> int:
-        """How many connections this session has had."""
         return self.session.generation
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _insert(self, cursor: pg.Cursor, rows: Iterable[ProgressRow], dns: int) -> None:

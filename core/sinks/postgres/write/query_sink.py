@@ -237,7 +237,6 @@ class PostgresQuerySink:
                 cursor.execute(statement)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     @property

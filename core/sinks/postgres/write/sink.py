@@ -80,7 +80,6 @@ class PostgresSink:
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's row as it is committed now."""
         with self.session.transaction() as cursor:
             found = self.session.run(cursor, "row", key_of(key)).fetchone()
             if self.options.quarantines:
@@ -258,13 +257,11 @@ class PostgresSink:
         return rows
 
     def finish_chunk(self) -> None:
-        """Commit the chunk that `copy_chunk` left open."""
         with self._open() as cursor:
             cursor.connection.commit()
             self._begun = None
 
     def abandon(self) -> None:
-        """Roll back whatever is open."""
         self._begun = None
         self._forget()
         self.session.rollback()
@@ -279,7 +276,6 @@ class PostgresSink:
         self.session.go_by(session)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._forget()
         self.session.close()
 
