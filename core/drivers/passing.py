@@ -64,7 +64,7 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
-"""How a code counts at a source and at a sink, which may be a DWS too; what differs stands in their `faults.py`."""
+"""How a code counts at a source and at a sink, which may be a DWS too; their `classify` has what differs."""
 
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
 _SENTENCES = (

@@ -27,7 +27,6 @@ class SeenBeside:
         self._counted: dict[str, deque[tuple[float, int]]] = {}
 
     def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
-        """What each target is now, by source table; an error for one that cannot be read now."""
         jobs = [one.job for one in asked]
         before = self._records.applied(jobs)
         found = self._sight.sight(asked)
@@ -61,11 +60,9 @@ class SeenBeside:
         return known
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target now; None where it would not."""
         return self._sight.refusal(job, identity)
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
         self._records.mark(job, epoch, record)
 
     def sever(self) -> None:

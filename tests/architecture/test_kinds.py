@@ -30,7 +30,7 @@ def test_what_reads_a_configuration_names_none_either() -> None:
 def test_a_sink_tells_its_servers_apart_in_one_place() -> None:
     package = ROOT / "core" / "sinks" / "postgres"
     told = [path.name for path in sorted(package.rglob("*.py")) if '"dws"' in path.read_text("utf-8")]
-    assert told == ["dialect.py", "kind.py"]
+    assert told == ["kind.py", "session.py"]
 
 
 @pytest.mark.parametrize(

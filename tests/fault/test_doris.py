@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.errors import Refused, RowRefused, Trouble
-from slotkeeper.core.sinks.doris.making import shadow_of
+from slotkeeper.core.sinks.doris.shape import shadow_of
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.demo.doris.faults import Call, Fault
 from tests.support.doris_pair import TABLE, TARGET, DorisPair

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.sinks.doris.sink import DorisSink
-from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.tables import Tables
 from tests.support.doris_pair import TABLE, DorisPair

@@ -15,7 +15,7 @@ from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.core.services import verify
 from slotkeeper.core.services.quarantine import discard, polling, replay
 from slotkeeper.core.sinks.doris.sink import DorisSink
-from slotkeeper.core.sinks.postgres.quarantine.beside import BesideReplays
+from slotkeeper.core.sinks.postgres.progress.beside import BesideReplays
 from slotkeeper.core.state.folder import StateFolder
 from tests.fault.test_doris_kills import LOST, watched
 from tests.support.doris_pair import TABLE, TARGET, DorisPair

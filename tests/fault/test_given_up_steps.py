@@ -42,7 +42,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch
     """A job whose tasks are given up half a second late."""
     settings = {**sink_session.SETTINGS, "lock_timeout": "600s", "client_connection_check_interval": "0"}
     monkeypatch.setattr(sink_session, "SETTINGS", settings)
-    monkeypatch.setattr(sink_session, "POSTGRES", replace(sink_session.POSTGRES, settings=settings))
+    monkeypatch.setattr(sink_session, "SESSION", replace(sink_session.SESSION, settings=settings))
     monkeypatch.setattr(loop, "OVERRUN", 0.3)
     monkeypatch.setattr(loop, "CANCEL_AFTER", 0.2)
     monkeypatch.setattr(loop, "MOST_SLACK", 0.3)

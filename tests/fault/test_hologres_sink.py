@@ -20,7 +20,7 @@ from slotkeeper.core.services.promise import promise_of
 from slotkeeper.core.sinks.hologres import statements
 from slotkeeper.core.sinks.hologres.kind import HologresConnection
 from slotkeeper.core.sinks.hologres.sink import HologresSink
-from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from tests.support.hologres_pair import TABLE, TARGET, HologresPair
 from tests.support.sqlite_pair.kills import Killed, Kills
 from tests.support.waiting import until

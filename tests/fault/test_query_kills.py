@@ -153,8 +153,8 @@ def test_a_batch_killed_at_any_statement_is_there_once(
 ) -> None:
     if tries:
         monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.routing.SHARE", 10**9)
-        monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
-        monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.PostgresQuerySink._once", lambda *_: True)
+        monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.routing.LEAST", 1)
+        monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.PostgresQuerySink._once", lambda *_: True)
     found = walk(target, batches, Killer(monkeypatch), when, whole=True)
     assert len(found) > 30 and found[-1], "the last statements free what was staged, behind COMMIT"
     assert found == sorted(found), "not there up to COMMIT, there from then on"

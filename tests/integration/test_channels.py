@@ -17,7 +17,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sinks.postgres.dialect import DIALECTS, POSTGRES
+from slotkeeper.core.sinks.postgres.session import DIALECTS, POSTGRES
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, shadow
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.source import DwsSource

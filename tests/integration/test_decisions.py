@@ -13,7 +13,7 @@ from slotkeeper.core.domain.reset import ResetEntry, Swap
 from slotkeeper.core.domain.reset_text import row_from, row_values
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.progress import Repeats, Runner
-from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 from slotkeeper.demo.postgres import Server

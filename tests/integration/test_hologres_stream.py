@@ -10,7 +10,7 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
-from slotkeeper.core.sinks.hologres.faults import classify
+from slotkeeper.core.sinks.hologres.kind import classify
 from slotkeeper.core.sources.hologres.stream.records import ShardRanges
 from slotkeeper.core.sources.hologres.stream.shard import START, LoggedEvent, ShardReader, ShardStream, StreamAsked
 from slotkeeper.core.sources.hologres.stream.values import LoggedRow

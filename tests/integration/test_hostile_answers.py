@@ -23,12 +23,12 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import Batch
-from slotkeeper.core.sinks.doris import making, shape
+from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.shape import DorisColumn, DorisTable
 from slotkeeper.core.sinks.hologres.kind import HologresConnection
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.check.reshape import reshape
+from slotkeeper.core.sinks.postgres.check.target import reshape
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import create_staging
@@ -323,7 +323,7 @@ def test_a_doris_runs_nothing_of_what_a_source_answers(answer: str) -> None:
         identity = told(answer, text)
         if identity is None:
             continue
-        sent = [making.statement(TARGET, identity)]
+        sent = [shape.statement(TARGET, identity)]
         own = tuple(DorisColumn(one.name, "string", True) for one in identity.columns)
         whole = DorisTable(TARGET, own, identity.key, "UNIQUE", True)
         for table in (whole, replace(whole, columns=own[:1]), replace(whole, columns=())):

@@ -20,7 +20,7 @@ from slotkeeper.core.errors import Busy, Refused, RowRefused, Unreachable
 from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.progress.locks import target_lock
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
+from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.histories import COLUMNS
@@ -133,7 +133,7 @@ def test_the_target_of_a_job_is_refused_and_a_job_on_the_target_of_a_query(
 def test_a_target_that_a_running_job_has_locked_is_not_written(
     target: QueryEffects, pg_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.LOCK_WAIT", "50ms")
+    monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.LOCK_WAIT", "50ms")
     with closing(pg_server.connect(DATABASE)) as job, job.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", (target_lock(target.table.name),))
         with pytest.raises(Busy, match="locked by a job"):
@@ -154,10 +154,10 @@ def test_staged_rows_that_are_gone_are_missed_and_nothing_is_written(target: Que
 def test_staged_rows_that_a_transaction_has_counted_cannot_be_cleared(
     target: QueryEffects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.STALE_BYTES", 1)
+    monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.STALE_BYTES", 1)
     with target.opened() as sink:
         staged = target.stage(sink, [put(ONE, 1)])
-        apply = "slotkeeper.core.sinks.postgres.stream.query_sink.compose.execute"
+        apply = "slotkeeper.core.sinks.postgres.write.query_sink.compose.execute"
         seen = []
 
         def clear_first(cursor: object, plan: object) -> None:

@@ -12,9 +12,8 @@ from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity, UserType
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.check.reshape import reshape
-from slotkeeper.core.sinks.postgres.dialect import DIALECTS
-from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.check.target import reshape
+from slotkeeper.core.sinks.postgres.session import DIALECTS, SinkSession
 from slotkeeper.demo.postgres import Server
 from tests.support.standin import drop_database, new_database
 

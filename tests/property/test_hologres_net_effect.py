@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.ports.sink import Fields
-from slotkeeper.core.sinks.hologres.net_effect import net_effect, selected
+from slotkeeper.core.sinks.hologres.sink import net_effect, selected
 from tests.support.histories import COLUMNS, history
 from tests.support.oracle import Event, Image, Key, Oracle, Rules, Value
 

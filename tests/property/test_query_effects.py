@@ -93,10 +93,10 @@ def test_batches_of_mostly_inserts_leave_the_same(
         return tried[-1]
 
     noting = SimpleNamespace(fits=optimistic.fits, apply_staged=noted)
-    monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.optimistic", noting)
+    monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.optimistic", noting)
     monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.routing.SHARE", 10**9)
-    monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.routing.LEAST", 1)
-    monkeypatch.setattr("slotkeeper.core.sinks.postgres.stream.query_sink.PostgresQuerySink._once", lambda *_: True)
+    monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.routing.LEAST", 1)
+    monkeypatch.setattr("slotkeeper.core.sinks.postgres.write.query_sink.PostgresQuerySink._once", lambda *_: True)
     draw = random.Random(f"{seed} inserts")
     for runs in range(100):
         run(draw.choice(targets), SinkOptions(), draw.random() < 0.3, draw.randrange(2**32), 1 if runs % 4 else 20)

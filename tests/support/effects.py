@@ -17,9 +17,8 @@ from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.progress import Runner
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.sinks.postgres.dialect import DIALECTS
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
-from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.session import DIALECTS, SinkSession
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition

@@ -17,10 +17,9 @@ from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.progress import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.dialect import DIALECTS
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
-from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.session import DIALECTS, SinkSession
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
+from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.postgres import Server
 from tests.support.changes import batches_of
 from tests.support.effects import NAMES, Effects

@@ -21,7 +21,7 @@ from slotkeeper.core.engine.worker import copy_task, stream_task
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Chunk, Source
-from slotkeeper.core.sinks.postgres import faults as sink_faults
+from slotkeeper.core.sinks.postgres import session as sink_faults
 from slotkeeper.core.sources.dws import session as source_faults
 from slotkeeper.core.sources.dws.position import SyncPoints
 from slotkeeper.core.spark import task

@@ -19,8 +19,8 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.http import BE_PORT
-from slotkeeper.core.sinks.doris.seen import partitions
 from slotkeeper.core.sinks.doris.shape import quoted
+from slotkeeper.core.sinks.doris.target import partitions
 
 KEPT_SECONDS, KEPT_LABELS = "streaming_label_keep_max_second", "label_num_threshold"
 """Settings of the FE that say how long the label of a Stream Load is known (Doris, "FE Configuration").

@@ -17,12 +17,11 @@ from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.table import TableSession
-from slotkeeper.core.sinks.doris import doctor, making, shape, traits
+from slotkeeper.core.sinks.doris import doctor, shape, traits
 from slotkeeper.core.sinks.doris.http import DorisHttp
-from slotkeeper.core.sinks.doris.seen import DorisSight
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.core.sinks.doris.tables import DorisTables
-from slotkeeper.core.sinks.doris.target import SHADOW, DorisTarget
+from slotkeeper.core.sinks.doris.target import SHADOW, DorisSight, DorisTarget
 
 
 class DorisConnection:
@@ -34,7 +33,7 @@ class DorisConnection:
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
         """A worker's ranges and chunks; the target is read once more, because it may have changed."""
-        name = making.shadow_of(job.channel.target) if copying == SHADOW else job.channel.target
+        name = shape.shadow_of(job.channel.target) if copying == SHADOW else job.channel.target
         table, image = shape.read(self._queries, name), image_of(job.channel, identity)
         found = list(shape.objections(table, image))
         if found:
@@ -46,11 +45,9 @@ class DorisConnection:
         return DorisTarget(job, self._queries, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says."""
         return doctor.findings(self._queries, asked, utc)
 
     def targets(self) -> DorisSight:
-        """Looks at its targets."""
         return DorisSight(self._queries)
 
     def ping(self) -> None:
@@ -67,7 +64,6 @@ class DorisConnection:
         self._queries.sever()
 
     def close(self) -> None:
-        """End the session."""
         self._queries.close()
 
 
@@ -83,15 +79,12 @@ class DorisKind:
         raise Defect("a sink of kind doris is no store")
 
     def connect_beside(self, login: Login) -> DorisConnection:
-        """A session, opened at its first call."""
         return DorisConnection(login)
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
-        """A session that reads whole tables for a comparison."""
         return DorisTables(login, limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """The least rights that these jobs need."""
         return doctor.grants(endpoint.user, jobs)
 
 

@@ -58,7 +58,7 @@ class DorisSink:
                 if answer["Status"] != answers.TAKEN:
                     return self._counted(answer, body.rows)
                 message = str(answer.get("Message", ""))
-                existing = str(answer.get("ExistingJobStatus") or "") or self._existing(label)
+                existing = str(answer.get("ExistingJobStatus") or "") or answers.EXISTING.get(self.state(label), "")
                 if existing == answers.FINISHED:
                     self._wait_visible(label)
                     return ""
@@ -67,9 +67,6 @@ class DorisSink:
                 if existing == answers.PRECOMMITTED:
                     self.abort(answers.related(message))
         raise Busy(f"{self.target}: another load of the same range runs, and is waited for", where="sink")
-
-    def _existing(self, label: str) -> str:
-        return answers.EXISTING.get(self.state(label), "")
 
     def _counted(self, answer: Mapping[str, Any], rows: int) -> str:
         """The number of a load that has all rows; one that has not is given up."""
@@ -153,12 +150,10 @@ class DorisSink:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The target's columns, in the order in which rows have them."""
         return self.layout.columns
 
     @property
     def key(self) -> tuple[int, ...]:
-        """Places of the key among them."""
         return self.layout.key
 
     def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:

@@ -215,5 +215,4 @@ class DorisTables:
         return DorisReader(self._queries, name, key, columns)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._queries.close()

@@ -1,12 +1,17 @@
-"""The target as a start sees it: made on request, refused by name where it cannot be mirrored into; how a copy goes in.
+"""The target of a job over a session: as a start sees it, how a copy goes in, and what a check of targets reads of it.
 
 A copy that replaces goes into a table beside the target, which takes the target's place at its end in one statement
 (Doris, "REPLACE"); that statement and the progress rows are of two servers, so a start that finds it done, and not
-noted, refuses to go on.
+noted, refuses to continue.
+Doris, "SHOW PARTITIONS": a table without partitions has one, of its own name. TRUNCATE puts new partitions in the place
+of the old ones and keeps the table's id (apache/doris #66255, InternalCatalog.truncateTableInternal), so do INSERT
+OVERWRITE and REPLACE PARTITION; a table that is made again, or takes another's name, brings its own. Loads,
+compaction and changed columns keep them. Doris shows the table's own id to administrators only.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from slotkeeper.core.domain.image import image_of
@@ -16,16 +21,85 @@ from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.turn import Turn
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.sinks.doris import making, shape
-from slotkeeper.core.sinks.doris.seen import DorisSight
+from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.shape import DorisTable, quoted
 from slotkeeper.core.sinks.seen_beside import SeenBeside
+
+LATE_SECONDS = 60.0
+"""For so long a committed load may not be seen yet (Doris, "Stream Load": Publish Timeout)."""
+
+
+class DorisSight:
+    """Implements `slotkeeper.core.ports.target.TargetSight`."""
+
+    late = LATE_SECONDS
+
+    def __init__(self, queries: MysqlQueries) -> None:
+        self._queries = queries
+
+    def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
+        found: dict[str, TargetSeen | SlotkeeperError] = {}
+        for one in asked:
+            try:
+                found[one.job.channel.source_table] = self._seen(one)
+            except SlotkeeperError as error:
+                found[one.job.channel.source_table] = error
+        return found
+
+    def _seen(self, one: Asked) -> TargetSeen:
+        target, since = one.job.channel.target, one.since
+        try:
+            table = shape.read(self._queries, target)
+        except Refused:
+            return TargetSeen(0, 0, "", dict.fromkeys(PARTS, ""), "", 0, 0, "")
+        limited = f"SELECT count(*) FROM (SELECT 1 FROM {quoted(target)} LIMIT {one.most}) l"
+        rows = int(self._queries.rows(limited)[0][0])
+        ids, oid = partitions(self._queries, target), 1
+        if ids:
+            oid = min(ids)
+        known = map(int, since.snapshot.split(",")) if since is not None and since.snapshot else ()
+        if since is not None and since.oid and (not ids or not since.snapshot or not ids.isdisjoint(known)):
+            oid = since.oid  # one of the recorded partitions is here, or nothing tells
+        parts = {
+            "columns": [(one.name, one.type, one.nullable) for one in table.columns],
+            "indexes": table.key,
+            "storage": (table.model, table.signed, table.sequence, table.mapped),
+        }
+        kept = ",".join(map(str, sorted(ids))) or (since.snapshot if since is not None else "")
+        hashes = {part: _hash(parts[part]) if part in parts else "" for part in PARTS}
+        return TargetSeen(0, oid, "", hashes, "", rows, 0, kept)
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        try:
+            table = shape.read(self._queries, job.channel.target)
+            refuse(list(shape.objections(table, image_of(job.channel, identity))), "sink")
+        except Refused as refused:
+            return refused
+        return None
+
+    def sever(self) -> None:
+        self._queries.sever()
+
+
+def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
+    """The ids of a table's partitions; none where this login is not told ("SHOW PARTITIONS": the SHOW permission)."""
+    try:
+        return frozenset(int(row[0]) for row in queries.rows(f"SHOW PARTITIONS FROM {quoted(target)}"))
+    except AccessRefused:
+        return frozenset()
+
+
+def _hash(parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
 
 SHADOW = "shadow"
 """The way of a copy that goes into a table beside the target."""
@@ -45,23 +119,21 @@ class DorisTarget:
         return self._job.channel.target
 
     def admit(self, identity: TableIdentity) -> bool:
-        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
         if self._job.channel.create_target and not self._there(self._name):
-            refuse(list(making.unmakeable(self._name, image_of(self._job.channel, identity))), "sink")
+            refuse(list(shape.unmakeable(self._name, image_of(self._job.channel, identity))), "sink")
             return False
         self._checked(identity)
         return True
 
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
-        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
         there = self._there(self._name)
         if not makes and not there:
             raise Refused(f"target {self._name} is gone: take a new snapshot", self._snapshot, where="sink")
         made = makes and not there and self._job.channel.create_target
         if made:
             image = image_of(self._job.channel, identity)
-            refuse(list(making.unmakeable(self._name, image)), "sink")
-            self._queries.rows(making.statement(self._name, image))
+            refuse(list(shape.unmakeable(self._name, image)), "sink")
+            self._queries.rows(shape.statement(self._name, image))
         self._checked(identity)
         if self._store is not None:
             self._seen(self._store).refuse_changed(self._job, self._columns)
@@ -86,14 +158,12 @@ class DorisTarget:
         return table
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
         return not self._there(self._name) or self._empty()
 
     def _empty(self) -> bool:
         return not self._queries.rows(f"SELECT 1 FROM {quoted(self._name)} LIMIT 1")
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """The target's rows, none where it is not there; unknown where it cannot be asked."""
         try:
             if not self._there(self._name):
                 return RowCount(0)
@@ -104,7 +174,6 @@ class DorisTarget:
             return RowCount(None, why=error.message)
 
     def copying(self, on_existing: str = "") -> str:
-        """How chunks go in."""
         wanted = on_existing or self._job.on_existing
         if self._empty():
             return "direct"
@@ -129,7 +198,7 @@ class DorisTarget:
         """Why a half-done copy whose chunks go in by `way` cannot go on; a chunk may be written again, by key."""
         if not way:
             what = f"how the half-done copy into {self._name} goes in is not recorded: it is not guessed"
-        elif way == SHADOW and not self._there(making.shadow_of(self._name)):
+        elif way == SHADOW and not self._there(shape.shadow_of(self._name)):
             what = f"the table beside {self._name} is gone: the copy in it has taken the target's place, or was dropped"
         else:
             return None
@@ -137,7 +206,7 @@ class DorisTarget:
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the way; what an earlier copy left is dropped, and a replacing one gets its table."""
-        shadow = making.shadow_of(self._name)
+        shadow = shape.shadow_of(self._name)
         if copying == SHADOW or self._there(shadow):
             self._queries.rows(f"DROP TABLE IF EXISTS {quoted(shadow)} FORCE")
         if copying == SHADOW:
@@ -150,7 +219,7 @@ class DorisTarget:
         if copying == SHADOW:
             if store.chunks_left():
                 raise Refused(f"the copy into {self._name} is not done", self._snapshot, where="sink")
-            shadow = quoted(making.shadow_of(self._name)).partition(".")[2]
+            shadow = quoted(shape.shadow_of(self._name)).partition(".")[2]
             self._queries.rows(
                 f"ALTER TABLE {quoted(self._name)} REPLACE WITH TABLE {shadow} PROPERTIES ('swap' = 'false')"
             )

@@ -1,14 +1,17 @@
 """Hologres as a kind of sink: written over its PostgreSQL protocol, and no store, so it names one.
 
-What is promised is "at least once, repeats are counted" (ADR 47): nothing of it was run against a live Hologres. Next
-door: `sink.py` writes, `target.py` and `doctor.py` look.
+What is promised is "at least once, repeats are counted" (ADR 47): nothing of it was run against a live Hologres.
+Errors count by SQLSTATE where it is PostgreSQL's, and by the words that holo-client tells errors by (ExceptionCode,
+ConnectionUtil); a message never carries a row's values.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from slotkeeper.core.domain import refused_login
 from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
@@ -17,17 +20,59 @@ from slotkeeper.core.domain.kept import Positions
 from slotkeeper.core.domain.objection import refuse
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.drivers import pg
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
-from slotkeeper.core.errors import Defect
+from slotkeeper.core.errors import Busy, Defect, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.sinks.hologres import doctor, shape, traits
-from slotkeeper.core.sinks.hologres.faults import classify
-from slotkeeper.core.sinks.hologres.seen import HologresSight
 from slotkeeper.core.sinks.hologres.sink import LIMIT_MS, HologresSink
-from slotkeeper.core.sinks.hologres.target import HologresTarget
+from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
+
+_LIMIT = "57014"
+_LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
+"""The part of our own statement that a server points at: it holds the values of rows."""
+_PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
+    ("not allowed in readonly mode", Unreachable),
+    ("mismatches the version of the table", Busy),
+    ("invalid table id", Busy),
+    ("replay not finished yet", Busy),
+    ("could not open relation with oid", Busy),
+    ("resource busy", Busy),
+    ("remaining connection slots are reserved", Busy),
+)
+"""What passes by itself by holo-client's word: a change of role, a coordinator behind in what it knows of a table."""
+
+
+def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Busy) -> SlotkeeperError:
+    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    code, text = pg.failure(error)
+    if isinstance(error, pg.NoAnswer):
+        return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
+    message = f"sink {place}: {safe(_LINE.sub('', pg.without_values(text, code)), 300)}"
+    if refused_login.refusal(code, text):
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
+    if code == _LIMIT:
+        return timed_out(message, "", code, "sink").after_limit()
+    lower = text.lower()
+    for words, kind in _PASSING:
+        if words in lower:
+            return kind(message, "", code, "sink")
+    if code in passing.BY_CODE:
+        return passing.BY_CODE[code](message, "", code, "sink")
+    if code.startswith("08"):
+        return passing.lost_line(text)(message, "", code, "sink")
+    if code[:2] in ("22", "23"):
+        hint = "have the target take the row (its columns, types and constraints), or correct it at the source"
+        return RowRefused(message, hint, code, "sink")
+    if code[:2] in ("42", "0A", "25"):
+        return Refused(
+            message, "bring the target back as it was; `slotkeeper doctor` says what is missing", code, "sink"
+        )
+    return Unclassified(message, "", code, "sink")
+
 
 DIALECT = Dialect(
     "sink", ("slotkeeper.core.sinks.hologres", "shape.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS
@@ -55,15 +100,12 @@ class HologresConnection:
         return HologresTarget(job, self._session, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says."""
         return doctor.findings(self._session, asked, utc)
 
     def targets(self) -> HologresSight:
-        """Looks at its targets."""
         return HologresSight(self._session)
 
     def ping(self) -> None:
-        """Return once the server has answered something."""
         self._session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def locks(self, prefix: str) -> None:
@@ -71,11 +113,9 @@ class HologresConnection:
         return
 
     def sever(self) -> None:
-        """Cut the session off, from any thread."""
         self._session.sever()
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._session.close()
 
 
@@ -91,15 +131,12 @@ class HologresKind:
         raise Defect("a sink of kind hologres is no store")
 
     def connect_beside(self, login: Login) -> HologresConnection:
-        """A session, opened at its first call."""
         return HologresConnection(login)
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
-        """A session that reads whole tables for a comparison."""
         return PgTables(login, DIALECT, limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """The least rights that these jobs need."""
         return doctor.grants(endpoint.user, jobs)
 
 

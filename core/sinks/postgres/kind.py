@@ -23,23 +23,18 @@ from slotkeeper.core.ports.progress import LaneSeen, Runner
 from slotkeeper.core.ports.stream import QueryTarget
 from slotkeeper.core.sinks.postgres import doctor, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
-from slotkeeper.core.sinks.postgres.check.records import PostgresRecords
-from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
-from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
-from slotkeeper.core.sinks.postgres.progress.audit import SinkAudit
-from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions
+from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
+from slotkeeper.core.sinks.postgres.check.viewer import DwsLockWaits, PostgresLockWaits, PostgresViewer
+from slotkeeper.core.sinks.postgres.progress.beside import BesideReplays, PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.reports import PostgresAccounts, SinkAudit
 from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
-from slotkeeper.core.sinks.postgres.quarantine.beside import BesideReplays
 from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.stream.accounts import PostgresAccounts
-from slotkeeper.core.sinks.postgres.stream.query_sink import PostgresQuerySink
 from slotkeeper.core.sinks.postgres.target import PostgresTarget
-from slotkeeper.core.sinks.postgres.write.batches import PostgresBatches
-from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
+from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
+from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 
@@ -52,34 +47,27 @@ class PostgresQuarantine:
         self._tables: dict[str, TargetTable] = {}
 
     def page(self, wanted: Wanted) -> list[QuarantineEntry]:
-        """Entries without their values, the newest first."""
         return self._rows.page(wanted)
 
     def entry(self, id: int) -> QuarantineEntry | None:
-        """One entry with its values."""
         return self._rows.entry(id)
 
     def counts(self) -> list[QuarantineCount]:
-        """How many rows are quarantined for each slot's table."""
         return self._rows.counts()
 
     def values(self, key: LaneKey) -> list[dict[str, str | None]]:
-        """The quarantined rows of a slot's table, by target column."""
         return self._rows.values(key)
 
     def ids(self, key: LaneKey) -> list[int]:
-        """The quarantined entries of a slot's table, in the order in which they were read."""
         return Replays(self._session, key).quarantined()
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
-        """Apply an entry to the target of the job's channel in one transaction."""
         name = job.channel.target
         if name not in self._tables:
             self._tables[name] = targets.seen(self._session, targets.target_of(job.channel, identity))
         return Replays(self._session, key).replay(id, self._tables[name], job.sink_options, by, reason)
 
     def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
-        """Give an entry up."""
         return Replays(self._session, key).discard(id, by, reason)
 
 
@@ -98,37 +86,29 @@ class PostgresConnection:
         return self._positions
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> PostgresSink:
-        """A worker's steps and chunks into the target of a job's channel."""
         target = targets.seen(self.session, targets.target_of(job.channel, identity))
         timeout = job.binlog.full_sync_binlog_read_timeout
         return PostgresSink(self.session, self._texts, target, job.sink_options, copying, timeout)
 
     def batches(self, job: JobSpec, identity: TableIdentity) -> PostgresBatches:
-        """The target of a job's channel, for batches without progress rows."""
         return PostgresBatches(self.session, job, identity)
 
     def query_sink(self, target: QueryTarget) -> PostgresQuerySink:
-        """The target of a Spark query."""
         return PostgresQuerySink(self.session, target)
 
     def progress(self, job: JobSpec, runner: Runner) -> PostgresProgress:
-        """The progress rows of a job's channel."""
         return PostgresProgress(self.session, self._texts, job.lane_key(), runner, job.sink_options.quarantines)
 
     def resets(self, job: JobSpec, runner: Runner) -> PostgresResets:
-        """The same with the steps of a reset."""
         return PostgresResets(self.session, self._texts, job.lane_key(), runner)
 
     def decisions(self, quarantines: bool = False) -> PostgresDecisions:
-        """What a worker asks for a sink beside this store."""
         return PostgresDecisions(self.session, self._texts, quarantines)
 
     def replays(self, key: LaneKey) -> BesideReplays:
-        """What a replay into a sink beside this store asks."""
         return BesideReplays(self.session, key)
 
     def target(self, job: JobSpec) -> PostgresTarget:
-        """The target of a job's channel, as a start sees it."""
         return PostgresTarget(job, self.session)
 
     def targets(self) -> PostgresTargets:
@@ -140,7 +120,6 @@ class PostgresConnection:
         return PostgresRecords(self.session)
 
     def quarantine(self) -> PostgresQuarantine:
-        """The rows that targets of this sink refused."""
         return PostgresQuarantine(self.session)
 
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
@@ -156,38 +135,30 @@ class PostgresConnection:
         return PostgresViewer(self.session).queried(self._schema)
 
     def accounts(self, key: LaneKey) -> PostgresAccounts:
-        """The account of the query that reads a slot."""
         return PostgresAccounts(self.session, key)
 
     def audit(self) -> SinkAudit:
-        """The copy of the audit there."""
         return SinkAudit(self.session)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the targets that jobs write there."""
         return doctor.findings(PostgresViewer(self.session), asked, utc)
 
     def locks(self, prefix: str) -> PostgresLockWaits | DwsLockWaits:
-        """Reads which sessions wait for a lock, of those whose names begin with `prefix`."""
         kind = DwsLockWaits if self.session.dialect.spreads else PostgresLockWaits
         return kind(self.session, prefix)
 
     def end_sessions(self, name: str) -> int:
-        """End this login's sessions in this database that go by just that name; how many were told to."""
         return self.session.end_sessions(name)
 
     def ping(self) -> None:
-        """Return once the server has answered something; raises an error of ours."""
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, PING_LIMIT_MS)
             cursor.execute("SELECT 1")
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
         self.session.sever()
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
 
@@ -201,7 +172,6 @@ class PostgresKind:
         self.takes: tuple[Encoding, ...] = (Encoding.COPY_TEXT,)
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> PostgresConnection:
-        """A session, opened at its first call."""
         return PostgresConnection(login, progress_schema, self._name, positions)
 
     def connect_beside(self, login: Login) -> BatchSession:
@@ -209,11 +179,9 @@ class PostgresKind:
         raise Defect(f"a sink of kind {self._name} is beside no store")
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
-        """A session that reads whole tables for a comparison."""
         return PgTables(login, session.dialect_of(self._name), limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """The least rights that these jobs need."""
         return doctor.grants(endpoint, progress_schema, jobs)
 
 

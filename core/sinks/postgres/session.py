@@ -1,18 +1,156 @@
-"""One session to a PostgreSQL sink, with the settings that the protocol's safety rests on."""
+"""A session to a PostgreSQL sink: what differs for a DWS, how an error counts, and the settings that safety rests on.
+
+Nothing but `SinkDialect` tells the two servers apart. Errors count by SQLSTATE; a message never carries a row's values.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain import refused_login
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.drivers import pg
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.drivers import passing, pg, pg_types
 from slotkeeper.core.drivers.session import Book, Dialect, Session
-from slotkeeper.core.sinks.postgres.dialect import DIALECTS
-from slotkeeper.core.sinks.postgres.faults import classify
+from slotkeeper.core.errors import Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 from slotkeeper.core.sqltext import statements
+
+SQL = pg.sql.SQL
+Composable = pg.sql.Composable
+
+
+@dataclass(frozen=True, slots=True)
+class SinkDialect:
+    """A server's ways; `name` is the sink's kind in the configuration, and the end of statements of its own.
+
+    `spreads`: a table lies on DNs by the hash of columns, and no column of its key is updated. `follows`: a temporary
+    table takes its columns from a query. `plain`: a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT
+    ON, no FILTER and no RETURNING, so a step goes through the table of net effects, and MERGE leaves what an upsert
+    behind it brings. `analyzes`: ANALYZE is allowed inside a transaction (of a DWS that is not documented).
+    `merges_since` is the first version with MERGE, 0 where every one has it. `path` is the search_path of its sessions.
+    """
+
+    name: str
+    own_rows: str = ""
+    """The storage of a table of ours whose rows change one by one."""
+    target: str = ""
+    """The storage of a target that is made."""
+    spreads: bool = False
+    follows: bool = True
+    plain: bool = False
+    analyzes: bool = True
+    merges_since: int = 0
+    path: str = "pg_catalog, pg_temp"
+    settings: tuple[tuple[str, str], ...] = ()
+    """What its sessions set beside those of every sink."""
+    has_modes: bool = False
+    """Whether a database of it imitates another system's SQL, by which an empty text may be NULL."""
+
+    def spread(self, key: Iterable[Composable]) -> Composable:
+        """How a table is spread: by the hash of its key, staging like the target, so that they join on each DN."""
+        return SQL(" DISTRIBUTE BY HASH ({})").format(SQL(", ").join(key)) if self.spreads else SQL("")
+
+    def spelled(self, type_: str) -> str:
+        """A source's type as this server has it."""
+        return type_ if self.spreads else pg_types.at_postgres(type_)
+
+
+POSTGRES = SinkDialect("postgres", merges_since=150_000)
+DWS = SinkDialect(
+    "dws",
+    own_rows=" WITH (orientation = row)",
+    # a real-time mirror is an HStore-opt table, as in the vendor's example
+    target=" WITH (orientation = column, enable_hstore_opt = on)",
+    spreads=True,
+    follows=False,
+    plain=True,
+    analyzes=False,
+    path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first, and named behind another it is an error
+    # DWS, "Platform and Client Compatibility": on, a text that is too long for its column is cut without a word
+    settings=(("td_compatible_truncation", "off"),),
+    has_modes=True,
+)
+DIALECTS = {one.name: one for one in (POSTGRES, DWS)}
+
+
+BAD_ROW = ("22", "23")
+LIMIT = "57014"
+"""query_canceled: our statement_timeout."""
+_LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
+"""What a server says where a name leads to nothing."""
+_AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
+"""Where COPY read a value as it failed: then the name stood in that value (regrole, aclitem, regclass, ...)."""
+
+
+def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
+    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    code, text = pg.failure(error)
+    if isinstance(error, pg.NoAnswer):
+        return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
+    if isinstance(error, pg.TooMuch):
+        return TooLarge(f"sink {place} {text}", "", code, "sink")
+    message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
+    if refused_login.refusal(code, text):
+        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
+    if code == LIMIT:
+        return timed_out(message, "", code, "sink").after_limit()
+    if code in passing.BY_CODE:
+        return passing.BY_CODE[code](message, "", code, "sink")
+    if code.startswith("08"):
+        return passing.lost_line(text)(message, "", code, "sink")
+    if code[:2] in BAD_ROW:
+        return RowRefused(
+            message,
+            "have the target take the row (its columns, types and constraints), or correct it at the source",
+            code,
+            "sink",
+        )
+    if names_absent(error):
+        hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
+        return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
+    if code == "42703":
+        hint = "the target has other columns, or slotkeeper's own tables are of an older version: "
+        return Refused(message, f"{hint}`slotkeeper jobs start JOB` migrates them", code, "sink")
+    if code[:2] == "42":
+        return Refused(
+            message,
+            "bring the target or the progress table back as it was; `slotkeeper doctor` says what is missing",
+            code,
+            "sink",
+        )
+    return Unclassified(message, "", code, "sink")
+
+
+def is_bad_row(error: BaseException) -> bool:
+    """Whether a driver error is about a row's values.
+
+    SQLSTATE classes 22 (data) and 23 (constraints), and a value that names what the sink lacks.
+    """
+    return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
+
+
+def names_absent(error: BaseException) -> bool:
+    """Whether a value of a row names something that this server has not; no table or column of ours does."""
+    return pg.failure(error)[0] in _LACKED and bool(_AT_A_VALUE.search(pg.named(error).context))
+
+
+def sentence(error: BaseException) -> tuple[str, str]:
+    """(SQLSTATE, the server's sentence without a row's values)."""
+    code, text = pg.failure(error)
+    return code, safe(_shown(error, text, code), 300)
+
+
+def _shown(error: BaseException, text: str, code: str) -> str:
+    """The server's sentence without a row's values; one about an absent name may tell the value without quotes."""
+    shown = pg.without_values(text, code)
+    if not names_absent(error):
+        return shown
+    return re.sub(r'".*"', '"..."', re.sub(r": .*", "", shown, flags=re.DOTALL))
+
 
 SETTINGS = {
     "default_transaction_isolation": "read committed",
@@ -46,13 +184,13 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
 
 
-POSTGRES = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETTINGS, classify)
+SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETTINGS, classify)
 
 
 def dialect_of(kind: str) -> Dialect:
     """What a session to a sink of this kind is given."""
     own = DIALECTS[kind]
-    return replace(POSTGRES, path=own.path, settings={**SETTINGS, **dict(own.settings)})
+    return replace(SESSION, path=own.path, settings={**SETTINGS, **dict(own.settings)})
 
 
 class SinkSession(Session):
@@ -82,7 +220,7 @@ class SinkSession(Session):
         pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
         return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
 
-    def of_dialect(self, name: str, of: Book = POSTGRES.book) -> str:
+    def of_dialect(self, name: str, of: Book = SESSION.book) -> str:
         """The name of a statement: of the one that this dialect has for itself, where there is one."""
         own = f"{name}_{self.dialect.name}"
         return own if own in statements(*of) else name

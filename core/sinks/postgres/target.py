@@ -20,7 +20,7 @@ from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.postgres.check import eligibility, seen
-from slotkeeper.core.sinks.postgres.check import reshape as reshaping
+from slotkeeper.core.sinks.postgres.check import target as reshaping
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
@@ -43,7 +43,6 @@ class PostgresTarget:
         self._target: TargetTable | None = None
 
     def admit(self, identity: TableIdentity) -> bool:
-        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
         channel = self._job.channel
         refuse(PostgresViewer(self._session).objections(), "sink")
         target, image = targets.target_of(channel, identity), image_of(channel, identity)
@@ -65,7 +64,6 @@ class PostgresTarget:
                     raise target_seen.trouble(self._job.channel.target, record.why)
 
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
-        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
         channel = self._job.channel
         target, image = targets.target_of(channel, identity), image_of(channel, identity)
         made = False
@@ -97,12 +95,10 @@ class PostgresTarget:
                 seen.write(self._session, cursor, key, target_seen.renewed(now))
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
         target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return not targets.exists(self._session, target.name) or targets.is_empty(self._session, target)
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """The target's rows, none where it is not there; unknown where it cannot be asked."""
         target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
@@ -122,7 +118,6 @@ class PostgresTarget:
         )
 
     def half_done(self, way: str) -> Refused | None:
-        """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""
         name = self._job.channel.target
         if not way:
             what = f"how the half-done copy into {name} goes in is not recorded: it is not guessed"

@@ -17,7 +17,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.login import AGAIN_SECONDS, RECENT_AT_ONCE, RECENT_SECONDS, TRIES, Refusals
 from slotkeeper.core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, Stop
-from slotkeeper.core.sinks.postgres import faults as sink
+from slotkeeper.core.sinks.postgres import session as sink
 from slotkeeper.core.sources.dws import session as source
 
 BOTH: list[Callable[[BaseException, str], SlotkeeperError]] = [source.classify, sink.classify]

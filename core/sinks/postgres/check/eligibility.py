@@ -18,8 +18,7 @@ from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.drivers.pg_table import Operators, operators_of
 from slotkeeper.core.drivers.session import Book, Rows
 from slotkeeper.core.sinks.postgres.check import made_types
-from slotkeeper.core.sinks.postgres.dialect import SinkDialect
-from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.session import SinkDialect, SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sqltext import dotted, quoted
 

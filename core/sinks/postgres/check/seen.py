@@ -1,4 +1,4 @@
-"""Reads what a check of targets compares: all targets of a sink in one statement, over one session.
+"""What a check of targets reads and records: all targets of a sink in one statement, over one session.
 
 `seen.sql` holds the statement; `slotkeeper.core.domain.target_seen` says what a reading proves.
 """
@@ -18,7 +18,7 @@ from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen,
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.ports.target import Applied, Asked
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import statements
@@ -80,7 +80,6 @@ class PostgresTargets:
         return {table: seen for table, seen in found if known.get(table, seen.oid) != seen.oid}
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target now; None where it would not."""
         channel = job.channel
         target = targets.target_of(channel, identity)
         try:
@@ -90,13 +89,11 @@ class PostgresTargets:
         return None
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
         with self._session.transaction() as cursor:
             values = {**place_of(job.lane_key()), "seen": record.text, "epoch": epoch}
             self._session.run(cursor, "mark", values, SQL_BOOK)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
         self._session.sever()
 
 
@@ -248,3 +245,29 @@ def write(session: SinkSession, cursor: pg.Cursor, lane: LaneKey, seen: TargetSe
 def place_of(lane: LaneKey) -> dict[str, str]:
     """The slot's table, as the parameters of a statement."""
     return {"source": lane.source, "source_table": lane.source_table, "slot": lane.slot}
+
+
+class PostgresRecords:
+    """Implements `slotkeeper.core.ports.target.TargetRecords`; not shared between threads."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self._session = session
+        self.mark = PostgresTargets(session).mark
+        self.sever = session.sever
+
+    def applied(self, jobs: Sequence[JobSpec]) -> dict[str, Applied]:
+        key = jobs[0].lane_key()
+        tables = [job.channel.source_table for job in jobs]
+        values = {"source": key.source, "slot": key.slot, "source_tables": tables, "home": self._session.schema.string}
+        with self._session.transaction() as cursor:
+            found = self._session.run(cursor, "applied", values, SQL_BOOK).fetchall()
+        counted = {str(row[0]): Applied(*map(int, row[1:])) for row in found}
+        return {table: counted.get(table, Applied(0, 0, 0)) for table in tables}
+
+    def recorded(self, job: JobSpec) -> tuple[TargetSeen | None, bool]:
+        with self._session.transaction() as cursor:
+            return recorded(self._session, cursor, job.lane_key())
+
+    def record(self, job: JobSpec, record: TargetSeen) -> None:
+        with self._session.transaction() as cursor:
+            write(self._session, cursor, job.lane_key(), record)

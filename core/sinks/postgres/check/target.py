@@ -1,22 +1,35 @@
-"""Makes and checks the target table, and clears or exchanges it around a copy."""
+"""The target table: made and checked, exchanged around a copy, and brought in line with a source whose columns changed.
+
+PostgreSQL, ALTER TABLE: a type changes by itself where an implicit or assignment cast leads there, else by USING.
+Where no cast is known, as from a text, the column is emptied: the copy brings its values. A new
+column is added without NOT NULL, whatever the source's is: the rows that are there have no value for it until the copy
+writes them again, and no row without one ever comes from the source.
+DWS, ALTER TABLE (column-store tables, which HStore tables are): ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT NULL
+are there; USING takes constants and the column itself, and ADD COLUMN stands in a statement of its own. GAUSS-00781,
+GAUSS-00836: no type of a distribution column is altered, none is dropped; ours lie by the hash of their key.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slotkeeper.core.domain import type_name
 from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.objection import Objection, refuse
 from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
-from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
+from slotkeeper.core.domain.slot import Column, TableIdentity, without_domains
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg, pg_types
+from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sinks.postgres.check import eligibility
+from slotkeeper.core.sinks.postgres.check import eligibility, made_types
+from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
-from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.sqltext import dotted, quoted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
@@ -74,9 +87,8 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
             if not cursor.fetchone():
                 cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         body = SQL(", ").join([*columns, key])
-        cursor.execute(
-            SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, _layout(session, identity))
-        )
+        layout = SQL(session.dialect.target) + session.dialect.spread([Identifier(name) for name in identity.key])
+        cursor.execute(SQL("CREATE TABLE {} ({}){}").format(Identifier(*name.split(".", 1)), body, layout))
     return True
 
 
@@ -96,11 +108,6 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
         required = " NOT NULL" if column.required and column.name not in identity.key else ""
         made.append(SQL("{} {}").format(Identifier(column.name), SQL(type_name.sql(spelled) + collated + required)))
     return made
-
-
-def _layout(session: SinkSession, identity: TableIdentity) -> pg.sql.Composable:
-    key = [Identifier(name) for name in identity.key]
-    return SQL(session.dialect.target) + session.dialect.spread(key)
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
@@ -193,3 +200,204 @@ def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
     """Whether a replacing copy's shadow is there."""
     return exists(session, ".".join(shadow(target).strings))
+
+
+_SQL: Book = ("slotkeeper.core.sinks.postgres.check", "eligibility.sql")
+_AUTOMATIC = ("i", "a")
+"""pg_cast.castcontext of implicit and of assignment casts."""
+_EMPTIED = " USING NULL"
+_TEXTS = "S"
+"""pg_type.typcategory of texts: whatever is written into one is cast by itself."""
+
+
+def reshape(
+    session: SinkSession,
+    channel: ChannelSpec,
+    identity: TableIdentity,
+    old: Sequence[Column] | None,
+    options: SinkOptions,
+) -> Reshape:
+    """How the channel's target becomes one that holds the source as it is now; makes and alters nothing.
+
+    `old` are the source's columns when the target was last in line, None where that is not known: then columns that the
+    source has no more are not told from the target's own, and stay.
+    """
+    image = image_of(channel, identity)
+    # domains as their base types, as a made target has them
+    image = replace(image, columns=tuple(replace(column, type=image.plain(column.type)) for column in image.columns))
+    target = target_of(channel, identity)
+    found = changes(old, identity.columns) if old is not None else ()
+    facts = eligibility.read(session, channel.target, identity.user_types)
+    if facts is None:
+        return Reshape(found, source=marked(image.columns, {}, pg_types.fits)[0])
+    return _Reshaping(session, target, image, facts, options).plan(found, bool(channel.columns))
+
+
+class _Reshaping:
+    """One target and what it is to become."""
+
+    def __init__(
+        self,
+        session: SinkSession,
+        target: TargetTable,
+        image: TableIdentity,
+        facts: TargetFacts,
+        options: SinkOptions,
+    ) -> None:
+        self._session = session
+        self._target = target
+        self._image = image
+        self._facts = facts
+        self._options = options
+        self._wanted = {one.name: one for one in image.columns}
+        self._lacking: set[str] = set()
+
+    def plan(self, found: Sequence[ColumnChange], mapped: bool) -> Reshape:
+        """Everything about it."""
+        columns = {name: (self._base(it), it.needed) for name, it in self._facts.columns.items()}
+        made = needs(found, mapped, self._image.columns, TargetShape(columns, self._image.key, self._fits))
+        before = self._types_lacking(made)
+        source, target = marked(self._image.columns, columns, self._fits)
+        stuck = self._stuck(made)
+        if stuck:
+            return Reshape(tuple(found), before=tuple(before), after=tuple(stuck), source=source, target=target)
+        before, after, known = [*self._emptied(made), *before], self._objections(made), self._collations()
+        statements, blank = (
+            tuple(made_types.pasteable(one) for one in self._statements(made, known, blanks))
+            for blanks in (False, True)
+        )
+        empties = any(one.act is Act.TYPE and self._loses(one, made) for one in made)
+        return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target, empties)
+
+    def _base(self, it: TargetColumn) -> str:
+        return it.base or without_domains(it.type, self._facts.types.values())
+
+    def _fits(self, there: str, wanted: str) -> bool:
+        if there != "text" and self._image.user_type(wanted):
+            return there == wanted
+        return pg_types.fits(there, wanted)
+
+    def _stuck(self, made: Sequence[Need]) -> list[Objection]:
+        """What keeps a target from being altered at all: a DWS alters no column by whose hash its rows lie."""
+        name, key = self._target.name, {one for key in self._facts.keys for one in key.columns}
+        fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
+        if not fixed or not self._session.dialect.spreads:
+            return []
+        what = f"target {name} lies by the hash of column {fixed[0]!r}, which no ALTER changes: create_target = true"
+        return [Objection(f"{what} makes it anew", f"DROP TABLE {dotted(name)}")]
+
+    def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
+        """Types that somebody made at the source and nobody at the sink."""
+        found = []
+        for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
+            alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
+            lacking = eligibility.made_objections(self._target.name, alone, self._session)
+            found += lacking
+            self._lacking |= {one.column} if lacking else set()
+        return found
+
+    def _objections(self, made: Sequence[Need]) -> list[Objection]:
+        """What is still wrong with the target behind the statements."""
+        there = self._projected(made)
+        return list(eligibility.objections(self._target, self._image, there, self._options))
+
+    def _emptied(self, made: Sequence[Need]) -> list[Objection]:
+        """Where the key is another one, or its values may not be cast, the rows have to go: a copy brings them anew."""
+        key = self._image.key
+        casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, made) for one in made)
+        same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
+        if same and not casts:
+            return []
+        what = f"target {self._target.name} has rows by another key than the source's"
+        return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
+
+    def _projected(self, made: Sequence[Need]) -> TargetFacts:
+        """The target as the statements leave it."""
+        columns, keys = dict(self._facts.columns), list(self._facts.keys)
+        for one in made:
+            if one.act is Act.DROP:
+                del columns[one.column]
+                keys = [key for key in keys if one.column not in key.columns]
+            elif one.act is Act.RENAME:
+                columns[one.to] = columns.pop(one.column)
+                keys = [_renamed(key, one) for key in keys]
+            elif one.act is Act.NULLABLE:
+                columns[one.column] = replace(columns[one.column], needed=False)
+            elif one.act is Act.TYPE:
+                columns[one.column] = replace(columns[one.column], type=self._made(one.to), base="", refuses_null=False)
+            else:
+                columns[one.column] = TargetColumn(self._made(one.to), False, False, False)
+        return replace(self._facts, columns=columns, keys=tuple(keys))
+
+    def _made(self, wanted: str) -> str:
+        return eligibility.made_type(wanted, self._image, self._session.dialect)
+
+    def _collations(self) -> set[str]:
+        wanted = [one.collation for one in self._image.columns if one.collation]
+        with self._session.transaction() as cursor:
+            return eligibility.collations(cursor, self._session, wanted)
+
+    def _statements(self, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
+        alter = f"ALTER TABLE {dotted(self._target.name)}"
+        for one in made:
+            name = quoted(one.column)
+            if one.act is Act.DROP:
+                yield f"{alter} DROP COLUMN {name}"
+            elif one.act is Act.RENAME:
+                yield f"{alter} RENAME COLUMN {name} TO {quoted(one.to)}"
+            elif one.act is Act.NULLABLE:
+                yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
+            elif one.act is Act.ADD:
+                yield f"{alter} ADD COLUMN {name} {self._spelled(one, known)}"
+            else:
+                yield from self._retyped(one, made, known, blanks)
+
+    def _retyped(self, one: Need, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
+        """A column's new type. `USING NULL` where old values may not become ones of it: none outlives the copy."""
+        column = f"ALTER TABLE {dotted(self._target.name)} ALTER COLUMN {quoted(one.column)}"
+        using = self._using(one, made, blanks)
+        if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
+            yield f"{column} DROP NOT NULL"
+        yield f"{column} TYPE {self._spelled(one, known)}{using}"
+
+    def _using(self, one: Need, made: Sequence[Need], blanks: bool) -> str:
+        """How old values become ones of a column's new type; "" where they do so by themselves."""
+        key = one.column in self._image.key
+        if self._automatic(one, made) and not (blanks and not key):
+            return ""
+        emptied = key or blanks or self._cast(one, made)[1] == ""
+        return _EMPTIED if emptied else f" USING {quoted(one.column)}::{type_name.sql(self._made(one.to))}"
+
+    def _loses(self, one: Need, made: Sequence[Need]) -> bool:
+        """Whether old values may not outlive a column's new type: it is emptied, or has no room for each of them.
+
+        PostgreSQL, CREATE CAST: a cast that is made by itself may round or cut, as from a timestamp to a date.
+        """
+        there = self._base(self._there(one, made))
+        return self._using(one, made, False) == _EMPTIED or not pg_types.fits(self._made(one.to), there)
+
+    def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
+        """The column as it is now, under the name that it has now."""
+        before = {one.to: one.column for one in made if one.act is Act.RENAME}
+        return self._facts.columns[before.get(need.column, need.column)]
+
+    def _spelled(self, need: Need, known: set[str]) -> str:
+        """A column's type as a made target has it, with its collation where the sink knows that."""
+        collation = self._wanted[need.column].collation
+        return type_name.sql(self._made(need.to)) + (f" COLLATE {collation}" if collation in known else "")
+
+    def _automatic(self, need: Need, made: Sequence[Need]) -> bool:
+        same, context, category = self._cast(need, made)
+        return same or context in _AUTOMATIC or category == _TEXTS
+
+    def _cast(self, need: Need, made: Sequence[Need]) -> tuple[bool, str, str]:
+        """Whether both are one type of another length, the cast's context or none, and the new type's category."""
+        if need.column in self._lacking:
+            return False, "", ""
+        names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}
+        same, context, category = self._session.fetched("cast", names, _SQL)[0]
+        return bool(same), str(context), str(category)
+
+
+def _renamed(key: TargetKey, need: Need) -> TargetKey:
+    return replace(key, columns=tuple(need.to if name == need.column else name for name in key.columns))

@@ -1,10 +1,17 @@
-"""Looks at a PostgreSQL sink for commands that show things: version, clock, rights. Nothing here is made or locked."""
+"""What commands and screens show of a PostgreSQL sink: version, clock, rights, and which session waits for a lock.
+
+Nothing here is made or locked. A wait of ours continues between two attempts as long as the transaction in front is
+still at that lock; a DWS does not report that, and there a wait ends with its attempt.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from slotkeeper.core.domain.lock_owner import without_literals
+from slotkeeper.core.domain.lock_wait import Blocker, LockWait, continued, ordered
 from slotkeeper.core.domain.objection import Objection
 from slotkeeper.core.domain.progress import QUERY_TARGET
 from slotkeeper.core.drivers import pg
@@ -134,3 +141,221 @@ def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
     if not rows:
         return None
     return Rights(frozenset(name for name, granted in zip(names, rows[0], strict=True) if granted))
+
+
+WAITS_LIMIT_MS = 2_000
+"""Of each statement: an answer that comes later is of no use to whoever looks at a screen."""
+DEEPEST = 5
+"""So many sessions behind each other are followed; who waits at the end of a longer queue is shown as waiting."""
+_WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
+_CONCEALED = "<insufficient privilege>"
+_PREPARED = 0
+"""What pg_blocking_pids calls a prepared transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A wait with what the server calls its lock, and the pids and transactions directly in front."""
+
+    wait: LockWait
+    tag: str
+    pids: tuple[int, ...]
+    transactions: tuple[str, ...] = ()
+
+
+class PostgresLockWaits:
+    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.locks.LockReader`."""
+
+    def __init__(self, session: SinkSession, prefix: str) -> None:
+        self._session = session
+        self._prefix = prefix
+        self._before: tuple[_Seen, ...] = ()
+
+    def read(self, now: float) -> tuple[LockWait, ...]:
+        with self._session.transaction() as cursor:
+            pg.limit_transaction(cursor, WAITS_LIMIT_MS)
+            seen = self._waiting(cursor, now)
+            kept = self._still_there(cursor, {one.wait.thing for one in seen})
+            found = self._with_blockers(cursor, now, [*seen, *kept]) if seen or kept else []
+        before = [one.wait for one in self._before]
+        waits = continued(before, (one.wait for one in found))
+        self._before = tuple(replace(one, wait=wait) for one, wait in zip(found, waits, strict=True))
+        return waits
+
+    def _waiting(self, cursor: pg.Cursor, now: float) -> list[_Seen]:
+        found: dict[int, _Seen] = {}
+        for pid, name, query, mode, kind, tag, seconds, pids, schema, relation in self._run(
+            cursor, "waiting", {"prefix": self._prefix}
+        ):
+            since = now - max(0.0, seconds or 0.0)
+            thing = _thing(kind, schema, relation)
+            wait = LockWait(int(pid), str(name), thing, str(mode), since, _said(query))
+            found[wait.pid] = _Seen(wait, str(tag), tuple(dict.fromkeys(pids)))
+        return list(found.values())
+
+    def _still_there(self, cursor: pg.Cursor, waited_for: set[str]) -> list[_Seen]:
+        """Those of the last answer for whose thing nobody waits now, and whose way is not free yet."""
+        gone = [one for one in self._before if one.wait.thing not in waited_for]
+        pairs = [(one.tag, each) for one in gone for each in one.transactions]
+        if not pairs:
+            return []
+        asked = {"tags": [tag for tag, _ in pairs], "transactions": [each for _, each in pairs]}
+        there = {(str(tag), str(each)) for tag, each in self._run(cursor, "there", asked)}
+        return [
+            replace(one, wait=replace(one.wait, waits=False))
+            for one in gone
+            if any((one.tag, each) in there for each in one.transactions)
+        ]
+
+    def _with_blockers(self, cursor: pg.Cursor, now: float, seen: Sequence[_Seen]) -> list[_Seen]:
+        sessions, front = self._sessions(cursor, now, {pid for one in seen for pid in one.pids})
+        tags = [one.tag for one in seen if _PREPARED in one.pids]
+        prepared: dict[str, list[Blocker]] = {}
+        for tag, transaction, gid, owner, seconds in self._run(cursor, "prepared", {"tags": tags}) if tags else ():
+            left = Blocker(None, owner, since=_at(now, seconds), transaction=str(transaction), gid=str(gid))
+            prepared.setdefault(str(tag), []).append(left)
+        found = []
+        for one in seen:
+            pids = _behind_each_other(one.pids, front) - {one.wait.pid}
+            own = [*(sessions[pid] for pid in pids if pid in sessions), *prepared.get(one.tag, ())]
+            direct = [each for each in own if each.pid is None or each.pid in one.pids]
+            transactions = tuple(each.transaction for each in direct if each.transaction)
+            found.append(replace(one, wait=replace(one.wait, blockers=ordered(own)), transactions=transactions))
+        return found
+
+    def _sessions(
+        self, cursor: pg.Cursor, now: float, pids: set[int]
+    ) -> tuple[dict[int, Blocker], dict[int, tuple[int, ...]]]:
+        """These sessions and those in front of them, and who is directly in front of each."""
+        sessions: dict[int, Blocker] = {}
+        front: dict[int, tuple[int, ...]] = {}
+        asked = pids - {_PREPARED}
+        for _ in range(DEEPEST):
+            if not asked:
+                break
+            for pid, own, user, name, state, seconds, query, transaction, ahead in self._run(
+                cursor, "sessions", {"pids": sorted(asked)}
+            ):
+                front[pid] = tuple(ahead)
+                shown = "" if own else user
+                since, said = _at(now, seconds), _said(query)
+                waits, at = bool(ahead), str(transaction)
+                sessions[pid] = Blocker(pid, shown, name, state, since, said, waits, at)
+            asked = {each for pid in asked for each in front.get(pid, ())} - {_PREPARED} - front.keys()
+        return sessions, front
+
+    def _run(self, cursor: pg.Cursor, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return self._session.run(cursor, name, parameters, _WAITS).fetchall()
+
+
+class DwsLockWaits:
+    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.locks.LockReader`."""
+
+    def __init__(self, session: SinkSession, prefix: str) -> None:
+        self._session = session
+        self._prefix = prefix
+        self._before: tuple[LockWait, ...] = ()
+
+    def read(self, now: float) -> tuple[LockWait, ...]:
+        with self._session.transaction() as cursor:
+            pg.limit_transaction(cursor, WAITS_LIMIT_MS)
+            rows = [_Conflict(*row) for row in self._session.run(cursor, "conflicts", {}, _WAITS).fetchall()]
+        ours = [one for one in rows if not one.granted and (one.application or "").startswith(self._prefix)]
+        self._before = continued(self._before, (_wait(one, rows, now) for one in ours))
+        return self._before
+
+
+@dataclass(frozen=True, slots=True)
+class _Conflict:
+    """A row of PGXC_LOCK_CONFLICTS with its session's name and state, where this coordinator lists them."""
+
+    node: str
+    pid: int
+    granted: bool
+    mode: str
+    kind: str
+    schema: str | None
+    relation: str | None
+    partition: str | None
+    page: int | None
+    row: int | None
+    transaction: str | None
+    user: str | None
+    of: str | None
+    query: int | None
+    statement: str | None
+    seconds: float | None
+    application: str | None
+    state: str | None
+
+    @property
+    def thing(self) -> tuple[object, ...]:
+        """What tells the lock from every other."""
+        return (
+            self.node,
+            self.kind,
+            self.schema,
+            self.relation,
+            self.partition,
+            self.page,
+            self.row,
+            self.transaction,
+        )
+
+
+def _wait(one: _Conflict, rows: Iterable[_Conflict], now: float) -> LockWait:
+    others = [row for row in rows if row.granted and row.thing == one.thing and row.pid != one.pid]
+    blockers = ordered(
+        Blocker(
+            row.pid,
+            row.user,
+            row.application,
+            row.state,
+            _at(now, row.seconds),
+            _said(row.statement),
+            transaction=row.of or "",
+            node=row.node,
+            query=row.query,
+        )
+        for row in others
+    )
+    thing = _thing(one.kind, one.schema, one.relation)
+    return LockWait(one.pid, one.application or "", thing, one.mode, now, _said(one.statement), blockers)
+
+
+def _behind_each_other(pids: Iterable[int], front: dict[int, tuple[int, ...]]) -> set[int]:
+    """These and everybody in front of them."""
+    found: set[int] = set()
+    waiting = [pid for pid in pids if pid != _PREPARED]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += front.get(pid, ())
+    return found - {_PREPARED}
+
+
+def _thing(kind: str, schema: str | None, relation: str | None) -> str:
+    """What is waited for, in words.
+
+    >>> _thing("relation", "mart", "orders"), _thing("tuple", "mart", "orders"), _thing("transactionid", None, None)
+    ('mart.orders', 'a row of mart.orders', 'a row')
+    >>> _thing("advisory", None, None), _thing("extend", "mart", "orders")
+    ('an advisory lock', 'mart.orders (extend)')
+    """
+    name = f"{schema}.{relation}" if relation else ""
+    if kind in ("relation", "partition"):
+        return name or "a table"
+    if kind in ("transactionid", "tuple"):
+        return f"a row of {name}" if name else "a row"
+    if kind == "advisory":
+        return "an advisory lock"
+    return f"{name} ({kind})" if name else kind
+
+
+def _said(statement: str | None) -> str | None:
+    return None if statement is None or statement == _CONCEALED else without_literals(statement)
+
+
+def _at(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now - max(0.0, seconds)

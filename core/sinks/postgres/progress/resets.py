@@ -14,7 +14,7 @@ from slotkeeper.core.errors import Superseded, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import seen
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress, key_of, parameters_of, row_of
-from slotkeeper.core.sinks.postgres.quarantine import quarantine_reset
+from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "resets.sql")
@@ -59,7 +59,7 @@ class PostgresResets(PostgresProgress):
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
         """How many rows in quarantine lie beyond these positions."""
         with self.session.transaction() as cursor:
-            return quarantine_reset.beyond(self.session, cursor, self._all, rows)
+            return entries.beyond(self.session, cursor, self._all, rows)
 
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
@@ -82,7 +82,7 @@ class PostgresResets(PostgresProgress):
             hit = [(was, row) for was, row in pairs if was.key.shard not in moved]
             rows = [row for _, row in hit]
             place = (self.session, cursor, self._all, self._positions)
-            quarantine_reset.before_move(*place, rows, by or reset, undone)
+            entries.before_move(*place, rows, by or reset, undone)
             for was, row in hit:
                 values = {**parameters_of(row), **_expected(was), "epoch": epoch, "on_existing": swap.on_existing}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:

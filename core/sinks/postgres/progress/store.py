@@ -1,4 +1,7 @@
-"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration."""
+"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
+
+Beside the rows it retains the columns that a source table had, by fingerprint: a changed table is compared with them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from slotkeeper.core.domain.lock_owner import LockOwner, explain_writer
 from slotkeeper.core.domain.objection import refuse
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.shape import columns_from, columns_text
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
@@ -23,17 +27,44 @@ from slotkeeper.core.ports.progress import ChunkCounts, Lock, Repeats, Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import seen
-from slotkeeper.core.sinks.postgres.check.records import PostgresRecords
+from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
-from slotkeeper.core.sinks.postgres.progress import columns, locks
+from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted
 
-DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
-"""The statements for a sink beside the store; `decisions.py` has a worker's."""
+COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 
-STREAMS: Book = ("slotkeeper.core.sinks.postgres.stream", "stream.sql")
+
+def note_columns(
+    session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
+) -> None:
+    """Keep the columns behind a fingerprint of the slot's rows."""
+    values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
+    session.run(cursor, "forget", values, COLUMNS)
+    session.run(cursor, "note", values, COLUMNS)
+
+
+def read_columns(
+    session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str
+) -> tuple[Column, ...] | None:
+    """The columns behind a fingerprint; None where they were never kept."""
+    if session.run(cursor, "exists", {"schema": session.schema.string}, COLUMNS).fetchone() is None:
+        return None
+    found = session.run(cursor, "read", {**lane, "fingerprint": fingerprint}, COLUMNS).fetchone()
+    return columns_from(found[0]) if found else None
+
+
+def empty_rows(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int, fingerprint: str) -> int:
+    """Put the slot's rows back to creating under the epoch, for the table as it is now; how many there were."""
+    return session.run(cursor, "empty", {**lane, "epoch": epoch, "fingerprint": fingerprint}, COLUMNS).rowcount
+
+
+DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
+"""The statements for a sink beside the store; `beside.py` has a worker's."""
+
+STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 """The statements on what Spark queries write."""
 
 ORDERED = "next "
@@ -93,7 +124,6 @@ class PostgresProgress:
         return self._passed
 
     def lease_owners(self) -> list[LockOwner]:
-        """Who else has the lease's lock, as far as it is shown."""
         with self.session.transaction() as cursor:
             return locks.owners(self.session, cursor, self._lease, self._rows_lock)
 
@@ -226,34 +256,26 @@ class PostgresProgress:
             self._insert(cursor, come, dns)
 
     def target_records(self) -> PostgresRecords:
-        """The records of targets that a sink beside this store has, over the same session."""
         return PostgresRecords(self.session)
 
     def target_record(self) -> TargetSeen | None:
-        """What was recorded last of the target; None where nothing was, or a copy is due."""
         with self.session.transaction() as cursor:
             record, due = seen.recorded(self.session, cursor, self._lane)
         return None if due else record
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Keep the source's columns behind a fingerprint, with which the target is in line now."""
         with self.session.transaction() as cursor:
-            columns.note(self.session, cursor, self._all, fingerprint, known)
+            note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
-        """The source's columns behind a fingerprint; None where they were never kept."""
         with self.session.transaction() as cursor:
-            return columns.read(self.session, cursor, self._all, fingerprint)
+            return read_columns(self.session, cursor, self._all, fingerprint)
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
-        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer.
-
-        `fingerprint` and `known` are of the source with which the target is in line now.
-        """
         with self.session.transaction() as cursor:
-            if columns.empty(self.session, cursor, self._all, epoch, fingerprint) == 0:
+            if empty_rows(self.session, cursor, self._all, epoch, fingerprint) == 0:
                 raise Superseded(f"epoch {epoch} is no longer the newest")
-            columns.note(self.session, cursor, self._all, fingerprint, known)
+            note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def forget_creating(self, epoch: int) -> None:
         """Take back the rows of a start that turned out to be none."""
@@ -287,7 +309,6 @@ class PostgresProgress:
         return int(epochs[0][0])
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        """Move a position over a range without rows; False where the fence was not hit."""
         fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
         with self.session.transaction() as cursor:
             return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
@@ -416,11 +437,9 @@ class PostgresProgress:
 
     @property
     def generation(self) -> int:
-        """How many connections this session has had."""
         return self.session.generation
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _insert(self, cursor: pg.Cursor, rows: Iterable[ProgressRow], dns: int) -> None:

@@ -15,14 +15,13 @@ from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, Replayed
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sinks.postgres import faults
+from slotkeeper.core.sinks.postgres import session
 from slotkeeper.core.sinks.postgres.progress.store import key_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
-from slotkeeper.core.sinks.postgres.quarantine.writing import Bad
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write import text_staging
-from slotkeeper.core.sinks.postgres.write.row_isolation import DAMAGED, bad_of, move
+from slotkeeper.core.sinks.postgres.write.row_isolation import DAMAGED, Bad, bad_of, move
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 SQL, Literal = pg.sql.SQL, pg.sql.Literal
@@ -121,7 +120,7 @@ class Replays:
             rows = move(cursor, text_staging.entries(table, self._origin(unit.ids)), compose.fill_staging(table))
             compose.execute(cursor, compose.plan(table, options, rows))
         except pg.DriverError as error:
-            if not faults.is_bad_row(error):
+            if not session.is_bad_row(error):
                 raise
             cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_replay")
             return bad_of(error, table)

@@ -1,7 +1,8 @@
 """A worker's side of the sink: one step is one transaction, fenced by the progress row.
 
 The order inside a transaction is the protocol's (design 4.2): staging first, the caller's recheck, then the fence, then
-the net effect, then COMMIT, so that no shared lock is held while the source is waited for.
+the net effect, then COMMIT, so that no shared lock is held while the source is waited for. `PostgresBatches` writes
+without a progress row.
 """
 
 from __future__ import annotations
@@ -12,24 +13,25 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.kept import Positions
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
-from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import JobSpec, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Defect, Refused, Unreachable
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
-from slotkeeper.core.sinks.postgres.quarantine.writing import Quarantine
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
 from slotkeeper.core.sinks.postgres.write import optimistic, routing, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
-from slotkeeper.core.sinks.postgres.write.encoding_escape import Readable
 from slotkeeper.core.sinks.postgres.write.routing import Routed
-from slotkeeper.core.sinks.postgres.write.row_isolation import Into, RowIsolation, move
+from slotkeeper.core.sinks.postgres.write.row_isolation import Into, Quarantine, RowIsolation, move
 from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
+from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
 """What a step cannot take, as `statements.staged_top` counts it."""
@@ -78,7 +80,6 @@ class PostgresSink:
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's row as it is committed now."""
         with self.session.transaction() as cursor:
             found = self.session.run(cursor, "row", key_of(key)).fetchone()
             if self.options.quarantines:
@@ -256,13 +257,11 @@ class PostgresSink:
         return rows
 
     def finish_chunk(self) -> None:
-        """Commit the chunk that `copy_chunk` left open."""
         with self._open() as cursor:
             cursor.connection.commit()
             self._begun = None
 
     def abandon(self) -> None:
-        """Roll back whatever is open."""
         self._begun = None
         self._forget()
         self.session.rollback()
@@ -277,7 +276,6 @@ class PostgresSink:
         self.session.go_by(session)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._forget()
         self.session.close()
 
@@ -356,3 +354,24 @@ def _joined(staged: Top, routed: Routed, up_to: int) -> Top:
     seconds = [one for one in (staged.second, routed.second if routed.first == up_to else None) if one is not None]
     firsts = [one for one in (staged.first, routed.first) if one is not None]
     return Top(max(firsts, default=None), max(seconds, default=None))
+
+
+class PostgresBatches:
+    """The target of a job's channel: made on request and checked; implements `ports.sink.BatchWriter`."""
+
+    def __init__(self, session: SinkSession, job: JobSpec, identity: TableIdentity) -> None:
+        self._session, self._options = session, job.sink_options
+        target, image = targets.target_of(job.channel, identity), image_of(job.channel, identity)
+        if job.channel.create_target:
+            targets.create(session, job.channel.target, image)
+        targets.check(session, target, image, self._options)
+        self._target = targets.seen(session, target)
+
+    def write(self, text: bytes, rows: int) -> None:
+        """The net effect of a batch per key, in one transaction."""
+        plan = compose.plan(self._target, self._options, rows)
+        with self._session.transaction() as cursor:
+            for made in compose.temporary(self._target, self._options):
+                cursor.execute(made)
+            cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(text))
+            compose.execute(cursor, plan)

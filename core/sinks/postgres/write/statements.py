@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from slotkeeper.core.domain import type_name
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.sinks.postgres.dialect import POSTGRES, SinkDialect
+from slotkeeper.core.sinks.postgres.session import POSTGRES, SinkDialect
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable

@@ -29,12 +29,11 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.locks import lock_number, target_lock
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SETTINGS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.stream import staging
-from slotkeeper.core.sinks.postgres.write import optimistic, routing
+from slotkeeper.core.sinks.postgres.write import optimistic, query_staging, routing
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
-_SQL: Book = ("slotkeeper.core.sinks.postgres.stream", "stream.sql")
+_SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
 """Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
@@ -66,7 +65,7 @@ class PostgresQuerySink:
         self._refuse_job()
         self._table = targets.seen(self.session, self._of(image))
         self._make()
-        return staging.place(self._table)
+        return query_staging.place(self._table)
 
     def _of(self, image: TableIdentity) -> TargetTable:
         return targets.target_of(ChannelSpec("", self._target.name), image)
@@ -98,12 +97,12 @@ class PostgresQuerySink:
             own_tables.prepare(self.session, cursor, "streams")
             # of two queries that begin at once one makes the staging table: CREATE TABLE can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
-            names = self._run(cursor, "places", schema=schema, prefix=staging.prefix(table)).fetchall()
-            if (staging.place(table),) not in names:
-                cursor.execute(staging.create(table, self.session.schema))
+            names = self._run(cursor, "places", schema=schema, prefix=query_staging.prefix(table)).fetchall()
+            if (query_staging.place(table),) not in names:
+                cursor.execute(query_staging.create(table, self.session.schema))
         for (name,) in names:
-            if name != staging.place(table):
-                self._alone(*staging.drop(self.session.schema, name))
+            if name != query_staging.place(table):
+                self._alone(*query_staging.drop(self.session.schema, name))
 
     # -- tasks ------------------------------------------------------------------------------------------------------
 
@@ -112,7 +111,7 @@ class PostgresQuerySink:
         with self.session.transaction() as cursor:
             self._refuse_other(cursor, query)
             lengthen(cursor, COPY_LIMIT_MS)
-            return pg.copy_in(cursor, staging.fill(self.session.schema, place, len(self._target.columns)), lines)
+            return pg.copy_in(cursor, query_staging.fill(self.session.schema, place, len(self._target.columns)), lines)
 
     def _refuse_other(self, cursor: pg.Cursor, query: str) -> None:
         found = self._run(cursor, "last", target=self._target.name).fetchone()
@@ -188,10 +187,10 @@ class PostgresQuerySink:
     def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:
         """The batch's rows where a step's statements find them, counted and judged; how many are inserts."""
         table, where = self._known, f"{self._target.name}, batch {batch.number}"
-        cursor.execute(staging.show(table, self.session.schema, tokens))
+        cursor.execute(query_staging.show(table, self.session.schema, tokens))
         if compose.needs_net(table, self._target.options):
             cursor.execute(compose.create_net(table))
-        cursor.execute(staging.counted(table))
+        cursor.execute(query_staging.counted(table))
         found, keyless, inserts = cursor.fetchone() or (0, False, 0)
         if found != rows:
             what = f"{where}: {found} of {rows} staged rows are there"
@@ -204,12 +203,12 @@ class PostgresQuerySink:
 
     def _once(self, cursor: pg.Cursor) -> bool:
         """Whether each key has one event at most besides its B: nobody remembers how the batch before it fared."""
-        cursor.execute(staging.repeated(self._known))
+        cursor.execute(query_staging.repeated(self._known))
         return cursor.fetchone() is None
 
     def _refuse_twice(self, cursor: pg.Cursor, batch: QueryBatch) -> None:
         """Two rows of one key in one place; the checks of an optimistic step miss where there are such."""
-        cursor.execute(staging.twice(self._known))
+        cursor.execute(query_staging.twice(self._known))
         if not cursor.fetchone():
             return
         where = f"{self._target.name}, batch {batch.number}"
@@ -226,10 +225,10 @@ class PostgresQuerySink:
     def discard(self) -> None:
         """Cut off what is staged, where there is much of it and nobody is at it now."""
         with suppress(SlotkeeperError):
-            name = staging.place(self._known)
+            name = query_staging.place(self._known)
             found = self.session.fetched("size", {"schema": self.session.schema.string, "name": name}, _SQL)
             if found and found[0][0] >= STALE_BYTES:
-                self._alone(*staging.clear(self.session.schema, name))
+                self._alone(*query_staging.clear(self.session.schema, name))
 
     def _alone(self, *statements: pg.sql.Composable) -> None:
         """Statements on a staging table that nobody else uses now; nothing where somebody does."""
@@ -238,7 +237,6 @@ class PostgresQuerySink:
                 cursor.execute(statement)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     @property

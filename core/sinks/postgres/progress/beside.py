@@ -1,28 +1,32 @@
-"""The quarantine of a sink beside its store: what a plan leaves there and ends, and replays as plans without width.
+"""The store of a sink beside it: which range the sink gets next, what is settled, and the quarantine of its rows.
 
-Entries are written with the plan, marked with its label: a plan that is withdrawn takes them back, one that is settled
-leaves them (ADR 50).
+Repeats are counted before they are written. Entries of the quarantine are written with the plan, marked with its label:
+a plan that is withdrawn takes them back, one that is settled leaves them (ADR 50). Replays are plans without width.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
 from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
+from slotkeeper.core.ports.progress import NOTHING_OUT
 from slotkeeper.core.sinks.postgres.progress.locks import lock_number
-from slotkeeper.core.sinks.postgres.progress.store import key_of
+from slotkeeper.core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
-SQL: Book = ("slotkeeper.core.sinks.postgres.quarantine", "beside.sql")
+SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "beside.sql")
 _NUL = "\x00"
 
 
@@ -131,12 +135,10 @@ class BesideReplays:
         self._place = key_of(key)
 
     def waiting(self) -> Sequence[tuple[str, str]]:
-        """(label, load) of replays that were armed and not resolved."""
         found = [str(token) for (token,) in self._session.fetched("replay_waiting", self._place, SQL) if token]
         return [_parts(token) for token in found]
 
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
-        """Say that this load may be committed for an entry; False where a range is under way."""
         label, number = load
         with self._session.transaction() as cursor:
             place = self._lanes_of(cursor, id)
@@ -168,14 +170,12 @@ class BesideReplays:
             raise Refused(f"entry {id} is {state} by now", "nothing was done", where="sink")
 
     def resolve(self, label: str, applied: bool) -> None:
-        """The replay is over: its entry is replayed, or stays."""
         with self._session.transaction() as cursor:
             self._session.run(cursor, "replay_over", {**self._place, "label": f"label:{label}"}, SQL)
             name = "replay_applied" if applied else "replay_left"
             self._session.run(cursor, name, {**self._place, "mark": _replayed(label)}, SQL)
 
     def still_bad(self, id: int, refusal: Refusal) -> None:
-        """It was refused once more, and why."""
         named = {"sqlstate": refusal.sqlstate, "column": refusal.column, "constraint": "", "message": refusal.message}
         with self._session.transaction() as cursor:
             entries.run(self._session, cursor, "still_bad", {**named, "ids": [id]})
@@ -185,3 +185,79 @@ def _parts(token: str) -> tuple[str, str]:
     """Label and load of a decided token."""
     label, _, load = token.removeprefix("label:").partition(" ")
     return label, load
+
+
+class PostgresDecisions:
+    """Implements `slotkeeper.core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
+
+    def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
+        self.session = session
+        self._positions = positions
+        self._quarantines = quarantines
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        found = self.session.fetched("row", key_of(key))
+        return row_of(key, found[0], self._positions) if found else None
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        values = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
+        with self.session.transaction() as cursor:
+            return self.session.run(cursor, "fence", values).rowcount == 1
+
+    def decide(
+        self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
+    ) -> bool:
+        then = partial(write, self.session, key=key, label=decided.label, left_out=left_out)
+        return self._swapped("decide", _values(key, epoch, after, decided), then if left_out else None)
+
+    def quarantined_any(self, key: LaneKey) -> bool:
+        return bool(self.session.fetched("holds", key_of(key), entries.SQL)[0][0])
+
+    def repeat(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        return self._swapped("repeat", _values(key, epoch, after, decided))
+
+    def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
+        return self._swapped("arm", {**_values(key, epoch, after, armed), "was": was.text})
+
+    def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
+        return self._swapped("send_again", {**_values(key, epoch, after, planned), "was": was.text})
+
+    def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
+        """Give up a plan of which nothing may be committed, and what the quarantine has of it."""
+        then = partial(withdrawn, self.session, key=key, label=planned.label)
+        values = _values(key, epoch, after, planned)
+        return self._swapped("withdraw", values, then if self._quarantines or planned.end == after else None)
+
+    def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
+        then = partial(settled, self.session, key=key, label=decided.label, by=decided.end.text)
+        values = _values(key, epoch, after, decided)
+        return self._swapped("settle", values, then if self._quarantines or decided.end == after else None)
+
+    def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
+        values = {**key_of(key), "epoch": epoch, "number": number, "rows": rows}
+        return self._swapped("begin_chunk", values) or self._swapped("repeat_chunk", values)
+
+    def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
+        then = partial(write, self.session, key=key, label="", left_out=left_out) if left_out else None
+        return self._swapped("end_chunk", {**key_of(key), "epoch": epoch, "number": number}, then)
+
+    def rest(self, session: str = "") -> None:
+        self.session.rollback()
+        self.session.go_by(session)
+
+    def close(self) -> None:
+        self.session.close()
+
+    def _swapped(self, name: str, values: dict[str, Any], then: Callable[[pg.Cursor], None] | None = None) -> bool:
+        """Whether the swap hit its row; `then` goes on in its transaction."""
+        with self.session.transaction() as cursor:
+            if self.session.run(cursor, name, values, DECISIONS).rowcount != 1:
+                return False
+            if then is not None:
+                then(cursor)
+            return True
+
+
+def _values(key: LaneKey, epoch: int, after: Position, decided: Decided) -> dict[str, Any]:
+    end = {"end": decided.end.text, "token": decided.text, "rows": decided.rows}
+    return {**key_of(key), "epoch": epoch, "after": after.text, **end}

@@ -1,16 +1,14 @@
-"""What DataFrame queries say of themselves, beside their progress rows: a table that only informs.
-
-It is apart from the rows, so that a store whose tables are older, or whose login may create none, serves queries all
-the same.
-"""
+"""Tables that only inform: the audit's copy, and what DataFrame queries report of themselves."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.audit_chain import CopiedHead
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.query_report import QueryReport
 from slotkeeper.core.drivers import pg
@@ -18,7 +16,40 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
-_SQL: Book = ("slotkeeper.core.sinks.postgres.stream", "accounts.sql")
+_AUDIT: Book = ("slotkeeper.core.sinks.postgres.progress", "audit.sql")
+
+
+class SinkAudit:
+    """Appends lines over a session that is somebody else's."""
+
+    def __init__(self, session: SinkSession) -> None:
+        self._session = session
+
+    def append(self, line: AuditLine, chain: str, head: str) -> None:
+        """One line more, in a transaction of its own, with whose it is and its hash; raises what the sink raises."""
+        values = line.as_json()
+        row = {
+            **{name: values[name] for name in ("action_id", "phase", "at", "action", "what", "reason", "outcome")},
+            "who": line.actor.text,
+            "chain": chain,
+            "head": head,
+            "line": json.dumps(values).replace("\\u0000", "\\ufffd"),  # PostgreSQL's json takes no NUL
+        }
+        with self._session.transaction() as cursor:
+            own_tables.prepare(self._session, cursor, "audit")
+            self._session.run(cursor, "append", row, _AUDIT)
+
+    def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
+        """The hashes of these audits' lines, the oldest first; none where nothing was ever copied. Makes nothing."""
+        with self._session.transaction() as cursor:
+            there = {"schema": self._session.schema.string}
+            if not self._session.run(cursor, "has_heads", there, _AUDIT).fetchone():
+                return []
+            rows = self._session.run(cursor, "heads", {"chains": list(chains)}, _AUDIT).fetchall()
+        return [CopiedHead(str(head), at, str(about)) for head, at, about in rows]
+
+
+_ACCOUNTS: Book = ("slotkeeper.core.sinks.postgres.progress", "accounts.sql")
 LIMIT_MS = 2_000
 """Of one transaction: nobody waits for longer for what only informs."""
 
@@ -39,15 +70,14 @@ class PostgresAccounts:
             pg.limit_transaction(cursor, LIMIT_MS)
             own_tables.prepare(self.session, cursor, "queries")
             values = {**self._slot, "epoch": epoch}
-            newest = self.session.run(cursor, "newest", self._slot, _SQL).fetchone()
+            newest = self.session.run(cursor, "newest", self._slot, _ACCOUNTS).fetchone()
             if newest != (epoch,):
                 return  # it was superseded while it began: the account is the newer one's
-            self.session.run(cursor, "end", {**values, "anew": anew}, _SQL)
-            self.session.run(cursor, "go_on", values, _SQL)
-            self.session.run(cursor, "begin", values, _SQL)
+            self.session.run(cursor, "end", {**values, "anew": anew}, _ACCOUNTS)
+            self.session.run(cursor, "go_on", values, _ACCOUNTS)
+            self.session.run(cursor, "begin", values, _ACCOUNTS)
 
     def write(self, report: QueryReport) -> bool:
-        """Keep an account; False where the query's epoch is not the newest, or nothing was begun."""
         values = {
             **self._slot,
             "epoch": report.epoch,
@@ -61,23 +91,23 @@ class PostgresAccounts:
             pg.limit_transaction(cursor, LIMIT_MS)
             if not self._exists(cursor):
                 return False
-            return bool(self.session.run(cursor, "write", values, _SQL).rowcount)
+            return bool(self.session.run(cursor, "write", values, _ACCOUNTS).rowcount)
 
     def read(self) -> QueryReport | None:
-        """The newest account; None where there is none."""
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
             if not self._exists(cursor):
                 return None
-            found = self.session.run(cursor, "read", self._slot, _SQL).fetchone()
+            found = self.session.run(cursor, "read", self._slot, _ACCOUNTS).fetchone()
         return _report(found) if found else None
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _exists(self, cursor: pg.Cursor) -> bool:
-        return self.session.run(cursor, "exists", {"schema": self.session.schema.string}, _SQL).fetchone() is not None
+        return (
+            self.session.run(cursor, "exists", {"schema": self.session.schema.string}, _ACCOUNTS).fetchone() is not None
+        )
 
 
 def _report(found: tuple[Any, ...]) -> QueryReport:
