@@ -16,11 +16,10 @@ from typing import Any, Protocol
 
 from bench.rig import TARGET
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.local_runner import LocalRunner

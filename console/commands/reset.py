@@ -20,14 +20,13 @@ from slotkeeper.console.monitor.why import living_tables
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import reset_text
-from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
 from slotkeeper.core.domain.reset_files import BACKUPS
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import AS_THE_JOB, TableReport
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK

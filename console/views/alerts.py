@@ -17,10 +17,9 @@ from slotkeeper.console.views.quarantine import number_of, quarantine_of
 from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for
 from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
 from slotkeeper.console.views.slots import all_slots
-from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
-from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.fault import Ack, Fault, ack_in, is_quiet
+from slotkeeper.core.domain.job import started_alone
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import started_alone
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.judgement.facts import Facts

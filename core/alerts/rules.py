@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 
-from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
 from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.fault import Fault, Party, Severity, is_worse, ranked
+from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity, ack_in, is_quiet, is_worse, ranked
 
 
 class Kind(Enum):

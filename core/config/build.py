@@ -22,13 +22,20 @@ from slotkeeper.core.config.lines import Path
 from slotkeeper.core.config.model import SinkEntry, SourceEntry
 from slotkeeper.core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
+from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
-from slotkeeper.core.domain.master import Master, MasterKind
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
-from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
-from slotkeeper.core.domain.starting import StartKind
-from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.spec import (
+    RESNAPSHOT,
+    STOP,
+    BinlogOptions,
+    ChannelSpec,
+    JobSpec,
+    RetryOptions,
+    SinkOptions,
+    SparkOptions,
+    StartKind,
+)
+from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sinks.registry import KINDS as SINKS
 from slotkeeper.core.sinks.registry import traits as sink_traits
@@ -211,12 +218,6 @@ def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> BinlogKeys:
     return SETS[source_traits(sources[name].dialect).binlog_keys]
 
 
-def _refuse_earliest(reading: Reading, path: Path, raw: Table, dialect: str) -> None:
-    if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
-        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
-        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
-
-
 _AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
 """Fields of a job that are its keys' values as they are."""
 
@@ -354,7 +355,9 @@ def _options(
 
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
     its = SETS[source_traits(dialect).binlog_keys]
-    _refuse_earliest(reading, path, raw, dialect)
+    if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
+        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
+        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
     options = its.more(set_here(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions))
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
@@ -518,17 +521,13 @@ def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
     table = as_table(reading, path, raw)
     for name in table:
         if name == NEWER or name.startswith(f"{NEWER}."):
-            whole, place = _whole(name, table[name], (*path, name))
+            whole, value, place = name, table[name], (*path, name)
+            while isinstance(value, dict) and value:
+                key = next(iter(value))
+                whole, value, place = f"{whole}.{key}", value[key], (*place, key)
             instead = NEWER_NAMES.get(whole, "the 1.x name in snake_case")
             what = f"{whole} in [{dotted(path)}] is a name of the connector's 2.x"
             raise reading.error(place, what, f"write {instead}")
-
-
-def _whole(name: str, value: object, place: Path) -> tuple[str, Path]:
-    while isinstance(value, dict) and value:
-        key = next(iter(value))
-        name, value, place = f"{name}.{key}", value[key], (*place, key)
-    return name, place
 
 
 def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:

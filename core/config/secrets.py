@@ -83,7 +83,7 @@ _clock = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A secret by its reference; implements `slotkeeper.core.domain.secret.Secret`.
+    """A secret by its reference; implements `slotkeeper.core.domain.endpoint.Secret`.
 
     A file and a variable are read each time. A command runs at most once in `TTL` seconds, however many sessions log in
     at once, and again at the first refusal of what it printed. Servers may share a reference: `server` tells them

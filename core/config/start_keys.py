@@ -7,7 +7,7 @@ from slotkeeper.core.config.check import Reading, Table, dotted
 from slotkeeper.core.config.keys_hologres import HOLOGRES
 from slotkeeper.core.config.lines import Path
 from slotkeeper.core.config.values import BadValue
-from slotkeeper.core.domain.starting import EVERY_DN
+from slotkeeper.core.domain.spec import EVERY_DN
 from slotkeeper.core.domain.text import safe
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 
 TEAM_MODE = 0o2770
 """Of a team's folder: its group writes, everybody else is kept out, and what is made in it gets its group."""

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.position import Kept, Position, further
 from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.row_counts import CopyRows, Fate
 from slotkeeper.core.domain.slot import Shard

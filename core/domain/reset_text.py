@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from slotkeeper.core.domain.kept import Kept, Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position, Positions
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.reset import Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from slotkeeper.core.domain.row_counts import CopyRows, RowCount

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from itertools import cycle, islice
 from typing import Any
 
-from slotkeeper.core.domain.affinity import NOT_KEPT, REFUSALS, Seen, breach
+from slotkeeper.core.domain.endpoint import NOT_KEPT, REFUSALS, Seen, breach
 from slotkeeper.core.drivers import pg
 
 LIMIT_MS = 1_000

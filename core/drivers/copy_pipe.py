@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers.row_pipe import row_ends
 from slotkeeper.core.errors import Unreachable
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.refused_login import PASSWORDS, said
-from slotkeeper.core.domain.secret import Secret, secret_of
+from slotkeeper.core.domain.endpoint import Endpoint, Secret, secret_of
+from slotkeeper.core.domain.refusals import PASSWORDS, said
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0

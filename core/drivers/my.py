@@ -18,8 +18,7 @@ import pymysql
 import pymysql.cursors
 from pymysql.constants import COMMAND
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.drivers import my_login
 from slotkeeper.core.drivers.deadline import Call, shut
 from slotkeeper.core.drivers.my_login import DriverError, NoAnswer, TooMuch, answered, ended

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.constants import CR, ER
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.domain.tls import INSISTING
+from slotkeeper.core.domain.endpoint import INSISTING, Endpoint, Secret
 from slotkeeper.core.drivers import tls_context
 from slotkeeper.core.drivers.deadline import Call, Cut, Late, in_time, limited
 from slotkeeper.core.drivers.login import LOGIN_BYTES

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import secret_of
-from slotkeeper.core.domain.tls import INSISTING, socket_folder
+from slotkeeper.core.domain.endpoint import INSISTING, Endpoint, secret_of, socket_folder
 from slotkeeper.core.errors import ConfigError
 
 OLDEST_LIBPQ = 160_000

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.affinity import CURE
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.domain.tls import Line
+from slotkeeper.core.domain.endpoint import CURE, Endpoint, Line, Secret
 from slotkeeper.core.drivers import affinity, pg
 from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachable
 from slotkeeper.core.sqltext import dotted, statements

@@ -7,15 +7,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.condition import GIVEN_UP, Condition, server_of
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity
-from slotkeeper.core.domain.job_view import JobView
 from slotkeeper.core.domain.lane import Activity
-from slotkeeper.core.domain.lock_wait import Locked, locked
-from slotkeeper.core.domain.refused_login import PASSWORDS, said
+from slotkeeper.core.domain.locks import Locked, locked
+from slotkeeper.core.domain.refusals import PASSWORDS, said
 from slotkeeper.core.domain.remedy import PASSES, by_hand
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobView, LaneReport, server_of
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.judgement.facts import Facts
 

@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.condition import GIVEN_UP, server_of
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
 from slotkeeper.core.domain.finding import CLOCK_SECONDS
-from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to_do
 from slotkeeper.core.domain.quarantine import nearly_full
 from slotkeeper.core.domain.remedy import THEN, by_hand, for_job, until_started
-from slotkeeper.core.domain.table import TableReport, amiss, said_of, to_do
+from slotkeeper.core.domain.report import GIVEN_UP, JobView, server_of
+from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
-from slotkeeper.core.domain.verified import in_a_phrase, rows_quarantined
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.of_conditions import of_conditions, unread_meanwhile

@@ -12,9 +12,8 @@ from datetime import datetime
 from slotkeeper.core.alerts.options import AlertOptions
 from slotkeeper.core.alerts.outbox import AlertState, Waiting
 from slotkeeper.core.alerts.rules import evaluate
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.fault import Fault
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.fault import Ack, Fault
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.judgement.of_machine import ALERTS_STUCK
 from slotkeeper.core.launch import alert_sender
 from slotkeeper.core.state.alerts import BESIDE, AlertFile

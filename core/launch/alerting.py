@@ -19,8 +19,7 @@ from slotkeeper.core.alerts.outbox import AlertState, may_try, queued
 from slotkeeper.core.alerts.rules import Evaluation, Firing, Kind, evaluate
 from slotkeeper.core.config.load import load_alerts
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.fault import Ack, Fault
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.judgement.facts import Facts, Machine

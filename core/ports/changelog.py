@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from slotkeeper.core.domain.field_type import Condition, FieldType
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.source import Chunk, Source
 

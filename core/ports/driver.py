@@ -11,7 +11,7 @@ from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.progress import Rows, Store
 from slotkeeper.core.ports.source import Chunk, Retention, SlotAdmin, Source

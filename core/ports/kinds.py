@@ -12,20 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from slotkeeper.core.domain.audit import AuditLine
-from slotkeeper.core.domain.audit_chain import CopiedHead
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.finding import Finding, Objection
+from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.source_traits import SourceTraits
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.ports.driver import Target
 from slotkeeper.core.ports.locks import LockReader
 from slotkeeper.core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 
 
 class LockReader(Protocol):

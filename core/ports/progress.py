@@ -9,15 +9,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.lock_owner import LockOwner
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.locks import LockOwner
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut
 from slotkeeper.core.domain.reset import ResetEntry, Swap
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.target_seen import TargetSeen
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.ports.target import TargetRecords
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import Refusal
+from slotkeeper.core.domain.traits import Encoding
 
 
 @dataclass(frozen=True, slots=True)

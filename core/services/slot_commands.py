@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 
 from slotkeeper.core.config.model import Loaded, owners, tables
-from slotkeeper.core.domain.lock_owner import end_it, explain_lease, is_stranger
+from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec

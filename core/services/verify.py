@@ -11,9 +11,8 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.objection import refuse
-from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.starting import start_at
+from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.spec import JobSpec, start_at
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.progress import Rows
 from slotkeeper.core.ports.quarantine import Quarantine

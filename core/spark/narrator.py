@@ -8,16 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.condition import Condition, merged, server_of
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, JobState, transition
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, said_of, transition
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merged, server_of
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport, said_of
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.engine.driver.conditions import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import TaskRunner

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.session_life import SessionLife
+from slotkeeper.core.domain.cluster import SessionLife
 
 EVERY = 2.0
 """Seconds between two questions."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import slotkeeper
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.error_values import ErrorValues
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 

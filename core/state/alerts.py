@@ -17,7 +17,7 @@ from typing import Any
 from slotkeeper.core.alerts.outbox import AlertState, Failure, Waiting
 from slotkeeper.core.alerts.rules import Firing, Kind, Notification
 from slotkeeper.core.domain.fault import Fault, Party, Severity
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.folder import StateFolder

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.encoding import Encoding, chosen
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.worker import copy_task, stream_task
 from slotkeeper.core.engine.worker.planned import PlannedSink

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from slotkeeper.core.domain.peek import Filter, Range
+from slotkeeper.core.domain.inspection import Filter, Range
 from slotkeeper.core.domain.position import Order, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.drivers.copy_text import rows_of

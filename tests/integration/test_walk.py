@@ -13,7 +13,7 @@ import pytest
 
 import slotkeeper
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers import copy_pipe
 from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.engine.driver.target_watch import TargetWatch

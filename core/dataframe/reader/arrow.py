@@ -15,7 +15,7 @@ from pyarrow import csv
 
 from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.field_type import Field, FieldKind
+from slotkeeper.core.domain.type_name import Field, FieldKind
 from slotkeeper.core.drivers.copy_text import value_of
 from slotkeeper.core.errors import Defect, RowRefused
 

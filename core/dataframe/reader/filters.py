@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.field_type import Condition, FieldKind, FieldType
+from slotkeeper.core.domain.type_name import Condition, FieldKind, FieldType
 
 _SIGNS: dict[type[Filter], str] = {
     EqualTo: "=",

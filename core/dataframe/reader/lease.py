@@ -17,16 +17,13 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.dataframe.reader import accounts, beginning
 from slotkeeper.core.dataframe.reader.no_target import TargetlessSessions
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport
-from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.domain.watch import Turn, exactly, judge, trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.lease import Leases

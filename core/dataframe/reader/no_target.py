@@ -8,7 +8,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.ports.source import Chunk

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.errors import Refused
 
 VERSION = 1

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import InputPartition
 
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.field_type import Condition
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.ports.source import Chunk
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
-from slotkeeper.core.domain.field_type import TEXT, Field, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.type_name import TEXT, Field, FieldKind, FieldType
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.changelog import Changelog
 

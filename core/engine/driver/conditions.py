@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from slotkeeper.core.domain.condition import Condition, merged, server_of
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.report import Condition, merged, server_of
 
 _LINE = ("08", "57P", "28")
 """SQLSTATE classes of a line and a login: connection exceptions, operator intervention, authorization."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY, History
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
-from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn
+from slotkeeper.core.domain.tries import NO_HISTORY, History
+from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
 from slotkeeper.core.engine.driver.context import JobContext, about
 from slotkeeper.core.engine.driver.early import wait_to_try
 from slotkeeper.core.engine.driver.keepalive import KEPT_AT_ONCE, KeepAlive, Kept

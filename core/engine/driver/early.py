@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import History
-from slotkeeper.core.domain.condition import GIVEN_UP
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.tries import TryAnswer
+from slotkeeper.core.domain.report import GIVEN_UP
+from slotkeeper.core.domain.tries import History, TryAnswer
 from slotkeeper.core.engine.driver.context import JobContext
 
 READ_EVERY = 0.25

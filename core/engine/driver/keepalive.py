@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.kept import Kept as Registered
+from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.advance import explain_miss, stands_free
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.watch import ahead_of_row, judge, no_point, trouble
+from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_point, stands_free, trouble
 from slotkeeper.core.engine.driver.registration import Proven, Settled, register_at
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.lane import Lane
-from slotkeeper.core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
+from slotkeeper.core.domain.locks import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from slotkeeper.core.engine.driver.context import JobContext, about
 from slotkeeper.core.engine.driver.open_transactions import pause
 from slotkeeper.core.engine.driver.reshape import name_the_command

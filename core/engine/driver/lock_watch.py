@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.errors import classed
 from slotkeeper.core.ports.locks import LockReader
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.condition import Condition, server_of
+from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
 
 EVERY = 2.0

@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.lane import Lane
-from slotkeeper.core.domain.one_stream import confirmable
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position, confirmable
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, judge

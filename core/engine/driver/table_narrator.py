@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.engine.driver.context import Narrator
 from slotkeeper.core.errors import SlotkeeperError, Trouble
 from slotkeeper.core.ports.progress import ChunkCounts

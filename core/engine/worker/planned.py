@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.advance import explain_miss, stands_free
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut
 from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.watch import explain_miss, stands_free
 from slotkeeper.core.engine.worker.isolation import Isolated, Isolation, touched
 from slotkeeper.core.engine.worker.two_part import StagedRows, StagedSink, label_of
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import BinaryIO, Protocol
 
-from slotkeeper.core.domain.advance import explain_miss, stands_free
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.traits import Encoding
+from slotkeeper.core.domain.watch import explain_miss, stands_free, trouble
 from slotkeeper.core.drivers.copy_text import copy_line, rows_of
 from slotkeeper.core.drivers.row_pipe import rows_in, size_of
 from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName

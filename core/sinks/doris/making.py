@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.sinks.doris.encode import backquoted
 from slotkeeper.core.sinks.doris.shape import quoted, unsendable

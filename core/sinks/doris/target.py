@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.progress import Store

@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.target_seen import PARTS, TargetSeen
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Session
 from slotkeeper.core.errors import Refused, SlotkeeperError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.errors import Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
@@ -26,8 +26,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if isinstance(error, pg.TooMuch):
         return TooLarge(f"sink {place} {text}", "", code, "sink")
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
-    if refused_login.refusal(code, text):
-        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
+    if refusals.refusal(code, text):
+        return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
     if code in passing.BY_CODE:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.promise import SinkTraits
 from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS

@@ -6,8 +6,7 @@ import re
 from dataclasses import replace
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Dialect, Session
 from slotkeeper.core.sinks.postgres.dialect import DIALECTS

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.audit import Actor, AuditLine
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.reset import Check
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape

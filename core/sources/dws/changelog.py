@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from slotkeeper.core.domain.field_type import Condition, FieldType
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
+from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.operators import Operators, spelled
 from slotkeeper.core.ports.sink import Top

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.ports.source import Waiter
 from slotkeeper.core.sources.dws.position import points_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from slotkeeper.core.domain.field_type import TEXT, FieldKind, FieldType
+from slotkeeper.core.domain.type_name import TEXT, FieldKind, FieldType
 
 MOST_DIGITS = 38
 """Digits of the widest decimal that readers have (Spark: DecimalType; Arrow: decimal128)."""

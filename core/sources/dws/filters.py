@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotkeeper.core import row_filter
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import TableIdentity
 
 _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.domain.slot import TableAnswer, UnreadRows
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import ttl_of

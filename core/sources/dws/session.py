@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.domain.tls import moved
+from slotkeeper.core.domain.endpoint import Endpoint, Secret, moved
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import SlotkeeperError

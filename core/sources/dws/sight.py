@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows

@@ -6,8 +6,7 @@ binlogs").
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.sources.hologres.faults import classify
 

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.finding import Finding, Level, clock_finding
-from slotkeeper.core.domain.purge import hours
 from slotkeeper.core.domain.spec import ALLOW, BinlogOptions
+from slotkeeper.core.domain.ttl import hours
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.mysql import inventory, purging, requirements

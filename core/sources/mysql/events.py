@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.sources.mysql import query_text
 from slotkeeper.core.sources.mysql.errors import BinlogError, Damaged, Unsupported
 from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.alters import ENGINES
 from slotkeeper.core.sources.mysql.columns import Described

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from slotkeeper.core.domain.kept import NothingKept, nothing_of
+from slotkeeper.core.domain.position import NothingKept, nothing_of
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition, parse_position
 
 _SHOWN = re.compile(r"(\d{1,10}):(\d{1,13})")
 
 
 class BinlogPositions:
-    """Implements `slotkeeper.core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.position.Positions`."""
 
     unit = "bytes"
     name = "binlog position"

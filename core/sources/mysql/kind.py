@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.finding import Finding, Objection
+from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.position import Position, Positions
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources.mysql import doctor
@@ -102,7 +100,7 @@ class MysqlConnection:
 
 
 class NothingByHand:
-    """Implements `slotkeeper.core.domain.manual_sql.ManualSql`: nothing is kept at the server."""
+    """Implements `slotkeeper.core.domain.remedy.ManualSql`: nothing is kept at the server."""
 
     def status(self, table: str) -> str:
         """Where the binlog ends."""

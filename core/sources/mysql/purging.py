@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.purge import Purge
-from slotkeeper.core.domain.ttl import LONGEST, seconds_of
+from slotkeeper.core.domain.ttl import LONGEST, Purge, seconds_of
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.mysql import starts

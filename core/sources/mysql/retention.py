@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus

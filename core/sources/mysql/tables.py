@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.columns import Described

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.purge import Purge
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import SlotCalls
 from slotkeeper.core.sources.mysql.image import speller

@@ -22,17 +22,15 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.config import keys, values
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.traits import Encoding, SinkTraits
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
 from slotkeeper.core.ports.progress import Store

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT
+from slotkeeper.core.domain.position import NOTHING_KEPT
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.replayed import (
     COPIED,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.engine.driver import lock_watch
 from slotkeeper.core.engine.driver.lock_watch import LocksAt, LockWatch
 from slotkeeper.core.errors import SlotkeeperError, Unreachable

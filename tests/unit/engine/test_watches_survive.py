@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.engine.driver import lock_watch, pulse
 from slotkeeper.core.engine.driver.lock_watch import LocksAt, LockWatch
 from slotkeeper.core.engine.driver.pulse import Pinged, Pulse

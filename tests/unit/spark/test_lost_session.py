@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from slotkeeper.core.domain import session_life
-from slotkeeper.core.domain.session_life import LOST_AFTER, SessionLife
+from slotkeeper.core.domain import cluster
+from slotkeeper.core.domain.cluster import LOST_AFTER, SessionLife
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.spark import session_watch, task
 from slotkeeper.core.spark.cluster import CLUSTER_GONE
@@ -66,7 +66,7 @@ def watched(hung: Hung) -> SparkRunner:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds are thousandths."""
     monkeypatch.setattr(session_watch, "EVERY", 0.002)
-    monkeypatch.setattr(session_life, "LOST_AFTER", 0.06)
+    monkeypatch.setattr(cluster, "LOST_AFTER", 0.06)
 
 
 @pytest.mark.usefixtures("short")

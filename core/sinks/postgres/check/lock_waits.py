@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotkeeper.core.domain.lock_owner import without_literals
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait, continued, ordered
+from slotkeeper.core.domain.locks import Blocker, LockWait, continued, ordered, without_literals
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.sinks.postgres.session import SinkSession

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
 from slotkeeper.core.domain.slot import Column, TableIdentity, without_domains
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.drivers.pg_table import types
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, newest
+from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, image_of, newest
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError

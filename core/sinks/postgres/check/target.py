@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.progress import QUERY_TARGET
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.search_path import names_of_path

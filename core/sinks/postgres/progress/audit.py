@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from slotkeeper.core.domain.audit import AuditLine
-from slotkeeper.core.domain.audit_chain import CopiedHead
+from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.session import SinkSession

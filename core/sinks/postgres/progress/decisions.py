@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut
 from slotkeeper.core.drivers import pg

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.quarantine import entries

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import BinaryIO
 
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.text import safe

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import io
 
-from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write import statements as compose

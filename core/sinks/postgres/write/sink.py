@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from slotkeeper.core.domain.encoding import Encoding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Defect, Refused, Unreachable
 from slotkeeper.core.ports.sink import Top

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
 from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
 

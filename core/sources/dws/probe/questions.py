@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from slotkeeper.core.domain.probe import Answer, ProbeFinding, Question
+from slotkeeper.core.domain.inspection import Answer, ProbeFinding, Question
 
 
 def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.eligibility import NEW_NAMES

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slotkeeper.core.domain.probe import Left
+from slotkeeper.core.domain.inspection import Left
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.probe import findings as decide

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.sources.dws.probe import findings as decide
 from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from slotkeeper.core.domain.probe import Answer, ProbeFinding
+from slotkeeper.core.domain.inspection import Answer, ProbeFinding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.probe import findings as decide

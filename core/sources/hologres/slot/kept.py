@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from slotkeeper.core.domain.kept import Kept, OnePlace
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, OnePlace, Position
 from slotkeeper.core.sources.hologres.position import HIGHEST, HoloPosition, HoloPositions, ours
 
 MARK = "confirmed"

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.errors import Busy, Refused
