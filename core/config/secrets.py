@@ -15,9 +15,9 @@ from slotkeeper.core.bounded import TooLong, output_of
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
-from slotkeeper.core.domain.ownership import Complaint
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, SecretUnread
+from slotkeeper.core.ownership import Complaint
 
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536

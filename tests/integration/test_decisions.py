@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.progress import Decided, LaneState
-from slotkeeper.core.domain.reset import ResetEntry, Swap
-from slotkeeper.core.domain.reset_text import row_from, row_values
+from slotkeeper.core.domain.reset import ResetEntry, Swap, row_from, row_values
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.progress import Repeats, Runner
 from slotkeeper.core.sinks.postgres.progress.decisions import PostgresDecisions

@@ -32,7 +32,6 @@ BESIDE = (
     "core/drivers/",
     "core/errors.py",
     "core/redaction.py",
-    "core/error_values.py",
     "core/clock.py",
     "core/sqltext.py",
     "core/sources/dws/position.py",

@@ -16,7 +16,8 @@ from slotkeeper.core.domain.audit import Actor
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import NOTHING_KEPT, nothing_of
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap, moved_from
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap
+from slotkeeper.core.domain.reset_checks import moved_from
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, FirstRecord, Shard, SlotStatus, TableIdentity

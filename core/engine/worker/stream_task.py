@@ -23,8 +23,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import explain_miss, trouble
 from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, Stepper, StepPlan, nothing
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import ErrorKind, SlotkeeperError, TroubleName
+from slotkeeper.core.errors import ErrorKind, ErrorValues, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Source
 
