@@ -26,8 +26,7 @@ from slotkeeper.core.engine.local_runner import LocalRunner
 from slotkeeper.core.engine.messages import LaneOutcome, StreamOutcome
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.driver import TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 from slotkeeper.demo.orders import TABLE

@@ -111,7 +111,7 @@ class JobFacts:
     @property
     def unread(self) -> str:
         """What becomes of what it has not read while it does not read."""
-        from slotkeeper.core.judgement.of_conditions import unread_meanwhile  # the first frame is seen without it
+        from slotkeeper.core.judgement.of_job import unread_meanwhile  # the first frame is seen without it
 
         return unread_meanwhile(self.report)
 

@@ -23,8 +23,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.judgement.facts import Facts
-from slotkeeper.core.judgement.judge import counts
-from slotkeeper.core.judgement.of_slot import of_slot
+from slotkeeper.core.judgement.judge import counts, of_slot
 from slotkeeper.core.sqltext import dotted
 
 ALERT_COLUMNS = (

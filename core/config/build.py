@@ -12,14 +12,13 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
-from slotkeeper.core.config import check, keys, pace, tls
+from slotkeeper.core.config import binlog_sets, check, keys, tls
 from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
 from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from slotkeeper.core.config.keys import KindKeys
 from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
 from slotkeeper.core.config.keys_sync import SYNC
-from slotkeeper.core.config.lines import Path
-from slotkeeper.core.config.model import SinkEntry, SourceEntry
+from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
@@ -171,8 +170,8 @@ def _job(
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
-    sync, options = pace.read(reading, path, raw, source.dialect, options)
-    pace.refuse_cascades(reading, path, source.dialect, channels)
+    sync, options = binlog_sets.read(reading, path, raw, source.dialect, options)
+    binlog_sets.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))

@@ -1,4 +1,4 @@
-"""From a reference to the secret, in the process that needs it."""
+"""From a reference to the secret, in the process that needs it; and which jobs' password files cannot be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from slotkeeper.core import ownership
 from slotkeeper.core.bounded import TooLong, output_of
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.config import handover, masking
+from slotkeeper.core.config import handover, masking, secrets
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, SecretUnread
@@ -215,3 +216,17 @@ def _line(raw: bytes, where: str) -> str:
     except UnicodeDecodeError:
         raise SecretUnread(f"{where} is not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\r\n") else text.removesuffix("\n")
+
+
+def unreadable(loaded: Loaded) -> dict[str, ConfigError]:
+    """The jobs one of whose password files cannot be read, each with the error of the last of them."""
+    found = {}
+    for name, job in loaded.jobs.items():
+        ends = (job.source, job.sink, job.store_at[0])
+        refs = dict.fromkeys([job.spark.secret, *(ref for end in ends for ref in (end.password, end.sslpassword))])
+        for ref in (one for one in refs if one.how == "file"):
+            try:
+                secrets.resolve(ref)
+            except ConfigError as error:
+                found[name] = error
+    return found

@@ -13,8 +13,7 @@ from typing import Any
 from slotkeeper.core import ownership
 from slotkeeper.core.config import secrets
 from slotkeeper.core.config.check import Reading, beside, dotted, secret_ref
-from slotkeeper.core.config.lines import Path
-from slotkeeper.core.config.model import Layer, Origin, Setting, SinkEntry, SourceEntry
+from slotkeeper.core.config.model import Layer, Origin, Path, Setting, SinkEntry, SourceEntry
 from slotkeeper.core.domain.endpoint import INSISTING, SAFEST, VERIFYING, Endpoint, default_mode, weakness
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe

@@ -2,7 +2,7 @@
 
 A server's text is never part of a statement: it is parsed, and one place writes it. `format_type` of PostgreSQL, DWS
 and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type outside
-pg_catalog comes with its schema. Which `FieldType` a type is, a dialect says (`slotkeeper.core.ports.changelog`).
+pg_catalog comes with its schema. Which `FieldType` a type is, a dialect says (`slotkeeper.core.ports.kinds`).
 """
 
 from __future__ import annotations

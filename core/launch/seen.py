@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.config.readable import unreadable
+from slotkeeper.core.config.secrets import unreadable
 from slotkeeper.core.domain import remedy
 from slotkeeper.core.domain.audit import AuditLine, Phase
 from slotkeeper.core.domain.elapsed import elapsed

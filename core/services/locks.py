@@ -19,7 +19,7 @@ from slotkeeper.core.domain.locks import PREFIX, LockWait
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.kinds import SinkSession
-from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.ports.sink import LockReader
 from slotkeeper.core.services.looking import late
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.wiring.worker import session_name

@@ -20,8 +20,8 @@ from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.ports.driver import LaneSeen, Rows
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.progress import LaneSeen, Rows
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import answer

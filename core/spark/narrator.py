@@ -18,8 +18,7 @@ from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.conditions import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
-from slotkeeper.core.ports.driver import TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import verified
 from slotkeeper.core.state.sqlite import StateError, Store

@@ -16,10 +16,9 @@ from slotkeeper.core.domain.position import Order, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.drivers.copy_text import rows_of
 from slotkeeper.core.engine.worker.step import nothing
-from slotkeeper.core.ports.kinds import SourceSession
+from slotkeeper.core.ports.kinds import WHOLE, SourceSession
 from slotkeeper.core.ports.sink import Fields
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin
-from slotkeeper.core.ports.table import WHOLE
 from tests.contract.pairs import (
     BY_SLOT,
     BY_STREAM,

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.locks import PREFIX, LockWait, cause, locked, to_do
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.ports.sink import LockReader
 from slotkeeper.core.sinks import registry
 from slotkeeper.demo.postgres import Server, write_password
 from tests.support.proxy import Line, proxy

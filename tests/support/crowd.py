@@ -29,7 +29,7 @@ from slotkeeper.core.engine.messages import StreamTask
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin, Source
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of

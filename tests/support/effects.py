@@ -15,7 +15,7 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import RowRefused
-from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.dialect import DIALECTS
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress

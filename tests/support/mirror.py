@@ -27,8 +27,7 @@ from slotkeeper.core.engine.local_runner import LocalRunner
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
-from slotkeeper.core.ports.driver import TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted

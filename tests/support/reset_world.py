@@ -23,7 +23,7 @@ from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, FirstRecord, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.domain.watch import Turn, not_passed
-from slotkeeper.core.ports.progress import Lock
+from slotkeeper.core.ports.driver import Lock
 from slotkeeper.core.slots.reset import apply, plan
 from slotkeeper.core.slots.reset.apply import ResetOrder, Result
 from slotkeeper.core.slots.reset.context import ResetContext

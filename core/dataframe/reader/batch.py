@@ -22,7 +22,7 @@ from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.errors import Refused, TroubleName
-from slotkeeper.core.ports.changelog import Changelog
+from slotkeeper.core.ports.kinds import Changelog
 from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_session
 

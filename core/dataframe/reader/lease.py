@@ -32,7 +32,7 @@ from slotkeeper.core.engine.driver.start import begin
 from slotkeeper.core.engine.local_runner import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.wiring.worker import ENTRIES
 

@@ -10,7 +10,7 @@ from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.wiring.driver import WiredSessions
 

@@ -25,7 +25,7 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, TroubleName
-from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
+from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
 T = TypeVar("T")

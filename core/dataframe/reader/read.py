@@ -20,7 +20,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.drivers.copy_pipe import pieces
 from slotkeeper.core.errors import TroubleName
-from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
+from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
 MOST_KEPT = 4

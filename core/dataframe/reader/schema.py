@@ -16,7 +16,7 @@ from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SE
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Field, FieldKind, FieldType
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.changelog import Changelog
+from slotkeeper.core.ports.kinds import Changelog
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
 """What stands before a changelog's own columns."""

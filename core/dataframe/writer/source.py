@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from slotkeeper.core.dataframe.writer import task
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
 from slotkeeper.core.errors import ConfigError, Defect, Refused
-from slotkeeper.core.ports.stream import QueryBatch, Staged
+from slotkeeper.core.ports.sink import QueryBatch, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa

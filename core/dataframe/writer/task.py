@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from slotkeeper.core.dataframe.writer.spec import WriterSpec
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, classed
-from slotkeeper.core.ports.stream import QueryBatch, QuerySink, Staged
+from slotkeeper.core.ports.sink import QueryBatch, QuerySink, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa

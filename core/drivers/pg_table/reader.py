@@ -18,7 +18,7 @@ from slotkeeper.core.drivers.pg_table.keys import KeyColumn
 from slotkeeper.core.drivers.pg_table.statements import Statements, form_of
 from slotkeeper.core.drivers.session import Dialect, Rows, Session
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import Checksum, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import Checksum, Digest, Key, KeyRange
 
 KEYS_PER_STATEMENT = 500
 
@@ -141,7 +141,7 @@ def over(connection: pg.Connection) -> Callable[..., PgTable]:
 
 
 class PgTables:
-    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     def __init__(self, login: Login, dialect: Dialect, limit_ms: int) -> None:
         limit = {"statement_timeout": str(limit_ms), "default_transaction_read_only": "on"}

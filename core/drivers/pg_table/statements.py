@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 from slotkeeper.core.drivers.pg import MADE_TEXT, sql
 from slotkeeper.core.drivers.pg_table.keys import FAMILIES, KeyColumn
-from slotkeeper.core.ports.table import COUNTED, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Key, KeyRange
 
 Composable = sql.Composable
 

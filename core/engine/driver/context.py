@@ -20,9 +20,8 @@ from slotkeeper.core.domain.tries import Requests, Tries
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.driver import DriverSessions, TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
-from slotkeeper.core.ports.target import Targets
+from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, TaskRunner
+from slotkeeper.core.ports.sink import Targets
 
 
 class Narrator(Protocol):

@@ -27,7 +27,7 @@ from slotkeeper.core.engine.driver.task_ends import TaskSessions
 from slotkeeper.core.engine.driver.topology import changed, refuse
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
 from slotkeeper.core.errors import Busy, ErrorKind, ErrorValues, LoginRefused, SlotkeeperError, TooLarge, Unclassified
-from slotkeeper.core.ports.progress import ChunkCounts, Store
+from slotkeeper.core.ports.driver import ChunkCounts, Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.retry import Failure, RetryRules
 

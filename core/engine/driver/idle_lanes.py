@@ -23,8 +23,7 @@ from slotkeeper.core.engine.driver.registration import Proven, Settled
 from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
-from slotkeeper.core.ports.driver import Sessions
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows, Sessions
 from slotkeeper.core.ports.source import SlotAdmin
 
 SETTLE_EVERY = 3.0

@@ -34,7 +34,7 @@ from slotkeeper.core.engine.driver.start import Begun, begin
 from slotkeeper.core.engine.driver.task_ends import TaskSessions
 from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
-from slotkeeper.core.ports.target import Targets, Watched
+from slotkeeper.core.ports.sink import Targets, Watched
 from slotkeeper.core.retry import Failure, RetryRules
 
 _OF_ALL = (

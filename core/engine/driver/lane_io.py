@@ -16,7 +16,7 @@ from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_p
 from slotkeeper.core.engine.driver.registration import Proven, Settled, register_at
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.source import SlotAdmin, Source
 
 

@@ -18,7 +18,7 @@ from slotkeeper.core.engine.driver.context import JobContext, about
 from slotkeeper.core.engine.driver.open_transactions import pause
 from slotkeeper.core.engine.driver.reshape import name_the_command
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 
 TARGET_WAIT = 5.0
 """A session that was just ended may hold its locks for a moment longer."""

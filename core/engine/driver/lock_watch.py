@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.errors import classed
-from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.ports.sink import LockReader
 
 EVERY = 2.0
 """Seconds between two questions: with the two that an answer may take it is below the five promised."""

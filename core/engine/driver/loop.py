@@ -35,8 +35,7 @@ from slotkeeper.core.engine.driver.upkeep import Upkeep
 from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
-from slotkeeper.core.ports.driver import Sessions, TaskRunner
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
 from slotkeeper.core.ports.source import SlotAdmin
 from slotkeeper.core.retry import Failure, RetryRules
 

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.watch import Expected, ahead_of_row, judge
 from slotkeeper.core.domain.watch import trouble as named
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin
 
 

@@ -27,7 +27,7 @@ from slotkeeper.core.engine.driver.open_transactions import pause, wait_for_open
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import SlotAdmin
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.watch import Turn, trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.open_transactions import wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 

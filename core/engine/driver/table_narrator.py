@@ -13,7 +13,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import Narrator
 from slotkeeper.core.errors import SlotkeeperError, Trouble
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts
 
 _STATES = {
     JobEvent.BEGAN: JobState.PENDING,

@@ -21,7 +21,7 @@ from slotkeeper.core.engine.driver.registration import Proven, register_at
 from slotkeeper.core.engine.driver.serial_executor import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, SlotkeeperError, Superseded, Trouble, classed
-from slotkeeper.core.ports.target import Asked, TargetReader, Watched
+from slotkeeper.core.ports.sink import Asked, TargetReader, Watched
 
 EVERY = 1.0
 SHARE = 10

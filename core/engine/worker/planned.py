@@ -22,7 +22,7 @@ from slotkeeper.core.domain.watch import explain_miss, stands_free
 from slotkeeper.core.engine.worker.isolation import Isolated, Isolation, touched
 from slotkeeper.core.engine.worker.two_part import StagedRows, StagedSink, label_of
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError
-from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
+from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from slotkeeper.core.domain.watch import explain_miss, stands_free, trouble
 from slotkeeper.core.drivers.copy_text import copy_line, rows_of
 from slotkeeper.core.drivers.row_pipe import rows_in, size_of
 from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
+from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20

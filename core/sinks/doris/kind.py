@@ -14,9 +14,8 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Defect, Refused
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from slotkeeper.core.ports.progress import Store
-from slotkeeper.core.ports.table import TableSession
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
 from slotkeeper.core.sinks.doris import doctor, making, shape, traits
 from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sinks.doris.seen import DorisSight

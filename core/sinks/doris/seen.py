@@ -17,7 +17,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError
-from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.shape import quoted
 
@@ -26,7 +26,7 @@ LATE_SECONDS = 60.0
 
 
 class DorisSight:
-    """Implements `slotkeeper.core.ports.target.TargetSight`."""
+    """Implements `slotkeeper.core.ports.sink.TargetSight`."""
 
     late = LATE_SECONDS
 

@@ -20,7 +20,7 @@ from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.doris import making, shape
 from slotkeeper.core.sinks.doris.seen import DorisSight

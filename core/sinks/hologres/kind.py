@@ -20,8 +20,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
 from slotkeeper.core.errors import Defect
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.sinks.hologres import doctor, shape, traits
 from slotkeeper.core.sinks.hologres.faults import classify
 from slotkeeper.core.sinks.hologres.seen import HologresSight

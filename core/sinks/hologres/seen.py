@@ -17,7 +17,7 @@ from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Session
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.sinks.hologres import shape
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
@@ -25,7 +25,7 @@ LIMIT_MS = 10_000
 
 
 class HologresSight:
-    """Implements `slotkeeper.core.ports.target.TargetSight`."""
+    """Implements `slotkeeper.core.ports.sink.TargetSight`."""
 
     late = 0.0
 

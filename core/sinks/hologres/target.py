@@ -19,7 +19,7 @@ from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Session
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.hologres import shape
 from slotkeeper.core.sinks.hologres.seen import HologresSight

@@ -17,9 +17,9 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table.reader import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Defect
+from slotkeeper.core.ports.driver import LaneSeen, Runner
 from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
-from slotkeeper.core.ports.progress import LaneSeen, Runner
-from slotkeeper.core.ports.stream import QueryTarget
+from slotkeeper.core.ports.sink import QueryTarget
 from slotkeeper.core.sinks.postgres import doctor, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.lock_waits import DwsLockWaits, PostgresLockWaits
@@ -43,7 +43,7 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 
 class PostgresQuarantine:
-    """The quarantine of one sink over a session; implements `slotkeeper.core.ports.quarantine.Quarantine`."""
+    """The quarantine of one sink over a session; implements `slotkeeper.core.ports.sink.Quarantine`."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

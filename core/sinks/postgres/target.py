@@ -16,9 +16,9 @@ from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.postgres.check import eligibility, seen
 from slotkeeper.core.sinks.postgres.check import reshape as reshaping
 from slotkeeper.core.sinks.postgres.check import target as targets

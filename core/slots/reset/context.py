@@ -16,7 +16,7 @@ from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.ports.progress import ResetStore
+from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import Retention
 
 Probe = Callable[[str], None]

@@ -1,6 +1,6 @@
 """A DWS binlog table for readers that hand rows on: ranges whose ends are fixed before they are read, whole images.
 
-Implements `slotkeeper.core.ports.changelog.Changelog`.
+Implements `slotkeeper.core.ports.kinds.Changelog`.
 """
 
 from __future__ import annotations

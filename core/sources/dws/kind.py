@@ -39,7 +39,7 @@ class _Source(DwsSource):
 
 
 class DwsConnection:
-    """One session at a DWS; implements `slotkeeper.core.ports.changelog.ChangelogSession`."""
+    """One session at a DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)

@@ -16,7 +16,7 @@ from itertools import islice
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from slotkeeper.core.sources.mysql import filters
 from slotkeeper.core.sources.mysql.chunks import selected
 from slotkeeper.core.sources.mysql.image import Image, double_literal, speller
@@ -30,7 +30,7 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class MysqlKey:
-    """A column of a key; implements `slotkeeper.core.ports.table.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
 
     image: Image
 
@@ -89,7 +89,7 @@ def trimmed(text: str) -> str:
 
 
 class MysqlTableReader:
-    """One table; implements `slotkeeper.core.ports.table.ComparedTable`."""
+    """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
     def __init__(
         self, session: MysqlSession, name: str, key: Sequence[str], columns: Sequence[str], where: str, limit: float
@@ -216,7 +216,7 @@ def _md5(text: str) -> str:
 
 
 class MysqlTables:
-    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     def __init__(self, login: Login, limit_ms: int) -> None:
         self._session = MysqlSession(login)

@@ -32,11 +32,10 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
 from slotkeeper.core.ports.sink import Batch, Fields
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.ports.table import TableSession
 from slotkeeper.core.sinks import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.tables import KeyColumn, Row, RowsRead
@@ -298,7 +297,7 @@ class Transaction:
 
 @dataclass
 class TargetTables:
-    """The rows by key, whichever variant wrote them; implements `slotkeeper.core.ports.table.TableSession`."""
+    """The rows by key, whichever variant wrote them; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     file: str
 

@@ -36,7 +36,7 @@ class _Seen:
 
 
 class PostgresLockWaits:
-    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.locks.LockReader`."""
+    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.sink.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session
@@ -122,7 +122,7 @@ class PostgresLockWaits:
 
 
 class DwsLockWaits:
-    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.locks.LockReader`."""
+    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.sink.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
-from slotkeeper.core.ports.target import Applied
+from slotkeeper.core.ports.sink import Applied
 from slotkeeper.core.sinks.postgres.check import seen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 class PostgresRecords:
-    """Implements `slotkeeper.core.ports.target.TargetRecords`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.TargetRecords`; not shared between threads."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen,
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import statements
@@ -36,7 +36,7 @@ _ABSENT = dict.fromkeys(PARTS, "")
 
 
 class PostgresTargets:
-    """Implements `slotkeeper.core.ports.target.TargetReader`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.TargetReader`; not shared between threads."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

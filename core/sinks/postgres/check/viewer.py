@@ -10,7 +10,7 @@ from slotkeeper.core.domain.progress import QUERY_TARGET
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.search_path import names_of_path
 from slotkeeper.core.drivers.session import Book, Rows
-from slotkeeper.core.ports.progress import LaneSeen
+from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000

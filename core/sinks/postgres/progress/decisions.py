@@ -10,14 +10,14 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.ports.driver import NOTHING_OUT
 from slotkeeper.core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import beside, entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 class PostgresDecisions:
-    """Implements `slotkeeper.core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
+    """Implements `slotkeeper.core.ports.driver.Decisions`; each move is one statement in a transaction of its own."""
 
     def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
         self.session = session

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn, not
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.progress import ChunkCounts, Lock, Repeats, Runner
+from slotkeeper.core.ports.driver import ChunkCounts, Lock, Repeats, Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import seen
@@ -43,7 +43,7 @@ def _nothing(cursor: pg.Cursor) -> None:
 
 
 class PostgresProgress:
-    """Implements `slotkeeper.core.ports.progress.Store` for one source table's slot; not shared between threads.
+    """Implements `slotkeeper.core.ports.driver.Store` for one source table's slot; not shared between threads.
 
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
     """

@@ -124,7 +124,7 @@ def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
 
 
 class BesideReplays:
-    """Replays of one slot's table; implements `slotkeeper.core.ports.quarantine.ReplaysBeside`."""
+    """Replays of one slot's table; implements `slotkeeper.core.ports.sink.ReplaysBeside`."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self._session = session

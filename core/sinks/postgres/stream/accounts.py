@@ -24,7 +24,7 @@ LIMIT_MS = 2_000
 
 
 class PostgresAccounts:
-    """Implements `slotkeeper.core.ports.stream.QueryAccounts` for one slot."""
+    """Implements `slotkeeper.core.ports.sink.QueryAccounts` for one slot."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self.session = session
