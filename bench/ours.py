@@ -16,19 +16,17 @@ from typing import Any, Protocol
 
 from bench.rig import TARGET
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.messages import LaneOutcome, StreamOutcome
 from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.driver import TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 from slotkeeper.demo.orders import TABLE

@@ -22,7 +22,7 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
-from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession

@@ -16,12 +16,11 @@ from types import TracebackType
 
 from slotkeeper.core.config.load import load as load_config
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.encoding import Encoding
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import Expected, exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import value_of
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName

@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from slotkeeper.core.domain.attempts import History
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.domain.tries import History
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 
 UNKNOWN_TRIES = 10

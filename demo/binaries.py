@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotkeeper.core.config import handover
-from slotkeeper.core.domain.pages import install
+from slotkeeper.core.domain.text import install
 from slotkeeper.core.errors import ConfigError
 
 BIN_VARIABLE = "SLOTKEEPER_PG_BIN"

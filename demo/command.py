@@ -28,11 +28,11 @@ from slotkeeper.console.commands import watch
 from slotkeeper.console.tui import startup
 from slotkeeper.console.views import demo_result
 from slotkeeper.core.config import handover, values
+from slotkeeper.core.domain.cluster import Master, MasterKind
+from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.spec import READ_BY
-from slotkeeper.core.domain.stalling import STALLED_SECONDS
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.verify.comparison import Comparison

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from slotkeeper.console.cli import diagnostics, output
 from slotkeeper.console.cli.local_time import CLOCK, both
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.play import Made, Shown

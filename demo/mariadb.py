@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotkeeper.core.config import handover
+from slotkeeper.core.domain.elapsed import Progress, Signs
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
-from slotkeeper.core.domain.stalling import Progress, Signs
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import ConfigError, Unreachable
 from slotkeeper.demo import patient, placement

@@ -1,6 +1,6 @@
 """Runs a program to its end for as long as it makes progress: a busy host may need minutes for what takes a second.
 
-`slotkeeper.core.domain.stalling` has the limit.
+`slotkeeper.core.domain.elapsed` has the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from slotkeeper.core.config import handover
-from slotkeeper.core.domain.stalling import Progress, Signs
+from slotkeeper.core.domain.elapsed import Progress, Signs
 from slotkeeper.core.errors import Unreachable
 
 _SAMPLE_SECONDS = 2.0

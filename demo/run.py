@@ -26,7 +26,7 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotkeeper.core.config.load import default_state_dir
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch import control, identity
 from slotkeeper.core.launch.control import Patience

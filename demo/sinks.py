@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.pages import install
+from slotkeeper.core.domain.text import install
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.drivers.pg_table import over

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.drivers import my
 from slotkeeper.core.sources import registry
 from slotkeeper.core.verify.pair import Opened

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from slotkeeper.core.config import handover
 
 if TYPE_CHECKING:
-    from slotkeeper.core.domain.job_view import Identity
+    from slotkeeper.core.domain.report import Identity
 
 NOT_STARTED = 127
 

@@ -10,10 +10,9 @@ from slotkeeper.console.monitor.snapshot import JobFacts
 from slotkeeper.console.views.quarantine import Choice
 from slotkeeper.console.views.queries import refusal
 from slotkeeper.console.views.slots import SlotFacts
-from slotkeeper.core.domain.job import JobEvent, JobState, transition
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, transition
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
 from slotkeeper.core.domain.reset import OpenReset
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Refused
 

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 
 TO_BEGIN = timedelta(seconds=60)
 """How long a child may take until it has written down that it is there."""

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from slotkeeper.console.cli import diagnostics
 from slotkeeper.core.domain.audit import AuditLine
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import TableReport
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.state.audit import Audit, intent, outcome

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from slotkeeper.core.domain.pages import anchor, see
+from slotkeeper.core.domain.text import anchor, see
 from slotkeeper.core.errors import ConfigError
 
 _HEADING = re.compile(r"^#{1,6} (.+)$")

@@ -17,7 +17,7 @@ from slotkeeper.console.cli import completion, context, diagnostics
 from slotkeeper.core.config import secrets, values
 from slotkeeper.core.config.load import default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig, tables
-from slotkeeper.core.config.readable import unreadable
+from slotkeeper.core.config.secrets import unreadable
 from slotkeeper.core.config.tls import job_warnings
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError

@@ -13,9 +13,8 @@ from pathlib import Path
 from slotkeeper.console.cli.first_config import Place
 from slotkeeper.core.config.load import default_state_dir, find, load_usable
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, loopback
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.tls import loopback
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.sqlite import Store
 

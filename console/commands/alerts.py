@@ -19,11 +19,9 @@ from slotkeeper.core.alerts.message import fault_values
 from slotkeeper.core.alerts.rules import Firing, a_test
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import values
-from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
 from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.fault import Fault, in_brief
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.domain.fault import Ack, Fault, ack_in, in_brief, is_quiet
+from slotkeeper.core.domain.text import many, safe, see
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.alert_sender import Sender

@@ -29,9 +29,9 @@ from slotkeeper.console.cli.select import OneJson, Reason
 from slotkeeper.core.bounded import TooLong, output_of, text_of
 from slotkeeper.core.config import handover
 from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry
+from slotkeeper.core.domain.cluster import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.master import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
-from slotkeeper.core.domain.probe import Answer, ProbePlan, Report
+from slotkeeper.core.domain.inspection import Answer, ProbePlan, Report
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.login import takes_submissions

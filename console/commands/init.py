@@ -23,9 +23,9 @@ from slotkeeper.console.cli.target_writers import Writer, free
 from slotkeeper.console.commands import jobs
 from slotkeeper.console.tui import startup
 from slotkeeper.core.config.load import default_path, load_usable
+from slotkeeper.core.domain.endpoint import loopback
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.tls import loopback
 from slotkeeper.core.errors import Busy, ConfigError
 from slotkeeper.core.ownership import make_folder
 from slotkeeper.core.services import doctor

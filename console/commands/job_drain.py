@@ -15,7 +15,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.launch.view import observe

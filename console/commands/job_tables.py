@@ -13,11 +13,10 @@ from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.job_audit import noted_table
 from slotkeeper.console.monitor.why import living_tables
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
+from slotkeeper.core.domain.locks import LockWait
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport, amiss, to_do
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table

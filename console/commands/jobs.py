@@ -16,12 +16,11 @@ from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reaso
 from slotkeeper.console.monitor.why import living_tables, why_of
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain import stalling
+from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.job_view import Identity, JobView
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
-from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
+from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.limits import LIMITS, Limits
 from slotkeeper.core.launch.log import last_lines
@@ -430,7 +429,7 @@ def _patience(wait: float) -> control.Patience:
 
 def _start_patience(job: str, wait: float | None) -> control.Patience:
     """As long as was typed, else as long as the start makes progress."""
-    stalled = stalling.STALLED_SECONDS if wait is None else 0.0
+    stalled = elapsed.STALLED_SECONDS if wait is None else 0.0
     seconds = START_SECONDS if wait is None else wait
     return control.Patience(seconds, _note, stalled, lambda text: diagnostics.note(f"{job}: {text}"))
 

@@ -13,7 +13,7 @@ from slotkeeper.console.cli import context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJob, OneJson
 from slotkeeper.console.views.locks import NOBODY, shown, values
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.lock_wait import LockWait, locked
+from slotkeeper.core.domain.locks import LockWait, locked
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.services import looking
 from slotkeeper.core.services.locks import LocksSeen, SinkLocks

@@ -17,7 +17,7 @@ from slotkeeper.console.views import binlog
 from slotkeeper.console.views.binlog import Shown
 from slotkeeper.console.views.rows import Column, Row
 from slotkeeper.core.config.model import Loaded, owners
-from slotkeeper.core.domain.peek import MOST_ROWS, ROWS, Ask, Filter, Page
+from slotkeeper.core.domain.inspection import MOST_ROWS, ROWS, Ask, Filter, Page
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.services import binlog_rows, looking
 

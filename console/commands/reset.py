@@ -19,15 +19,13 @@ from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.console.monitor.why import living_tables
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain import reset_text
-from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind
+from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind, plan_values
 from slotkeeper.core.domain.reset_files import BACKUPS
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import AS_THE_JOB, TableReport
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
@@ -336,7 +334,7 @@ def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
 
 def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     """A plan as JSON values, with what is told in words."""
-    found = reset_text.plan_values(plan)
+    found = plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect
         for name, count in (("read_again", move.read_again), ("skipped", move.skipped)):

@@ -24,7 +24,7 @@ from slotkeeper.console.cli.select import Job, Reason
 from slotkeeper.console.commands import job_tables
 from slotkeeper.console.monitor.why import why_of
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.launch import control, verdict
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
 from slotkeeper.core.state.entry import opened_alone

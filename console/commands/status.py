@@ -23,7 +23,7 @@ from slotkeeper.console.monitor.store_reader import complete
 from slotkeeper.console.views.rows import rank
 from slotkeeper.core.alerts.message import fault_values
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.verified import in_a_phrase
+from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.state.sqlite import Store

@@ -16,10 +16,10 @@ from slotkeeper.console.cli.progress import Progress
 from slotkeeper.console.cli.select import Job, OneJson, OneTable
 from slotkeeper.console.commands import job_tables
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import many
-from slotkeeper.core.domain.verified import APART, Verified
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch.view import view_of
 from slotkeeper.core.services import verify as verify_service

@@ -27,7 +27,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.launch.view import observe

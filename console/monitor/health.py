@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.monitor.why import living_tables, why_whole
 from slotkeeper.core.domain.fault import Fault, Severity, worst
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, amiss
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
-from slotkeeper.core.domain.table import amiss
 from slotkeeper.core.domain.text import many
 
 if TYPE_CHECKING:
-    from slotkeeper.core.domain.job_view import JobView
+    from slotkeeper.core.domain.report import JobView
 
 LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.UNKNOWN: Level.UNKNOWN}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.config.model import Loaded
     from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
     from slotkeeper.core.domain.spec import JobSpec
-    from slotkeeper.core.ports.quarantine import Quarantine
+    from slotkeeper.core.ports.sink import Quarantine
 
 EVERY = 10.0
 """So many seconds lie between two questions to one sink; asked for by a person, LEAST."""

@@ -15,7 +15,7 @@ from slotkeeper.core.config.model import tables
 if TYPE_CHECKING:
     from slotkeeper.core.clock import Clock
     from slotkeeper.core.config.model import Loaded
-    from slotkeeper.core.domain.manual_sql import ManualSql
+    from slotkeeper.core.domain.remedy import ManualSql
     from slotkeeper.core.slots.status.poll import PollTurn
 
 

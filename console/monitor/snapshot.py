@@ -15,17 +15,15 @@ from slotkeeper.core.domain.job import JobState
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.rates import Busy
-    from slotkeeper.core.domain.ack import Ack
-    from slotkeeper.core.domain.armed import Armed
-    from slotkeeper.core.domain.audit import AuditLine
-    from slotkeeper.core.domain.fault import Fault
-    from slotkeeper.core.domain.manual_sql import ManualSql
+    from slotkeeper.core.domain.audit import Armed, AuditLine
+    from slotkeeper.core.domain.fault import Ack, Fault
     from slotkeeper.core.domain.quarantine import QuarantineCount
     from slotkeeper.core.domain.query_report import QuerySeen
+    from slotkeeper.core.domain.remedy import ManualSql
     from slotkeeper.core.domain.report import JobReport
     from slotkeeper.core.domain.reset import OpenReset
+    from slotkeeper.core.domain.row_counts import Verified
     from slotkeeper.core.domain.spec import JobSpec
-    from slotkeeper.core.domain.verified import Verified
     from slotkeeper.core.slots.status.inspect import TableSlots
     from slotkeeper.core.slots.status.retained import TableRetained
     from slotkeeper.core.state.rows import ErrorRow, EventRow
@@ -113,7 +111,7 @@ class JobFacts:
     @property
     def unread(self) -> str:
         """What becomes of what it has not read while it does not read."""
-        from slotkeeper.core.judgement.of_conditions import unread_meanwhile  # the first frame is seen without it
+        from slotkeeper.core.judgement.of_job import unread_meanwhile  # the first frame is seen without it
 
         return unread_meanwhile(self.report)
 

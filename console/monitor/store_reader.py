@@ -20,9 +20,9 @@ from slotkeeper.console.monitor.throughput import Throughput
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Fault
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.judgement.facts import Facts, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slotkeeper.core.domain.table import TableReport, said_of
+from slotkeeper.core.domain.job import TableReport, said_of
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
-    from slotkeeper.core.domain.job_view import JobView
+    from slotkeeper.core.domain.report import JobView
 
 
 def living_tables(view: JobView) -> tuple[TableReport, ...]:

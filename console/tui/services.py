@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import Local
     from slotkeeper.console.monitor.store_reader import Reader
     from slotkeeper.console.tui.graph_feed import GraphFeed
-    from slotkeeper.core.domain.peek import Ask, Page
+    from slotkeeper.core.domain.inspection import Ask, Page
     from slotkeeper.core.judgement.facts import SlotSeen
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]

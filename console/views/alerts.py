@@ -17,15 +17,13 @@ from slotkeeper.console.views.quarantine import number_of, quarantine_of
 from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for
 from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
 from slotkeeper.console.views.slots import all_slots
-from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
-from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.fault import Ack, Fault, ack_in, is_quiet
+from slotkeeper.core.domain.job import started_alone
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import started_alone
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.judgement.facts import Facts
-from slotkeeper.core.judgement.judge import counts
-from slotkeeper.core.judgement.of_slot import of_slot
+from slotkeeper.core.judgement.judge import counts, of_slot
 from slotkeeper.core.sqltext import dotted
 
 ALERT_COLUMNS = (

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row, both_ends, short
-from slotkeeper.core.domain.peek import Ask, ChangeRow, Page
+from slotkeeper.core.domain.inspection import Ask, ChangeRow, Page
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 

@@ -10,7 +10,7 @@ from enum import Enum
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
 from slotkeeper.console.views.remedies import named, numbered, remedy_for
 from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
-from slotkeeper.core.domain.ack import Ack, is_quiet
+from slotkeeper.core.domain.fault import Ack, is_quiet
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.state.rows import ErrorRow

@@ -285,7 +285,7 @@ def _meanwhile(job: JobFacts) -> str:
 
 def proof(job: JobFacts, now: datetime) -> str:
     """Whether its target is to be trusted: what the last comparison said, apart from the rows that are held now."""
-    from slotkeeper.core.domain.verified import in_a_phrase, rows_quarantined
+    from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 
     if not job.quarantined:
         return in_a_phrase(job.verified, now)
@@ -309,7 +309,7 @@ def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
     if lane is None or not (lane.error or lane.retry or is_stopped(lane)):
         return ""
     if job and job.report and is_stopped(lane):
-        from slotkeeper.core.domain.table import amiss, to_do
+        from slotkeeper.core.domain.job import amiss, to_do
 
         table = next((one for one in amiss(job.report.tables) if one.source_table == lane.source_table), None)
         if table is not None:

@@ -8,8 +8,7 @@ from datetime import datetime, timezone
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row
-from slotkeeper.core.domain.lock_owner import HIDDEN, PREFIX, without_literals
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait, cause, to_do
+from slotkeeper.core.domain.locks import HIDDEN, PREFIX, Blocker, LockWait, cause, to_do, without_literals
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
 

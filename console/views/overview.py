@@ -61,7 +61,7 @@ def _states(local: Local) -> tuple[Level, str]:
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     """Which targets may be called equal to their sources now, and how old the proof of it is."""
-    from slotkeeper.core.domain.verified import in_a_phrase
+    from slotkeeper.core.domain.row_counts import in_a_phrase
 
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
     unseen = [job for job in jobs if job.unseen]
@@ -91,7 +91,7 @@ def follows(job: JobFacts) -> bool:
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
     """The rows that targets lack, with the jobs that hold them."""
-    from slotkeeper.core.domain.verified import rows_quarantined
+    from slotkeeper.core.domain.row_counts import rows_quarantined
 
     some = [job for job in jobs if job.quarantined]
     if not some:

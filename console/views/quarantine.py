@@ -14,11 +14,11 @@ from slotkeeper.console.monitor.snapshot import Level, MonitorState, SinkSeen, s
 from slotkeeper.console.views.binlog import WORDS, worded
 from slotkeeper.console.views.remedies import QUARANTINED_ROWS, numbered
 from slotkeeper.console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
-from slotkeeper.core.domain.ack import Ack, is_quiet
+from slotkeeper.core.domain.fault import Ack, is_quiet
 from slotkeeper.core.domain.quarantine import COPIED, EVERYWHERE, EntryState, QuarantineEntry, Wanted, nearly_full
+from slotkeeper.core.domain.row_counts import rows_quarantined
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.verified import rows_quarantined
 
 if TYPE_CHECKING:
     from slotkeeper.core.config.model import Loaded

@@ -1,7 +1,7 @@
 """What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
 
 The names of trouble and their safe ways are `slotkeeper.core.domain.start`'s, what a server's code means
-`slotkeeper.core.domain.sqlstate`'s.
+`slotkeeper.core.domain.refusals`'s.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from slotkeeper.core.domain import refused_login
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.domain.sqlstate import Meaning, meaning_of
+from slotkeeper.core.domain import refusals
+from slotkeeper.core.domain.refusals import Meaning, meaning_of
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.text import see, typed
 from slotkeeper.core.errors import TroubleName
 
 
@@ -300,10 +299,10 @@ def remedy_for(code: str, message: str) -> Remedy:
     for name, remedy in _TROUBLES.items():
         if code == name.value or message.startswith(name.value):
             return remedy
-    if refused_login.refusal(code, message):
-        if refused_login.of_line(message):
+    if refusals.refusal(code, message):
+        if refusals.of_line(message):
             return _LINE
-        return _LOCKED if refused_login.said(message, (refused_login.LOCKED,)) else _LOGIN
+        return _LOCKED if refusals.said(message, (refusals.LOCKED,)) else _LOGIN
     if code.startswith(_CRASHES):
         return _CRASH
     if said := meaning_of(code):

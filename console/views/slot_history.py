@@ -17,9 +17,8 @@ from slotkeeper.core.errors import TroubleName
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.audit import AuditLine
-    from slotkeeper.core.domain.manual_sql import ManualSql
-    from slotkeeper.core.domain.reset import OpenReset
-    from slotkeeper.core.domain.reset_text import Backup
+    from slotkeeper.core.domain.remedy import ManualSql
+    from slotkeeper.core.domain.reset import Backup, OpenReset
     from slotkeeper.core.slots.status.inspect import SlotView
 
 _SHORT = {

@@ -35,7 +35,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
 if TYPE_CHECKING:
-    from slotkeeper.core.domain.purge import Purge
+    from slotkeeper.core.domain.ttl import Purge
     from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView
     from slotkeeper.core.slots.status.retained import ShardRetained, SlotRetained
 

@@ -12,23 +12,29 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
-from slotkeeper.core.config import check, keys, pace, tls
+from slotkeeper.core.config import binlog_sets, check, keys, tls
 from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
 from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
 from slotkeeper.core.config.keys import KindKeys
 from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
 from slotkeeper.core.config.keys_sync import SYNC
-from slotkeeper.core.config.lines import Path
-from slotkeeper.core.config.model import SinkEntry, SourceEntry
+from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
+from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
-from slotkeeper.core.domain.master import Master, MasterKind
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
-from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions, SparkOptions
-from slotkeeper.core.domain.starting import StartKind
-from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.spec import (
+    RESNAPSHOT,
+    STOP,
+    BinlogOptions,
+    ChannelSpec,
+    JobSpec,
+    RetryOptions,
+    SinkOptions,
+    SparkOptions,
+    StartKind,
+)
+from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sinks.registry import KINDS as SINKS
 from slotkeeper.core.sinks.registry import traits as sink_traits
@@ -164,8 +170,8 @@ def _job(
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
-    sync, options = pace.read(reading, path, raw, source.dialect, options)
-    pace.refuse_cascades(reading, path, source.dialect, channels)
+    sync, options = binlog_sets.read(reading, path, raw, source.dialect, options)
+    binlog_sets.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
@@ -209,12 +215,6 @@ def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> BinlogKeys:
     if not isinstance(name, str) or name not in sources:
         return UNTOLD
     return SETS[source_traits(sources[name].dialect).binlog_keys]
-
-
-def _refuse_earliest(reading: Reading, path: Path, raw: Table, dialect: str) -> None:
-    if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
-        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
-        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
 
 
 _AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
@@ -354,7 +354,9 @@ def _options(
 
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
     its = SETS[source_traits(dialect).binlog_keys]
-    _refuse_earliest(reading, path, raw, dialect)
+    if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
+        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
+        raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
     options = its.more(set_here(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions))
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
@@ -518,17 +520,13 @@ def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
     table = as_table(reading, path, raw)
     for name in table:
         if name == NEWER or name.startswith(f"{NEWER}."):
-            whole, place = _whole(name, table[name], (*path, name))
+            whole, value, place = name, table[name], (*path, name)
+            while isinstance(value, dict) and value:
+                key = next(iter(value))
+                whole, value, place = f"{whole}.{key}", value[key], (*place, key)
             instead = NEWER_NAMES.get(whole, "the 1.x name in snake_case")
             what = f"{whole} in [{dotted(path)}] is a name of the connector's 2.x"
             raise reading.error(place, what, f"write {instead}")
-
-
-def _whole(name: str, value: object, place: Path) -> tuple[str, Path]:
-    while isinstance(value, dict) and value:
-        key = next(iter(value))
-        name, value, place = f"{name}.{key}", value[key], (*place, key)
-    return name, place
 
 
 def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:

@@ -12,8 +12,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
-from slotkeeper.core.config.lines import Path, nearest_line
-from slotkeeper.core.config.model import Layer, Origin, Setting
+from slotkeeper.core.config.model import Layer, Origin, Path, Setting, nearest_line
 from slotkeeper.core.config.values import BadValue, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.text import safe

@@ -14,9 +14,8 @@ from typing import Any
 
 from slotkeeper.core.config import canal, values
 from slotkeeper.core.config.values import Reader
-from slotkeeper.core.domain.shape_ways import ON_SCHEMA_CHANGE, STOP
-from slotkeeper.core.domain.spec import CASCADES
-from slotkeeper.core.domain.tls import MODES, SAFEST
+from slotkeeper.core.domain.endpoint import MODES, SAFEST
+from slotkeeper.core.domain.spec import CASCADES, ON_SCHEMA_CHANGE, STOP
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 

@@ -13,16 +13,15 @@ import platformdirs
 import tomli
 
 from slotkeeper.core import ownership
-from slotkeeper.core.alerts.options import AlertOptions
 from slotkeeper.core.config import build, handover, keys, secrets, tls
 from slotkeeper.core.config.check import Reading, Table, beside, read_section
 from slotkeeper.core.config.keys_alerts import read_alerts
-from slotkeeper.core.config.lines import find_lines
-from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
+from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry, find_lines
 from slotkeeper.core.config.overlay import PREFIX, apply_environment, apply_options, secret_variables
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.judgement.limits import AlertOptions
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576

@@ -1,16 +1,138 @@
-"""What a loaded configuration is: endpoints and jobs as domain values, and where every value came from."""
+"""What a loaded configuration is: endpoints and jobs as domain values, and where every value came from.
+
+The parser does not tell on which line of a TOML text each key is, and an error without a line is a search: `find_lines`
+works on text that has parsed already, so that a small lexer is exact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
-from slotkeeper.core.alerts.options import AlertOptions
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.judgement.limits import AlertOptions
+
+Path = tuple[str | int, ...]
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>\#[^\n]*)
+  | (?P<long>\"{3}(?:\\.|[^\\])*?\"{3,5} | '{3}.*?'{3,5})
+  | (?P<basic>"(?:\\.|[^"\\\n])*")
+  | (?P<literal>'[^'\n]*')
+  | (?P<newline>\n)
+  | (?P<mark>[\[\]{}=.,])
+  | (?P<bare>[^\s\[\]{}=.,\#"']+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def find_lines(text: str) -> dict[Path, int]:
+    """The line of every table header and key; entries of `[[x]]` carry their number: ("x", 0, "key").
+
+    >>> find_lines("[a]\\nb.c = 1\\n[[d]]\\ne = 2")[("d", 0, "e")]
+    4
+    """
+    return _Scan(text).lines
+
+
+def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
+    """The line of a key, or of the closest thing around it that has one."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None
+
+
+class _Scan:
+    """One pass over the tokens: headers and keys are noted, values are skipped."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Path, int] = {}
+        self._counts: dict[Path, int] = {}
+        self._table: Path = ()
+        self._tokens = _tokens(text)
+        for kind, word, line in self._tokens:
+            if kind == "mark" and word == "[":
+                self._header(line)
+            elif kind in ("bare", "basic", "literal"):
+                self._key(kind, word, line)
+
+    def _header(self, line: int) -> None:
+        parts: list[str | int] = []
+        many = False
+        for kind, word, _ in self._tokens:
+            if word == "[":
+                many = True
+            elif word == "]" or kind == "newline":
+                break
+            elif kind in ("bare", "basic", "literal"):
+                parts.append(_plain(kind, word))
+        self._skip(0)
+        path: Path = self._numbered(tuple(parts[:-1])) + tuple(parts[-1:])
+        if many:
+            self._counts[path] = self._counts.get(path, -1) + 1
+            self.lines.setdefault(path, line)
+        if path in self._counts:
+            path = (*path, self._counts[path])
+        self._table = path
+        self._note(path, 0, line)
+
+    def _key(self, kind: str, word: str, line: int) -> None:
+        parts = [_plain(kind, word)]
+        for kind, word, _ in self._tokens:
+            if word == "=" and kind == "mark":
+                break
+            if kind in ("bare", "basic", "literal"):
+                parts.append(_plain(kind, word))
+        self._skip(0)
+        self._note(self._table + tuple(parts), len(self._table), line)
+
+    def _skip(self, depth: int) -> None:
+        """Go past a value: to the first line end outside all brackets."""
+        for kind, word, _ in self._tokens:
+            if kind == "mark":
+                depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(word, 0)
+            elif kind == "newline" and depth <= 0:
+                return
+
+    def _numbered(self, path: Path) -> Path:
+        """The path with the number of the latest entry after every part that is an array of tables."""
+        numbered: Path = ()
+        for part in path:
+            numbered = (*numbered, part)
+            if numbered in self._counts:
+                numbered = (*numbered, self._counts[numbered])
+        return numbered
+
+    def _note(self, path: Path, known: int, line: int) -> None:
+        for length in range(known + 1, len(path) + 1):
+            self.lines.setdefault(path[:length], line)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    line = 1
+    for match in _TOKEN.finditer(text):
+        yield match.lastgroup or "", match[0], line
+        line += match[0].count("\n")
+
+
+def _plain(kind: str, word: str) -> str:
+    if kind == "bare":
+        return word
+    if kind == "literal":
+        return word[1:-1]
+    try:
+        return str(json.loads(word, strict=False))
+    except ValueError:  # an escape that only TOML has: good enough for a line number
+        return word[1:-1]
 
 
 class NoConfig(ConfigError):
@@ -80,11 +202,11 @@ class Loaded:
     `refused` are the jobs that cannot be used, each with its error; `jobs` are the others.
     """
 
-    path: Path
+    path: pathlib.Path
     sources: dict[str, SourceEntry]
     sinks: dict[str, SinkEntry]
     jobs: dict[str, JobSpec]
-    state_dir: Path
+    state_dir: pathlib.Path
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...] = ()
     refused: Mapping[str, ConfigError] = field(default_factory=dict)

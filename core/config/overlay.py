@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slotkeeper.core.config.check import Reading, Table, dotted
-from slotkeeper.core.config.lines import Path
-from slotkeeper.core.config.model import Layer, Origin
+from slotkeeper.core.config.model import Layer, Origin, Path
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 

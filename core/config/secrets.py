@@ -1,4 +1,4 @@
-"""From a reference to the secret, in the process that needs it."""
+"""From a reference to the secret, in the process that needs it; and which jobs' password files cannot be read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path
 from slotkeeper.core import ownership
 from slotkeeper.core.bounded import TooLong, output_of
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.config import handover, masking
+from slotkeeper.core.config import handover, masking, secrets
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
-from slotkeeper.core.domain.ownership import Complaint
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, SecretUnread
+from slotkeeper.core.ownership import Complaint
 
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
@@ -83,7 +84,7 @@ _clock = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A secret by its reference; implements `slotkeeper.core.domain.secret.Secret`.
+    """A secret by its reference; implements `slotkeeper.core.domain.endpoint.Secret`.
 
     A file and a variable are read each time. A command runs at most once in `TTL` seconds, however many sessions log in
     at once, and again at the first refusal of what it printed. Servers may share a reference: `server` tells them
@@ -215,3 +216,17 @@ def _line(raw: bytes, where: str) -> str:
     except UnicodeDecodeError:
         raise SecretUnread(f"{where} is not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\r\n") else text.removesuffix("\n")
+
+
+def unreadable(loaded: Loaded) -> dict[str, ConfigError]:
+    """The jobs one of whose password files cannot be read, each with the error of the last of them."""
+    found = {}
+    for name, job in loaded.jobs.items():
+        ends = (job.source, job.sink, job.store_at[0])
+        refs = dict.fromkeys([job.spark.secret, *(ref for end in ends for ref in (end.password, end.sslpassword))])
+        for ref in (one for one in refs if one.how == "file"):
+            try:
+                secrets.resolve(ref)
+            except ConfigError as error:
+                found[name] = error
+    return found

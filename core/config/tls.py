@@ -13,12 +13,10 @@ from typing import Any
 from slotkeeper.core import ownership
 from slotkeeper.core.config import secrets
 from slotkeeper.core.config.check import Reading, beside, dotted, secret_ref
-from slotkeeper.core.config.lines import Path
-from slotkeeper.core.config.model import Layer, Origin, Setting, SinkEntry, SourceEntry
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.config.model import Layer, Origin, Path, Setting, SinkEntry, SourceEntry
+from slotkeeper.core.domain.endpoint import INSISTING, SAFEST, VERIFYING, Endpoint, default_mode, weakness
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.tls import INSISTING, SAFEST, VERIFYING, default_mode, weakness
 
 PROD = "PROD"
 _FILES = ("sslrootcert", "sslcert", "sslkey")

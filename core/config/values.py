@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
 
+from slotkeeper.core.domain.cluster import Master
 from slotkeeper.core.domain.endpoint import place_of
-from slotkeeper.core.domain.master import Master
-from slotkeeper.core.domain.slot_name import slot_name
-from slotkeeper.core.domain.starting import EVERY_DN, StartKind, start_at
+from slotkeeper.core.domain.spec import EVERY_DN, StartKind, slot_name, start_at
 
 Reader = Callable[[object], object]
 
@@ -155,7 +154,7 @@ def one_of(allowed: Collection[str]) -> Reader:
 
 
 def start(value: object) -> str:
-    """Where a job starts, by the one rule of `slotkeeper.core.domain.starting`."""
+    """Where a job starts, by the one rule of `slotkeeper.core.domain.spec`."""
     written = str(text()(value)).strip()
     try:
         start_at(written)

@@ -17,7 +17,7 @@ def register(spark: Any) -> None:
 
     Raises ReadFailed for a version of Spark that was not tested, ConfigError without the extra `dataframe`.
     """
-    from slotkeeper.core.domain.pages import install
+    from slotkeeper.core.domain.text import install
     from slotkeeper.core.errors import ConfigError
 
     lacking = [name for name in ("pyarrow", "pandas") if find_spec(name) is None]

@@ -12,7 +12,7 @@ from slotkeeper.core.dataframe.writer import source
 from slotkeeper.core.dataframe.writer.source import QUERY_ID, fields_of
 from slotkeeper.core.dataframe.writer.spec import WriterSpec, spec_of
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.ports.stream import QueryBatch, Staged
+from slotkeeper.core.ports.sink import QueryBatch, Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

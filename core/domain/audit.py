@@ -1,11 +1,16 @@
-"""One line of the audit: who did what to which thing, why, and what was seen afterwards. Values only.
+"""The audit: who did what to which thing, why, and what was seen afterwards; each line chained to the one before.
 
-An action that changes something writes two lines under one `action_id`: the intent before, the outcome after.
+An action that changes something writes two lines under one `action_id`: the intent before, the outcome after. Each
+line names the hash of the one before it, so that none can go or change unseen. A hash is SHA-256 of a line's bytes,
+which are canonical JSON (keys sorted, ASCII, no blanks). A file that starts over names the last hash of the file
+before it. A line that was cut (a crash, a full disk) is no link: the next one names the last whole line. Values only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
@@ -126,3 +131,167 @@ class AuditLine:
         if not all(isinstance(one, str) for one in (*values.values(), *result, *result.values())):
             raise TypeError("a line is made of texts")
         return cls(moment, Actor.parse(actor), phase=Phase(phase), result=result, **values)
+
+
+FIRST = "0" * 64
+"""What the very first line names."""
+ACCEPT = "audit accept"
+"""The action of the line that records the unlinked lines before it: `SEAL` in its result is the hash of theirs."""
+SEAL = "lines"
+_BEFORE = "before"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line of a file, `number` from 1; `line` is None where it cannot be read, `before` where it names nothing."""
+
+    file: str
+    number: int
+    line: AuditLine | None
+    before: str | None
+    digest: str
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+        return f"{self.file}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedHead:
+    """The hash of a line as a sink has it, with what that line was about."""
+
+    head: str
+    at: datetime
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the files say of themselves.
+
+    `damaged` are the places of lines that cannot be read, `broken` sentences about lines that do not follow one
+    another. `unlinked` are the lines without a hash that no `audit accept` has recorded, `accepted` counts the others.
+    """
+
+    links: tuple[Link, ...]
+    damaged: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    unlinked: tuple[Link, ...] = ()
+    accepted: int = 0
+    rotated_out: bool = False
+
+    @property
+    def whole(self) -> tuple[Link, ...]:
+        """The links that can be read."""
+        return tuple(link for link in self.links if link.line is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A chain against the heads of one sink: `missing` are sentences, `after` counts the lines after the newest.
+
+    `older` counts the heads of lines that are older than the first one here, where files were dropped: not compared.
+    """
+
+    heads: int
+    missing: tuple[str, ...]
+    after: int
+    older: int = 0
+
+
+def linked(line: AuditLine, before: str) -> bytes:
+    """A line as it is written, without its end."""
+    values = line.as_json() | {_BEFORE: before}
+    return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+def digest(raw: bytes) -> str:
+    """The hash by which the next line names this one."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def link_of(file: str, number: int, raw: bytes) -> Link:
+    """A line as it was read; anything that is no line of ours is damaged, whatever it is."""
+    try:
+        values = json.loads(raw)
+        before = values.pop(_BEFORE, None)
+        if before is not None and not isinstance(before, str):
+            raise TypeError("a hash is a text")
+        return Link(file, number, AuditLine.parse(values), before, digest(raw))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Link(file, number, None, None, digest(raw))
+
+
+def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
+    """Whether each line follows the one before it; `rotated_out`: earlier files were dropped by their number.
+
+    A version that linked no lines noted no uid either. So a line with a uid and without a hash has lost it, and one
+    with neither is of that version, or both were removed from it.
+    """
+    broken: list[str] = []
+    last: Link | None = None
+    unlinked: list[Link] = []
+    accepted = 0
+    for link in links:
+        if link.line is None:
+            continue
+        if link.before is None:
+            unlinked.append(link)
+            if last is not None and last.before is not None:
+                broken.append(f"{link.place} names no line before it: it was not written by this program")
+            elif link.line.actor.uid is not None:
+                broken.append(f"{link.place} names no line before it: its hash was removed")
+        elif fault := _fault(link, last, rotated_out):
+            broken.append(fault)
+        elif link.line.action == ACCEPT and (unlinked or not rotated_out):
+            if link.line.result.get(SEAL) != seal(unlinked):
+                broken.append(f"{link.place} accepted other lines than the unlinked ones before it")
+            accepted, unlinked = accepted + len(unlinked), []
+        last = link
+    damaged = tuple(link.place for link in links if link.line is None)
+    return Chain(tuple(links), damaged, tuple(broken), tuple(unlinked), accepted, rotated_out)
+
+
+def seal(links: Iterable[Link]) -> str:
+    """One hash of several lines, in their order."""
+    return digest("".join(link.digest for link in links).encode("ascii"))
+
+
+def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
+    if last is None:
+        return "" if rotated_out or link.before == FIRST else f"{link.place}: the lines before it are gone"
+    if link.before == last.digest:
+        return ""
+    return (
+        f"{link.place} does not follow {last.place}: one of them was changed, or a line between them removed or added"
+    )
+
+
+def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
+    """Whether each line that a sink knows is here as it was; what is older than our first line was rotated out."""
+    place = {link.digest: number for number, link in enumerate(chain.whole)}
+    first = chain.whole[0].line if chain.whole else None
+    found, older, missing, newest = 0, 0, list[str](), -1
+    for one in heads:
+        if chain.rotated_out and first is not None and one.at < first.at:
+            older += 1
+            continue
+        found += 1
+        newest = max(newest, place.get(one.head, -1))
+        if one.head not in place:
+            missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is not here as it was written")
+    if older and newest < 0:  # files that were dropped in order leave later lines, which have heads too
+        missing.append(
+            f"none of {older + found} copied lines is here: the files were replaced, or no copy was made lately"
+        )
+    return Compared(found, tuple(missing), len(place) - 1 - newest, older)
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """Somebody at a console: who by the kernel, why, and until when at most."""
+
+    who: str
+    reason: str
+    until: datetime

@@ -1,11 +1,15 @@
-"""How long ago something was by a clock that people set: not told where the clock was set back since. Pure.
+"""How long ago something was by a clock that people set, and how long a wait continues while it sees progress. Pure.
 
 Which clock decides what stands in docs/clocks.md: durations that decide go by a monotonic clock wherever one process
-sees both ends. What is left is told from times that another process wrote, on the same host.
+sees both ends. What is left is told from times that another process wrote, on the same host; unknown where the clock
+was set back since. A clock alone ends starts on a busy host that need nothing but time, so a wait lasts while it sees
+progress, and ten minutes without any; `slotkeeper.core.launch.waiting` samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import overload
 
@@ -32,3 +36,60 @@ def is_older(at: datetime, now: datetime, seconds: float) -> bool:
     """Whether it was longer ago than that, or nobody can tell."""
     past = elapsed(at, now)
     return past is None or past > seconds
+
+
+STALLED_SECONDS = 600.0
+"""How long a start may show no progress before its wait ends."""
+CPU_STEP = 5.0
+"""CPU seconds that count as progress: an idle JVM uses less than that within the limit (0.8 % of a core)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """One sample of a wait.
+
+    `step` names what is waited for; `marks` differ after any piece of work; `cpu` is the CPU time in seconds that the
+    driver's processes have used so far, None where CPU time proves nothing.
+    """
+
+    step: str
+    marks: Hashable
+    cpu: float | None = None
+
+
+class Progress:
+    """One wait: when it saw progress last, by the clock that the caller hands in (monotonic seconds)."""
+
+    def __init__(self, now: float, limit: float = STALLED_SECONDS) -> None:
+        self.began = now
+        self.limit = limit
+        self.step = ""
+        self._moved_at = now
+        self._last: Signs | None = None
+
+    def see(self, signs: Signs, now: float) -> None:
+        """Take a sample into account."""
+        self.step = signs.step
+        if self._last is None or signs.marks != self._last.marks or _worked(self._last.cpu, signs.cpu):
+            self._moved_at, self._last = now, signs
+
+    def quiet(self, now: float) -> float:
+        """Seconds since the last progress."""
+        return now - self._moved_at
+
+    def stalled(self, now: float) -> str:
+        """Why the wait ends; empty while it continues.
+
+        >>> wait = Progress(0.0)
+        >>> wait.see(Signs("the JVM", 1), 0.0)
+        >>> wait.stalled(600.0), wait.stalled(600.1)
+        ('', 'no progress for 600 s while waiting for the JVM')
+        """
+        if self.quiet(now) <= self.limit:
+            return ""
+        return f"no progress for {self.limit:.0f} s while waiting for {self.step or 'its first step'}"
+
+
+def _worked(before: float | None, now: float | None) -> bool:
+    """Whether enough CPU time was used since; less of it than before belongs to other processes."""
+    return before is not None and now is not None and (now - before >= CPU_STEP or now < before)

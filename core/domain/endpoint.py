@@ -1,13 +1,18 @@
-"""Where a server is and how to log in: plain values that may travel to a Spark worker.
+"""Where a server is, how to log in, and how safe the session is: TLS, and one server session per connection. Pure.
 
-The password is a reference (`SecretRef`), never the secret itself: each process resolves it on its own host.
+The values may travel to a Spark worker: the password is a reference (`SecretRef`), which each process resolves on its
+own host at each login. TLS: libpq, "SSL Support" (Protection Provided in Different Modes).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.redaction import MASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +92,191 @@ class Login:
     endpoint: Endpoint
     password: Secret | str = field(repr=False)
     name: str
+
+
+class Secret(Protocol):
+    """A password that can be exchanged while a job runs; its text is asked for at each login and retained nowhere."""
+
+    def now(self) -> str:
+        """The password as its reference says it, at most a few seconds old. Raises SecretUnread."""
+
+    def refused(self, plain: str) -> None:
+        """A server refused this password: the next `now` reads the reference again, at once after the first refusal."""
+
+    def taken(self, plain: str) -> None:
+        """A server accepted this password."""
+
+    def accepted(self) -> str:
+        """The password that a server accepted last in this process; "" where none was."""
+
+    def hidden_in(self, text: str) -> str:
+        """The text without the newest passwords of this reference, also those that are too short to mask elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A password that has no reference: of a server that this process started itself.
+
+    >>> Fixed("pw").hidden_in("refused: pw"), repr(Fixed("pw"))
+    ('refused: ***', 'Fixed()')
+    """
+
+    plain: str = field(repr=False)
+
+    def now(self) -> str:
+        return self.plain
+
+    def refused(self, plain: str) -> None:
+        """Another one will never come."""
+
+    def taken(self, plain: str) -> None:
+        """It stays as it is."""
+
+    def accepted(self) -> str:
+        return ""
+
+    def hidden_in(self, text: str) -> str:
+        return text.replace(self.plain, MASK) if self.plain else text
+
+
+def secret_of(password: Secret | str) -> Secret:
+    """The same for a plain text and for a reference."""
+    return Fixed(password) if isinstance(password, str) else password
+
+
+MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+"""libpq's `sslmode`, the weakest first."""
+INSISTING = frozenset(MODES[3:])
+"""The modes that never go on without TLS."""
+VERIFYING = frozenset(MODES[4:])
+"""The modes that look at the server's certificate, for which they need an authority's."""
+SAFEST = MODES[-1]
+_OPEN = "passwords' hashes and rows may go over the line unencrypted"
+_LEFT_OPEN = {
+    "disable": _OPEN,
+    "allow": _OPEN,
+    "prefer": _OPEN,
+    "require": "the line is encrypted, but whoever answers at that address is taken for the server",
+    "verify-ca": "any server with a certificate of that authority is taken for this one",
+}
+_CURE = 'cure: sslmode = "verify-full", with the authority\'s certificate as sslrootcert'
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a session's line was found to be: protocol and cipher of its TLS, both empty where it has none."""
+
+    protocol: str = ""
+    cipher: str = ""
+
+
+def socket_folder(host: str) -> bool:
+    """Whether a host is the folder of a Unix socket, over which libpq never speaks TLS."""
+    return host.startswith("/")
+
+
+def loopback(host: str) -> bool:
+    """Whether a host as it is written is this machine; a name other than localhost may lead anywhere.
+
+    >>> [loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "/run/postgresql")]
+    [True, True, True, True, True]
+    >>> [loopback(host) for host in ("10.0.0.1", "127.example.com", "::", "localhost.example.com", "0.0.0.0")]
+    [False, False, False, False, False]
+    """
+    if socket_folder(host) or host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def default_mode(host: str) -> str:
+    """The sslmode of an endpoint that says none.
+
+    >>> default_mode("dws.example.com"), default_mode("localhost")
+    ('require', 'prefer')
+    """
+    return "prefer" if loopback(host) else "require"
+
+
+def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
+    """The endpoint at an address that its server names: what was good enough on this machine is not on the way there.
+
+    >>> moved(Endpoint("m", "localhost", 1, "d", "u"), "10.0.0.7", 8000).sslmode
+    'require'
+    """
+    mode = endpoint.sslmode
+    if loopback(endpoint.host) and mode not in INSISTING:
+        mode = default_mode(host)
+    return replace(endpoint, host=host, port=port, sslmode=mode)
+
+
+def weakness(endpoint: Endpoint) -> str:
+    """What an endpoint's sslmode leaves open, and the cure; empty where nothing, and on this machine.
+
+    >>> weakness(Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"))
+    ''
+    >>> weakness(Endpoint("m", "h", 1, "d", "u", sslmode="require")).split(":")[0]
+    'sslmode = "require"'
+    """
+    mode = endpoint.sslmode
+    if mode == SAFEST or loopback(endpoint.host):
+        return ""
+    return f'sslmode = "{mode}": {_LEFT_OPEN[mode]}; {_CURE}'
+
+
+def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
+    """What `doctor` says about a session's line.
+
+    >>> line_finding("sink m", Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"), Line("TLSv1.3", "AES")).text
+    'the line is TLSv1.3 with AES; sslmode = "verify-full": the certificate is verified, and names h'
+    """
+    said = f"the line is {line.protocol} with {line.cipher}" if line.protocol else "the line is not encrypted"
+    if endpoint.sslmode in VERIFYING and line.protocol:
+        names = f", and names {endpoint.host}" if endpoint.sslmode == SAFEST else ""
+        said = f'{said}; sslmode = "{endpoint.sslmode}": the certificate is verified{names}'
+    if loopback(endpoint.host):
+        return Finding(place, Level.OK, f"{said}; it stays on this machine")
+    weak = weakness(endpoint)
+    if endpoint.sslmode in VERIFYING:
+        return Finding(place, Level.WARN if weak else Level.OK, f"{said}; {weak.partition(': ')[2]}" if weak else said)
+    return Finding(place, Level.WARN, f"{said}; {weak}")
+
+
+CURE = "connect to the server directly, or set the pooler to session mode (PgBouncer: pool_mode = session)"
+NOT_KEPT = "a pooler in transaction or statement mode answers here"
+REFUSALS = ("unsupported startup parameter", "unsupported options startup parameter", "statement pooling mode")
+"""PgBouncer's words for a login parameter that it does not pass on, and for a transaction in statement mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one transaction saw: the server process that ran it, and the value of the setting that carries the mark."""
+
+    pid: int
+    mark: str
+
+
+def breach(first: Sequence[Seen], second: Sequence[Seen], mark: str) -> str:
+    """Why the two connections do not each keep a server session of their own; "" where they do.
+
+    `first` has set `mark` in its first transaction; empty where the server does not let it. Equal process numbers alone
+    prove nothing where there is a mark: a cluster's coordinators have numbers of their own.
+
+    >>> breach([Seen(7, "0.5"), Seen(7, "0.5")], [Seen(9, "0"), Seen(9, "0")], "0.5")
+    ''
+    >>> breach([Seen(7, "0.5")], [Seen(7, "0.5")], "0.5")
+    'another connection got the same server process (7)'
+    """
+    for one in (first, second):
+        pids = list(dict.fromkeys(seen.pid for seen in one))
+        if len(pids) > 1:
+            return f"the server process changes between transactions ({pids[0]}, then {pids[1]})"
+    shared = {seen.pid for seen in first} & {seen.pid for seen in second}
+    if any(seen.mark == mark for seen in second) if mark else shared:
+        return f"another connection got the same server process ({first[0].pid})"
+    if any(seen.mark != mark for seen in first):
+        return "a setting of the session is gone after its transaction"
+    return ""

@@ -1,11 +1,12 @@
 """A fault: what is wrong now. Whose it is, in whose words, since when, how bad, what it delays or loses. Pure.
 
-Every screen, command, exit code and alert shows faults, and nothing judges beside them.
+Every screen, command, exit code and alert shows faults, and nothing judges beside them. An `Ack` is a person's answer
+to one: seen, or silent until a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -139,3 +140,30 @@ def worst(faults: Iterable[Fault]) -> Severity | None:
 def _place(one: Fault) -> tuple[int, float, str]:
     began = one.since.timestamp() if one.since is not None else float("inf")
     return (_ORDER.index(one.severity), began, one.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Who said so, when and why; `until` is None for an acknowledgement, which holds as long as the alert does."""
+
+    by: str
+    at: datetime
+    until: datetime | None = None
+    reason: str = ""
+
+
+def ack_in(acks: Mapping[str, Ack], keys: Iterable[str]) -> Ack | None:
+    """The first acknowledgement under one of these keys."""
+    return next((acks[key] for key in keys if key in acks), None)
+
+
+def is_quiet(ack: Ack | None, now: datetime, since: datetime | None = None) -> bool:
+    """Whether an alert with this acknowledgement needs nobody now; a clock that was set back ends a silence.
+
+    `since` is when the alert began, where that is known: what began after somebody acknowledged it is another one.
+    """
+    if ack is None:
+        return False
+    if ack.until is None:
+        return since is None or since <= ack.at
+    return now < ack.until and elapsed(ack.at, now) is not None

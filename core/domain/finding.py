@@ -1,9 +1,12 @@
-"""What `doctor` finds at a server: plain values, made by each kind of server for itself."""
+"""What a check finds at a server or a table: findings of `doctor`, objections with the statement that resolves them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+from slotkeeper.core.errors import Refused
 
 CLOCK_SECONDS = 2.0
 """A clock further away than this makes ages between machines misleading."""
@@ -45,3 +48,27 @@ def clock_finding(place: str, clock: float, before: float, after: float) -> Find
     offset, doubt = clock - (before + after) / 2, (after - before) / 2
     text = f"clock {offset:+.3f} s from here (to within {doubt:.3f} s)"
     return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """`what` is a sentence that names the thing; `cure` is a statement, or what to do where no statement does it."""
+
+    what: str
+    cure: str
+
+    @property
+    def text(self) -> str:
+        """Both, on one line."""
+        return f"{self.what}; cure: {self.cure}"
+
+
+INHERITED = "has tables that inherit from it: their rows are read as its own, and may have its keys"
+"""What is said of a table that is not partitioned and has children all the same, at either end."""
+
+
+def refuse(found: Sequence[Objection], where: str) -> None:
+    """Raise Refused with the first objection; nothing where there is none."""
+    if found:
+        more = f" (and {len(found) - 1} more: `slotkeeper doctor`)" if len(found) > 1 else ""
+        raise Refused(f"{found[0].what}{more}", found[0].cure, where=where)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 
 
 class LaneState(Enum):

@@ -10,7 +10,9 @@ other word stands for anything.
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
 
@@ -86,3 +88,15 @@ def copy_anew(job: JobSpec) -> str:
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
     prints = "plans a new copy, says what the target loses by it, and prints the line that makes it"
     return f"{reset} {prints}{THEN}{start(job.name)}"
+
+
+class ManualSql(Protocol):
+    """They go round every guard: no lease, no plan, no backup, no audit. Text only."""
+
+    def status(self, table: str) -> str:
+        """Every registered point of a table; names no slot."""
+
+    def register(
+        self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
+    ) -> str:
+        """Registers again on one DN what is registered there."""

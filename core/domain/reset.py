@@ -1,19 +1,22 @@
-"""The reset of a slot as values, and the decisions in it: where each lane goes, what that means, what
-must hold. Pure.
+"""The reset of a slot as values: its goal, its lanes, its plan, its record; and their JSON form. Pure.
+
+A plan's id is made of what is in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
+from typing import Any
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position, further
-from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
-from slotkeeper.core.domain.row_counts import CopyRows, Fate
+from slotkeeper.core.domain.position import Kept, Position, Positions
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.row_counts import CopyRows, RowCount
 from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.errors import Refused
 
 EVERY = "*"
 """Instead of a DN's name: all of them."""
@@ -271,7 +274,7 @@ class OpenReset:
 @dataclass(frozen=True, slots=True)
 class ResetEntry:
     """A reset as the sink keeps it; times as RFC 3339, `plan` and `backup` are texts of
-    `slotkeeper.core.domain.reset_text`.
+    `slotkeeper.core.domain.reset`.
     """
 
     id: str
@@ -296,245 +299,171 @@ class ResetEntry:
         return OpenReset(self.id, self.job, self.table, self.slot)
 
 
-def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
-    """The position that a goal other than backup and snapshot means for a lane; `resolved` is the time's place.
+@dataclass(frozen=True, slots=True)
+class SavedLane:
+    """A lane before a reset: its whole row, and what was kept for the slot on that DN."""
 
-    What lies at a place that is gone to is read again; `latest` never goes back behind what was applied there. `read`
-    gives the place that a person has typed.
-    """
-    old = seen.row.position
-    assert old is not None, "refused before: the copy has not begun"
-    if not goal.covers(seen.row.key.shard):
-        return old
-    if goal.kind is TargetKind.EARLIEST:
-        return old if seen.first is None else min(old, seen.first.from_here)
-    if goal.kind is TargetKind.LATEST:
-        return old if seen.latest is None else max(old, seen.latest.from_here)
-    if goal.kind is TargetKind.TIME:
-        return old if resolved is None else resolved.from_here
-    by_dn = dict(goal.points)
-    point = by_dn.get(seen.row.key.shard, by_dn.get(EVERY))
-    return old if point is None else read(point).from_here
+    row: ProgressRow
+    kept: Kept
 
 
-def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
-    """The rows at new positions: where one lane goes back, none counts as caught up before all have passed what was.
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """Everything that a reset may change, as it was; `columns` are name and type, for people."""
 
-    The state is the job's, so it is the same in all rows.
-    """
-    lanes = list(lanes)
-    back = any(positions[seen.row.key.shard] < seen.row.position for seen in lanes if seen.row.position is not None)
-    rows = []
-    for seen in lanes:
-        row, new = seen.row, positions[seen.row.key.shard]
-        if back and row.state in (LaneState.RUNNING, LaneState.CATCHING_UP):
-            row = _catching_up(row, row.position)
-        rows.append(replace(row, position=new))
-    return rows
-
-
-def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
-    """The row as one that has to pass where it was, before it counts as caught up."""
-    noted = further(row.noted_end, was.place if was else None)
-    return replace(row, state=LaneState.CATCHING_UP, noted_end=noted)
+    id: str
+    dialect: str
+    source: str
+    table: str
+    slot: str
+    job: str
+    fingerprint: str
+    columns: tuple[tuple[str, str], ...]
+    lanes: tuple[SavedLane, ...]
+    who: str
+    when: str
+    why: str
+    plan: str
 
 
-def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
-    """A row from which the next start registers and copies anew; `registered` says that the slot's points are ours.
-
-    `blank` is what is kept where nothing was ever registered.
-    """
-    ours = row.registered or blank
-    return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
-
-
-def restored(now: ProgressRow, then: ProgressRow, through: Position | None) -> ProgressRow:
-    """The row of a backup over today's: `changes` counts on.
-
-    `through` is what the target has seen of the source; the lane is not equal before it has passed that. None where
-    the target is as it was at the backup.
-    """
-    row = replace(then, epoch=now.epoch, changes=now.changes, repeats=now.repeats)
-    behind = through is not None and then.position is not None and then.position < through
-    return _catching_up(row, through) if behind and then.state in STREAMING else row
-
-
-def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
-    """All rows CATCHING UP where one of them is, because the state is the job's."""
-    states = {row.state for row in rows}
-    if states != {LaneState.RUNNING, LaneState.CATCHING_UP}:
-        return rows
-    return [_catching_up(row, row.position) if row.state is LaneState.RUNNING and row.position else row for row in rows]
-
-
-def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str) -> Check:
-    """The slot is there on every DN (`there` says so); a lost one has dropped changes: only a copy makes up for it."""
-    name, lanes = "slot is there", list(lanes)
-    if not any(seen.kept.marks for seen in lanes):
-        return Check(name, True, "the source keeps no positions, so none is missing")
-    lost = [seen.row.key.shard for seen in lanes if seen.lost]
-    if not lost:
-        return Check(name, True, there)
-    words = f"lost on {', '.join(lost)}"
-    if goal.kind is TargetKind.SNAPSHOT:
-        return Check(name, True, f"{words}; a snapshot makes it anew")
-    if goal.kind is TargetKind.BACKUP:
-        return Check(name, None, f"{words}; only where another slot holds the points may they be restored")
-    return Check(name, False, f"{words}: changes may be gone; only --to snapshot is safe")
-
-
-def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
-    """Every lane's new position lies between what is kept for certain and the newest point."""
-    name = "target is retained"
-    unsure: list[str] = []
-    for move in moves:
-        verdict = _retained(goal, move, kept_by_time)
-        if verdict and verdict.startswith("?"):
-            unsure.append(verdict[1:])
-        elif verdict:
-            return Check(name, False, verdict)
-    if unsure:
-        return Check(name, None, "; ".join(unsure))
-    return Check(name, True, f"within what every {part} keeps, and not beyond its newest point")
-
-
-def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
-    """Why a lane's target is not retained; with a question mark in front where it cannot be told; else nothing."""
-    seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
-    if new is None:
-        return ""
-    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.retained is None or seen.retained > new):
-        return f"{place}: the slot is lost and no other slot holds {new.shown}; take --to snapshot"
-    if new == move.before:
-        return ""
-    if seen.latest is None:
-        return f"?{place}: its newest point is not known"
-    if new > seen.latest:
-        return f"{place}: {new.shown} is beyond the newest point {seen.latest.shown}"
-    if move.before is not None and new > move.before:
-        return ""
-    if seen.kept_from is None:
-        return f"?{place}: what it still keeps is not known"
-    if new >= seen.kept_from:
-        return ""
-    kept = seen.kept_from.shown
-    if goal.kind is TargetKind.TIME:
-        return "" if kept_by_time else f"?{place}: whether changes before {kept} were purged is not known"
-    return f"{place}: {new.shown} lies before {kept}, what is kept for certain; earliest or a snapshot is left"
-
-
-def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:
-    """The source has the DNs that the rows name; `part` is what it calls them."""
-    name = f"same {part}s"
-    ours = {(row.key.shard, row.node_id) for row in rows}
-    theirs = {(shard.name, shard.node_id) for shard in shards}
-    if ours == theirs:
-        return Check(name, True, f"{len(ours)}, as in the progress rows")
-    names = ", ".join(sorted(name for name, _ in ours ^ theirs))
-    if goal.kind is TargetKind.SNAPSHOT:
-        return Check(name, True, f"changed ({names}); a snapshot takes them as they are")
-    return Check(name, False, f"the {part} set changed: {names}; only --to snapshot is left")
-
-
-def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
-    """The table is the one that the rows, and the backup, were made for; `compared` is what is compared, in words."""
-    if set(known) == {fingerprint}:
-        return Check("same table", True, f"{compared} are those of the progress rows")
-    if goal.kind is TargetKind.SNAPSHOT:
-        return Check("same table", True, "it changed; a snapshot takes it as it is")
-    return Check("same table", False, f"{compared}: not all are as they were; only --to snapshot is left")
-
-
-def changed_check(goal: Goal, target: str, why: str) -> Check:
-    """Nothing that was written down as TARGET CHANGED is read over; an undo leads back to what said it."""
-    name = "same target"
-    if not why:
-        return Check(name, True, "no change of it is written down")
-    said = f"target {target} {why}"
-    if goal.kind is TargetKind.SNAPSHOT:
-        return Check(name, True, f"{said}; a snapshot cures it")
-    if goal.kind is TargetKind.BACKUP:
-        return Check(name, True, f"{said}; the next start says so again")
-    return Check(name, False, f"{said}; only --to snapshot is left")
-
-
-def time_check(left: float | None) -> Check:
-    """The slot does not lapse before the job can start again."""
-    if left is None:
-        return Check("time to TTL", None, "not known here: registration time or TTL is not told")
-    enough = left >= TTL_NEEDED
-    return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
-
-
-def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int | None]]) -> Check:
-    """No start has come since the rows, emptied now, were those of a stream: it may have made the target anew.
-
-    `ended` are the resets that have ended, the newest first, each with the epoch that it raised; any other epoch behind
-    it is a start's. Epochs are compared, never times: a sink's clock may have been set back.
-    """
-    name = "target is untouched"
-    if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
-        return Check(name, True, "the rows come back as those of a copy, or were those of a stream all along")
-    for plan, raised in ended:
-        if epoch != raised:
-            break
-        if all(move.seen.row.state in STREAMING for move in plan.moves):
-            return Check(name, True, "no start came since the rows were those of a stream")
-        epoch = plan.epoch
-    said = "a start came since the rows were emptied and may have made the target anew; take a snapshot: start the job"
-    return Check(name, False, said)
-
-
-def rows_check(rows: CopyRows) -> Check:
-    """Nothing of a target is replaced that nobody could count; what it loses has to be typed beside."""
-    if rows.fate is Fate.UNSEEN:
-        return Check("rows counted", False, f"{rows.sentence}; cure that, or --on-existing merge")
-    known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
-    return Check("rows counted", True if known else None, f"source {rows.source.text}, target {rows.target.text}")
-
-
-def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
-    """What is not as the plan saw it, in words; `latest` may move on."""
-    before = {move.seen.row.key.shard: move for move in plan.moves}
-    now = {seen.row.key.shard: seen for seen in lanes}
-    found = [] if fingerprint == plan.fingerprint else ["the table (fingerprint)"]
-    there = {shard.name for shard in shards} if plan.goal.kind is not TargetKind.SNAPSHOT else set(now)
-    if before.keys() != now.keys() or there != set(before):
-        return [*found, "the DN set"]
-    for name, move in sorted(before.items()):
-        found += [f"{name}: {words}" for words in _moved(move, now[name], plan.epoch)]
+def row_values(row: ProgressRow) -> dict[str, Any]:
+    """A progress row as JSON values."""
+    found: dict[str, Any] = {each.name: getattr(row, each.name) for each in fields(row)}
+    found["key"], found["state"] = asdict(row.key), row.state.value
+    for name in ("position", *_PLACES, "registered"):
+        found[name] = _text(found[name])
+    found["decided"] = None  # a reset gives up what is decided, and its undoing does not decide it again
     return found
 
 
-def moved_from(then: ProgressRow, now: ProgressRow) -> str:
-    """What of a row is not as it was expected, in words; nothing where all of it is."""
-    if (now.position, now.state) != (then.position, then.state):
-        return f"position {_said(then)} -> {_said(now)}"
-    old, new = then.registered, now.registered
-    return f"registered {_kept(old)} -> {_kept(new)}" if old != new else ""
+def row_from(found: Mapping[str, Any], positions: Positions) -> ProgressRow:
+    """The row that `row_values` wrote, by the dialect's texts."""
+    values = dict(found)
+    values["key"] = LaneKey(**values["key"])
+    values["state"] = LaneState(values["state"])
+    values["position"] = None if values["position"] is None else positions.position(values["position"])
+    for name in _PLACES:
+        values[name] = _place(values[name], positions)
+    values["registered"] = positions.kept(values["registered"]) if values["registered"] is not None else None
+    return ProgressRow(**values)
 
 
-def _kept(kept: Kept | None) -> str:
-    return kept.shown if kept else "nothing"
+_PLACES = ("noted_start", "noted_end")
 
 
-def _moved(move: Move, now: LaneSeen, epoch: int) -> list[str]:
-    then = move.seen
-    found = []
-    if now.row.epoch != epoch:
-        found.append(f"epoch {epoch} -> {now.row.epoch}")
-    if (now.row.position, now.row.state) != (then.row.position, then.row.state):
-        found.append(f"position {_said(then.row)} -> {_said(now.row)}")
-    if now.kept != then.kept:
-        found.append(f"points {then.kept.shown} -> {now.kept.shown}")
-    if move.back and now.first != then.first:
-        found.append(f"first retained {_place(then.first)} -> {_place(now.first)}")
+def _text(value: Position | Kept | None) -> str | None:
+    return None if value is None else value.text
+
+
+def _place(text: str | None, positions: Positions) -> Position | None:
+    return None if text is None else positions.place(text)
+
+
+def backup_text(backup: Backup) -> str:
+    """A backup as JSON."""
+    lanes = [{"row": row_values(lane.row), "kept": lane.kept.text} for lane in backup.lanes]
+    values = {each.name: getattr(backup, each.name) for each in fields(backup)}
+    return json.dumps({**values, "lanes": lanes}, sort_keys=True)
+
+
+def backup_from(text: str, positions: Positions) -> Backup:
+    """The backup of a text; raises Refused where it is damaged: what is restored is never guessed."""
+    try:
+        values = json.loads(text)
+        lanes = tuple(
+            SavedLane(row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"]
+        )
+        columns = tuple((str(name), str(kind)) for name, kind in values["columns"])
+        return Backup(**{**values, "lanes": lanes, "columns": columns})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
+
+
+def plan_values(plan: ResetPlan) -> dict[str, Any]:
+    """A plan as JSON values."""
+    found: dict[str, Any] = {each.name: getattr(plan, each.name) for each in fields(plan)}
+    found["goal"] = {**asdict(plan.goal), "kind": plan.goal.kind.value}
+    found["checks"] = [asdict(check) for check in plan.checks]
+    found["moves"] = [_move_values(move) for move in plan.moves]
+    found["rows"] = asdict(plan.rows) if plan.rows else None
     return found
 
 
-def _place(position: Position | None) -> str:
-    return position.shown if position else "unknown"
+def plan_text(plan: ResetPlan) -> str:
+    """A plan as JSON."""
+    return json.dumps(plan_values(plan), sort_keys=True)
 
 
-def _said(row: ProgressRow) -> str:
-    return f"{row.position.text if row.position else 'none'} {row.state.value}"
+def plan_from(text: str, positions: Positions) -> ResetPlan:
+    """The plan of a text; raises Refused where it is damaged or was changed since it was made."""
+    try:
+        plan = plan_of(json.loads(text), positions)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"the plan is damaged: {error}", "make a new one: the same command without --execute") from error
+    if named(plan).id != plan.id:
+        raise Refused(f"plan {plan.id} was changed since it was made", "make a new one: without --execute")
+    return plan
+
+
+def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
+    """The plan that `plan_values` wrote, whatever was told beside it; raises ValueError, KeyError or TypeError."""
+    values = {each.name: found[each.name] for each in fields(ResetPlan)}
+    goal = values["goal"]
+    points = tuple((str(dn), str(point)) for dn, point in goal["points"])
+    values |= {
+        "goal": Goal(
+            TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"]), goal["on_existing"]
+        ),
+        "moves": tuple(_move_from(move, positions) for move in values["moves"]),
+        "checks": tuple(Check(**check) for check in values["checks"]),
+        "sql": tuple(values["sql"]),
+        "notes": tuple(values["notes"]),
+        "rows": _rows(values["rows"]),
+    }
+    return ResetPlan(**values)
+
+
+def named(plan: ResetPlan) -> ResetPlan:
+    """The plan with its id: a hash of what was seen, what will be done, and when it was made."""
+    values = plan_values(replace(plan, id=""))
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return replace(plan, id=digest[:12])
+
+
+def _move_values(move: Move) -> dict[str, Any]:
+    seen = move.seen
+    places = {name: _text(getattr(seen, name)) for name in _SEEN}
+    return {
+        "seen": {"row": row_values(seen.row), "kept": seen.kept.text, **places},
+        "to": row_values(move.to),
+        "points": _text(move.points),
+        "read_again": asdict(move.read_again),
+        "skipped": asdict(move.skipped),
+    }
+
+
+_SEEN = ("first", "retained", "latest")
+
+
+def _move_from(found: Mapping[str, Any], positions: Positions) -> Move:
+    seen = found["seen"]
+    places = {name: _place(seen[name], positions) for name in _SEEN}
+    lane = LaneSeen(row=row_from(seen["row"], positions), kept=positions.kept(seen["kept"]), **places)
+    points = positions.kept(found["points"]) if found["points"] is not None else None
+    counts = _count(found["read_again"]), _count(found["skipped"])
+    return Move(lane, row_from(found["to"], positions), points, *counts)
+
+
+def _rows(found: Mapping[str, Any] | None) -> CopyRows | None:
+    if found is None:
+        return None
+    source, target = (RowCount(*(found[end][name] for name in _COUNTED)) for end in ("source", "target"))
+    return CopyRows(source, target, found["way"], found["cleared"])
+
+
+_COUNTED = ("number", "at_least", "why")
+
+
+def _count(found: Mapping[str, Any]) -> Count:
+    kinds = tuple((str(kind), int(number)) for kind, number in found["kinds"])
+    return Count(kinds, found["whole"], found["oldest"], found["oldest_us"])

@@ -10,8 +10,7 @@ from datetime import datetime
 from enum import Enum
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.ttl import Ttl
 
 

@@ -1,5 +1,5 @@
 """A job as the engine and the workers get it: small frozen values made by `slotkeeper.core.config`, picklable, no
-secrets.
+secrets; with the names of slots and the ways to start that a configuration may hold.
 
 Option names are the vendor's in snake_case (DWS: "Real-Time Binlog Consumption by Flink", table 1); times are in
 milliseconds and sizes in rows or sync points, as documented there.
@@ -7,11 +7,109 @@ milliseconds and sizes in rows or sync points, as documented there.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
 
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.errors import Defect
+
+SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+"""What we accept as a slot name: an identifier of at most 63 bytes, safe in every statement and file name."""
+
+
+def slot_name(text: str) -> str:
+    """The name itself where it is a valid slot name; raises ValueError with the rule otherwise.
+
+    >>> slot_name("orders_rt")
+    'orders_rt'
+    """
+    if not SLOT_NAME.fullmatch(text):
+        raise ValueError(f"slot name {text!r}: letters, digits, _ and $ only, at most 63, not starting with a digit")
+    return text
+
+
+class StartKind(Enum):
+    """What `start` says."""
+
+    INITIAL = "initial"
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    TIME = "time"
+    POINTS = "points"
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """`at` is set for a time, `points` for points: (name of the DN, the place from which on it reads, as typed)."""
+
+    kind: StartKind
+    at: datetime | None = None
+    points: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """Whether the target holds only what changed since: it cannot be compared with the source as a whole."""
+        return self.kind in (StartKind.EARLIEST, StartKind.TIME, StartKind.POINTS)
+
+    @property
+    def copies(self) -> bool:
+        """Whether the start makes a copy, which is what a snapshot needs."""
+        return self.kind is StartKind.INITIAL
+
+
+NO_COPY = 'set start = "initial" for the snapshot'
+"""What to do where a copy is due and `start` makes none."""
+
+EVERY_DN = "all"
+"""The name that stands for every DN where points are given."""
+
+_POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
+_RULE = (
+    'must be "initial", "latest", "earliest", a time with its offset ("2024-11-14 15:48:40+08:00"), or points'
+    ' ("dn_1=10516, ...", "all=10516")'
+)
+
+
+def start_at(text: str) -> StartAt:
+    """What a text says; raises ValueError with the rule.
+
+    >>> start_at("latest").kind, start_at("dn_1=10516, dn_2=10517").points
+    (<StartKind.LATEST: 'latest'>, (('dn_1', '10516'), ('dn_2', '10517')))
+    """
+    if text in ("initial", "latest", "earliest"):
+        return StartAt(StartKind(text))
+    if "=" in text:
+        return StartAt(StartKind.POINTS, points=_points(text))
+    if not re.match(r"\d{4}-\d\d-\d\d[ T]", text):
+        raise ValueError(_RULE)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("must be a time that exists, such as 2024-11-14 15:48:40+08:00") from None
+    if at.tzinfo is None:
+        raise ValueError("must be a time with its offset, such as 2024-11-14 15:48:40+08:00")
+    return StartAt(StartKind.TIME, at)
+
+
+def _points(text: str) -> tuple[tuple[str, str], ...]:
+    found = []
+    for part in text.split(","):
+        match = _POINT.fullmatch(part.strip())
+        if match is None:
+            raise ValueError('must name points as "dn_1=10516, dn_2=10517"')
+        found.append((match[1], match[2]))
+    if len({name for name, _ in found}) < len(found):
+        raise ValueError("must name each DN once")
+    return tuple(found)
+
+
+STOP, RESNAPSHOT = "stop", "resnapshot"
+"""What a job does when a source table has other columns: say what to type, or alter the target and copy again."""
+ON_SCHEMA_CHANGE = (STOP, RESNAPSHOT)
+
 
 READ_BY = ("sql", "stream")
 """Ways to a Hologres's changes."""
@@ -142,7 +240,7 @@ class ChannelSpec:
     """One source table to one target table; names are `schema.table` as written in the configuration.
 
     `columns` are (source column, target column), none for all by name; `where` is a condition over source columns;
-    `on_schema_change` is one of `slotkeeper.core.domain.shape_ways.ON_SCHEMA_CHANGE`, `cascades` one of `CASCADES`.
+    `on_schema_change` is one of `slotkeeper.core.domain.spec.ON_SCHEMA_CHANGE`, `cascades` one of `CASCADES`.
     """
 
     source_table: str
@@ -157,7 +255,7 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One configured pipeline; `start` is read by `slotkeeper.core.domain.starting`.
+    """One configured pipeline; `start` is read by `slotkeeper.core.domain.spec`.
 
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where

@@ -1,4 +1,4 @@
-"""What one check read of a target table, and what a later check proves or disproves about it. Pure.
+"""What a target should look like, what one check read of it, and what a later check proves or disproves. Pure.
 
 A check passes where the table is the one of the check before, and holds rows of that time. A position is confirmed at
 the source only behind such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads,
@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
+from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.errors import Trouble, TroubleName
 
@@ -152,3 +154,12 @@ def trouble(target: str, why: str, hint: str = "") -> Trouble:
 def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
     """A reading as the record for the next one; `own` is the transaction in which it is written."""
     return replace(seen, own=own, copying=copying, older=False, parted=False, counted=False)
+
+
+def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
+    """The source table as its target has it: the mirrored columns in the order in which they are read, renamed."""
+    if not channel.columns:
+        return identity
+    known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
+    columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
+    return replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))

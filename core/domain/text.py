@@ -1,11 +1,12 @@
-"""`safe()`: the one place that makes hostile bytes visible before a terminal, a log or a CSV sees them, and masks
-known secrets before anything is cut.
+"""Texts for people: `safe()` is the one place that makes hostile bytes visible before a terminal, a log or a CSV sees
+them, and masks known secrets before anything is cut.
 
-`typed()` spells a name for a command that is printed to be pasted.
+`typed()` spells a name for a command that is printed to be pasted; `see` and `install` name a page and an extra.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 import unicodedata
 from collections.abc import Iterator
@@ -97,3 +98,30 @@ def _one(character: str) -> str:
 def _escaped(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def see(page: str, title: str = "") -> str:
+    """The command that opens a page, in backquotes; at the section of that title where one is given.
+
+    >>> see("mysql"), see("runbook", "Slot lost: the slot expired")
+    ('`slotkeeper docs mysql`', '`slotkeeper docs runbook#slot-lost-the-slot-expired`')
+    """
+    return f"`slotkeeper docs {page}{f'#{anchor(title)}' if title else ''}`"
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading, as GitHub makes it.
+
+    >>> anchor("`status` says: a job's driver")
+    'status-says-a-jobs-driver'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra of the distribution, in backquotes.
+
+    >>> install("demo")
+    '`pip install "slotkeeper[demo]"`'
+    """
+    return f'`pip install "slotkeeper[{extra}]"`'

@@ -1,4 +1,4 @@
-"""A try that a person asks for before its time, and what was done about it. Pure."""
+"""The failures since the last success, and the tries that a person asks for before their time. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,27 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slotkeeper.core.domain.text import many
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Failures since the last success, counted by `after`; a success resets to `NO_HISTORY`.
+
+    `elapsed` is the seconds since the first of them, on a monotonic clock: the caller's to set before it asks.
+    """
+
+    failures: int = 0
+    source: int = 0
+    sink: int = 0
+    access: int = 0
+    login: int = 0
+    unknown: int = 0
+    long: int = 0
+    elapsed: float = 0.0
+
+
+NO_HISTORY = History()
+"""What a success leaves behind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
-"""A column's type as a value: what a server calls it, parsed, and the one place that writes it into a statement. Pure.
+"""A column's type: what a server calls it, and what it is to a reader of values. Pure.
 
-A server's text is never part of a statement. `format_type` of PostgreSQL, DWS and Hologres writes a name, sizes in
-parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type outside pg_catalog comes with its schema.
+A server's text is never part of a statement: it is parsed, and one place writes it. `format_type` of PostgreSQL, DWS
+and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type outside
+pg_catalog comes with its schema. Which `FieldType` a type is, a dialect says (`slotkeeper.core.ports.kinds`).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 
 from slotkeeper.core.domain.text import safe
@@ -146,3 +148,63 @@ def attribute(text: str, of: str = "") -> tuple[str, TypeName]:
 def _refused(what: str, text: str, of: str) -> Refused:
     owner = f"{safe(of, 80)}: " if of else ""
     return Refused(f"{owner}the server gives the {what} {safe(text, 120)!r}, which is not one", _CURE, where="source")
+
+
+class FieldKind(Enum):
+    """How a value is to be read; TEXT is every type that has no place of its own, as the server spells it."""
+
+    BOOLEAN = "boolean"
+    SHORT = "short"
+    INTEGER = "integer"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    DATE = "date"
+    LOCAL_TIME = "timestamp without a zone"
+    INSTANT = "timestamp"
+    BYTES = "bytes"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """A kind; `precision` and `scale` are a decimal's digits, in all and behind the point."""
+
+    kind: FieldKind
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def ranged(self) -> bool:
+        """Whether all systems order its values alike, so that a range may be cut at the source.
+
+        Texts are ordered by a collation, floats have a NaN that each system puts elsewhere.
+        """
+        return self.kind in _RANGED
+
+
+_RANGED = frozenset(
+    {FieldKind.SHORT, FieldKind.INTEGER, FieldKind.LONG, FieldKind.DATE, FieldKind.LOCAL_TIME, FieldKind.INSTANT}
+)
+TEXT = FieldType(FieldKind.TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column as it is read."""
+
+    name: str
+    type: FieldType
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a column has to be: one of `values` for the sign "=", else beyond the one value that is there.
+
+    Values are the source's text forms. A NULL meets no condition.
+    """
+
+    column: str
+    sign: str
+    values: tuple[str, ...]

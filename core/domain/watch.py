@@ -1,15 +1,20 @@
-"""Judging one status while a job runs: are both points still what we registered, is it still the same table? Pure."""
+"""Judges a running lane: its status, and what a write of its progress row that missed the fence means. Pure.
+
+Design 4.1 and 4.2. Lanes turn by compare-and-swap: to copying from creating, to catching up from copying, and to
+running from catching up once the lane's own row has passed the point noted for it; without a copy from creating,
+without a stream from copying.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import SAFE, cause
-from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +93,91 @@ def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
 def trouble(name: TroubleName, sentence: str) -> Trouble:
     """The error for a name of trouble, with what is safe to do as its hint."""
     return Trouble(sentence, SAFE[name], name=name)
+
+
+def stands_free(row: ProgressRow | None, epoch: int, after: Position | None) -> bool:
+    """Whether a row is as a step's swap asks for: this epoch and position, the copy ended, nothing decided."""
+    if row is None or row.epoch != epoch or row.decided is not None:
+        return False
+    return row.position is not None and row.position == after and row.state in STREAMING
+
+
+def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = None) -> Position | SlotkeeperError:
+    """Why the fenced UPDATE hit no row: the position to go on from, or the error to end with.
+
+    `after` is None for a lane that is only beginning.
+
+    Positions are compared as positions: their texts do not sort. The row is read after the swap: where plans may be
+    withdrawn, one that stood in the way may be gone by then, so whoever has such a sink asks `stands_free` first.
+    """
+    if row is None:
+        return trouble(TroubleName.PROGRESS_LOST, "the progress row is gone from the sink")
+    if row.epoch > epoch:
+        return Superseded(f"epoch {row.epoch} has taken over from our {epoch}", "this copy of the job ends quietly")
+    older = after is not None and row.position is not None and row.position < after
+    if row.epoch < epoch or row.position is None or older:
+        was = row.position.text if row.position else "none"
+        here = after.text if after else "no position"
+        sentence = f"the sink's row is at {was} (epoch {row.epoch}), we were at {here}"
+        return trouble(TroubleName.SINK_OLDER, sentence)
+    if row.state not in STREAMING:
+        sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
+        return trouble(TroubleName.SINK_OLDER, sentence)
+    if row.position == after and row.decided is not None:
+        return Busy(
+            f"a range up to {row.decided.end.text} is decided at {after.text}: it is finished first", where="sink"
+        )
+    if row.position == after:
+        return Defect(f"the fence at {after.text} was not hit although the row is there")
+    return row.position
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """All `lanes` lanes of a slot, each in a state of `came_from`, go to `to` under the epoch, or none does."""
+
+    epoch: int
+    lanes: int
+    came_from: tuple[LaneState, ...]
+    to: LaneState
+
+
+def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
+    """Why a turn did not hit every lane, from the rows as they are."""
+    newest = max((row.epoch for row in rows), default=0)
+    if newest > turn.epoch:
+        return Superseded(f"epoch {newest} has taken over from our {turn.epoch}", "this copy of the job ends quietly")
+    if len(rows) < turn.lanes:
+        return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows are left at the sink")
+    behind = not_passed(rows, turn)
+    if behind:
+        row = behind[0]
+        where = row.position.text if row.position else "none"
+        noted = row.noted_end.shown if row.noted_end else "nothing"
+        sentence = f"{row.key.shard}: the sink's row is back at {where}, we had seen it beyond {noted}"
+        return trouble(TroubleName.SINK_OLDER, sentence)
+    found = ", ".join(sorted({f"{row.state.value} (epoch {row.epoch})" for row in rows}))
+    wanted = " or ".join(state.value for state in turn.came_from)
+    sentence = f"the sink's rows are {found}, we had left them {wanted} (epoch {turn.epoch})"
+    return trouble(TroubleName.SINK_OLDER, sentence)
+
+
+def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
+    """The rows that a turn to running must not take: they have not passed the place that was noted for them."""
+    if turn.to is not LaneState.RUNNING:
+        return []
+    return [row for row in rows if row.state in turn.came_from and not _passed(row)]
+
+
+def _passed(row: ProgressRow) -> bool:
+    return row.noted_end is None or (row.position is not None and row.position >= row.noted_end)
+
+
+def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperError:
+    """Why a copy whose chunks are all done to our knowledge has not ended, from the chunks as the sink has them.
+
+    `planned` is what was recorded with the plan; None where the rows do not agree on it.
+    """
+    said = "how many were planned is not known" if planned is None else f"{planned} were planned"
+    sentence = f"the sink holds {done} done of {there} chunks, and {said}: it does not have what was copied"
+    return trouble(TroubleName.SINK_OLDER, sentence)

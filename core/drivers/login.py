@@ -36,10 +36,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.refused_login import PASSWORDS, said
-from slotkeeper.core.domain.secret import Secret, secret_of
-from slotkeeper.core.domain.tls import INSISTING, socket_folder
+from slotkeeper.core.domain.endpoint import INSISTING, Endpoint, Secret, secret_of, socket_folder
+from slotkeeper.core.domain.refusals import PASSWORDS, said
 from slotkeeper.core.drivers.deadline import lent, received, shut
 from slotkeeper.core.errors import ConfigError
 

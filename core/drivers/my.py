@@ -26,9 +26,7 @@ import pymysql
 import pymysql.cursors
 from pymysql.constants import COMMAND, CR, ER
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.domain.tls import INSISTING
+from slotkeeper.core.domain.endpoint import INSISTING, Endpoint, Secret
 from slotkeeper.core.drivers import tls_context
 from slotkeeper.core.drivers.deadline import Call, Cut, Late, in_time, limited, shut
 from slotkeeper.core.drivers.login import LOGIN_BYTES, Refusals, by_newest

@@ -9,7 +9,7 @@ import pymysql
 from pymysql.constants import CR, ER
 from pymysql.cursors import SSCursor
 
-from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import deadline, my, tls_context
@@ -127,7 +127,7 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
     if number in _GONE or isinstance(error, OSError | pymysql.err.InterfaceError):
         return Unreachable(text, where=where, code=str(number or ""))
     if number in _LOGIN:
-        return refused_login.error_of(text)(text, "check user, password and rights", where=where, code=str(number))
+        return refusals.error_of(text)(text, "check user, password and rights", where=where, code=str(number))
     low = text.lower()
     if "unknown database" in low or "unknown table" in low or "does not exist" in low:
         return Refused(text, "the database or the table was dropped, or never made", where=where)

@@ -21,8 +21,7 @@ import psycopg2.extras
 from psycopg2 import sql
 from psycopg2.extensions import libpq_version
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret, secret_of
+from slotkeeper.core.domain.endpoint import Endpoint, Secret, secret_of
 from slotkeeper.core.drivers.deadline import GRACE_SECONDS, Call, Cut, Late, in_time, limited, shut
 from slotkeeper.core.drivers.login import LoginLine, Refusals, by_newest, parameters, silenced
 from slotkeeper.core.redaction import masked

@@ -31,7 +31,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg import MADE_TEXT, sql
 from slotkeeper.core.drivers.session import Dialect, Rows, Session
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import COUNTED, Checksum, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, Digest, Key, KeyRange
 from slotkeeper.core.sqltext import quoted
 
 FAMILIES = {
@@ -427,7 +427,7 @@ def over(connection: pg.Connection) -> Callable[..., PgTable]:
 
 
 class PgTables:
-    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     def __init__(self, login: Login, dialect: Dialect, limit_ms: int) -> None:
         limit = {"statement_timeout": str(limit_ms), "default_transaction_read_only": "on"}

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.errors import RowRefused, Unreachable
 
 _UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

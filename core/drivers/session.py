@@ -23,11 +23,8 @@ from itertools import cycle, islice
 from typing import Any, BinaryIO
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.affinity import CURE, NOT_KEPT, REFUSALS, Seen, breach
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import CURE, NOT_KEPT, REFUSALS, Endpoint, Line, Secret, Seen, breach
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.secret import Secret
-from slotkeeper.core.domain.tls import Line
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachable
 from slotkeeper.core.sqltext import dotted, quoted, statements

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ssl
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import secret_of
+from slotkeeper.core.domain.endpoint import SAFEST, VERIFYING, Endpoint, secret_of
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.tls import SAFEST, VERIFYING
 from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 
 NO_KEY_PASSWORD = "none was given"  # noqa: S105

@@ -8,7 +8,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import Expected
-from slotkeeper.core.error_values import ErrorValues
+from slotkeeper.core.errors import ErrorValues
 from slotkeeper.core.ports.source import Chunk
 
 

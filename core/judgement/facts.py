@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.reset import OpenReset
-from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.judgement.limits import LIMITS, Limits
 
 

@@ -1,12 +1,13 @@
-"""From where on something is a fault, and how often it is told: the values of `[alerts]`. Values only.
+"""What `[alerts]` says: from where on something is a fault, how often and to whom it is told. Values only.
 
 Starting values: a slot by the part of its TTL (`slotkeeper.core.domain.ttl`), five minutes without a commit while the
-source moves, fifteen minutes between two tellings (PeerDB's defaults); the others are proposals of ours.
+source moves, fifteen minutes between two notifications (PeerDB's defaults); the others are our own proposals.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 MIB = 1 << 20
 BEHIND_SECONDS = 10.0
@@ -35,3 +36,16 @@ class Limits:
 
 
 LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class AlertOptions:
+    """`command` are the words of a program that is told, without a shell; none: nobody is told.
+
+    `command_timeout` is in seconds; `metrics_file` None: no figures are written. The gap is one of the `limits`.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    command: tuple[str, ...] = ()
+    command_timeout: float = 10.0
+    metrics_file: Path | None = None

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from slotkeeper.core.alerts.message import Place, text_of
-from slotkeeper.core.alerts.options import AlertOptions
-from slotkeeper.core.alerts.outbox import AlertState, Waiting, begun, failed, may_try
-from slotkeeper.core.alerts.rules import Notification
+from slotkeeper.core.alerts.rules import AlertState, Notification, Waiting, begun, failed, may_try
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.judgement.limits import AlertOptions
 from slotkeeper.core.launch import alert_command, identity
 from slotkeeper.core.launch.alert_command import Answer
 from slotkeeper.core.launch.identity import MARK

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from slotkeeper.core.alerts.options import AlertOptions
-from slotkeeper.core.alerts.outbox import AlertState, Waiting
-from slotkeeper.core.alerts.rules import evaluate
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.fault import Fault
-from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.judgement.of_machine import ALERTS_STUCK
+from slotkeeper.core.alerts.rules import AlertState, Waiting, evaluate
+from slotkeeper.core.domain.fault import Ack, Fault
+from slotkeeper.core.domain.report import Identity
+from slotkeeper.core.judgement.judge import ALERTS_STUCK
+from slotkeeper.core.judgement.limits import AlertOptions
 from slotkeeper.core.launch import alert_sender
 from slotkeeper.core.state.alerts import BESIDE, AlertFile
 from slotkeeper.core.state.folder import StateFolder

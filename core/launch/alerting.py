@@ -14,17 +14,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from slotkeeper.core.alerts.options import AlertOptions
-from slotkeeper.core.alerts.outbox import AlertState, may_try, queued
-from slotkeeper.core.alerts.rules import Evaluation, Firing, Kind, evaluate
+from slotkeeper.core.alerts.rules import AlertState, Evaluation, Firing, Kind, evaluate, may_try, queued
 from slotkeeper.core.config.load import load_alerts
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.fault import Ack, Fault
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.judgement.facts import Facts, Machine
 from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.judgement.limits import AlertOptions
 from slotkeeper.core.launch import alert_sender, identity, metrics_file
 from slotkeeper.core.launch.alert_stuck import StuckAlerts, is_stuck
 from slotkeeper.core.launch.seen import gather

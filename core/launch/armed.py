@@ -12,8 +12,8 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from slotkeeper.core.domain.armed import Armed
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.audit import Armed
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.audit import actor

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch import identity as processes

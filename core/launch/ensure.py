@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience, Unwanted

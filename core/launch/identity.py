@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused
 
 MARK = "SLOTKEEPER_RUN"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from slotkeeper.core.config import handover
-from slotkeeper.core.domain.stalling import STALLED_SECONDS
+from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch.identity import MARK
 from slotkeeper.core.launch.log import last_lines

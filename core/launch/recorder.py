@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.lag import Curve, Lags
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.lane import Curve, Lags
+from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import log
 from slotkeeper.core.launch.alerting import Alerting

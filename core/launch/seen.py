@@ -10,16 +10,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.config.readable import unreadable
+from slotkeeper.core.config.secrets import unreadable
 from slotkeeper.core.domain import remedy
 from slotkeeper.core.domain.audit import AuditLine, Phase
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.lag import Lags
-from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.lane import Lags
+from slotkeeper.core.domain.report import JobReport, JobView
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.judgement.facts import Evaluator, Facts, JobSeen, Machine
 from slotkeeper.core.judgement.limits import LIMITS, Limits
 from slotkeeper.core.launch import identity as processes

@@ -21,7 +21,7 @@ from types import FrameType
 
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.tries import TryAnswer
 from slotkeeper.core.errors import Busy, SlotkeeperError

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch.control import refuse_elsewhere

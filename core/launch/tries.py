@@ -6,7 +6,7 @@ import time
 from collections.abc import Set
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import Busy, Refused

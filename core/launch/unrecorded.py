@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.domain.job_view import Identity, JobView
+from slotkeeper.core.domain.report import Identity, JobView
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch

@@ -7,8 +7,8 @@ from dataclasses import fields
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
 from slotkeeper.core.domain.remedy import goes_on
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.rows import JobRow, RunRow

@@ -1,6 +1,6 @@
 """Follows a job that is on its way: what it waits for, whether it makes progress, and how busy this host is.
 
-`slotkeeper.core.domain.stalling` decides; `slotkeeper.core.launch.control` waits for starts by it, `demo.run` for
+`slotkeeper.core.domain.elapsed` decides; `slotkeeper.core.launch.control` waits for starts by it, `demo.run` for
 its job.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import psutil
 
-from slotkeeper.core.domain import stalling
+from slotkeeper.core.domain import elapsed
+from slotkeeper.core.domain.elapsed import Progress, Signs
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import Identity, JobView
-from slotkeeper.core.domain.stalling import Progress, Signs
+from slotkeeper.core.domain.report import Identity, JobView
 from slotkeeper.core.launch import identity as processes
 
 SHOWN_EVERY = 10.0
@@ -37,7 +37,7 @@ class Waiting:
     ) -> None:
         self._say = say
         self._monotonic = monotonic
-        self._progress = Progress(monotonic(), limit or stalling.STALLED_SECONDS)
+        self._progress = Progress(monotonic(), limit or elapsed.STALLED_SECONDS)
         self._sampled_at = self._shown_at = self._progress.began
         self._fresh = True
 

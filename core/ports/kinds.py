@@ -2,39 +2,165 @@
 
 A face is what one part of the program asks; all faces of a session share it, one call at a time. Nothing above these
 ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open one by the name that
-the configuration has.
+the configuration has. `TableReader` is for a comparison of one table, `Changelog` for a reader that hands rows on to
+somebody else's program: it fixes the end of a range before it is read, and not every kind of source has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from itertools import pairwise
+from typing import BinaryIO, Protocol, runtime_checkable
 
-from slotkeeper.core.domain.audit import AuditLine
-from slotkeeper.core.domain.audit_chain import CopiedHead
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.finding import Finding, Objection
+from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.promise import SinkTraits
-from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.remedy import ManualSql
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
-from slotkeeper.core.ports.driver import Target
-from slotkeeper.core.ports.locks import LockReader
-from slotkeeper.core.ports.progress import Decisions, LaneSeen, ResetStore, Runner, Store
-from slotkeeper.core.ports.quarantine import Quarantine, ReplaysBeside
-from slotkeeper.core.ports.sink import BatchSink, BatchWriter, LabelSink, StepSink
-from slotkeeper.core.ports.source import BinlogReader, Retention, SlotAdmin, SlotPoller, SlotVerbs, SlotViewer, Source
-from slotkeeper.core.ports.stream import QueryAccounts, QuerySink, QueryTarget
-from slotkeeper.core.ports.table import TableSession
-from slotkeeper.core.ports.target import TargetReader, TargetRecords, TargetSight
+from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
+from slotkeeper.core.domain.type_name import Condition, FieldType
+from slotkeeper.core.ports.driver import Decisions, LaneSeen, ResetStore, Runner, Store, Target
+from slotkeeper.core.ports.sink import (
+    BatchSink,
+    BatchWriter,
+    LabelSink,
+    LockReader,
+    Quarantine,
+    QueryAccounts,
+    QuerySink,
+    QueryTarget,
+    ReplaysBeside,
+    StepSink,
+    TargetReader,
+    TargetRecords,
+    TargetSight,
+)
+from slotkeeper.core.ports.source import (
+    BinlogReader,
+    Chunk,
+    Retention,
+    SlotAdmin,
+    SlotPoller,
+    SlotVerbs,
+    SlotViewer,
+    Source,
+)
+
+Key = tuple[str, ...]
+"""A row's key: the text form of each key column under the pinned text settings, in canonical spelling."""
+
+COUNTED = "counted"
+"""The form of a column in a row's hash that every kind knows: its text with its length before it."""
+
+Digest = tuple[str | None, ...]
+"""One hash per compared column, None where the value is NULL; values themselves never leave the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys from `low` (included) to `high` (not included) in the reader's order; None is open."""
+
+    low: Key | None = None
+    high: Key | None = None
+
+    def cut(self, bounds: Sequence[Key]) -> list[KeyRange]:
+        """This range in parts that begin at `bounds`.
+
+        >>> [(r.low, r.high) for r in KeyRange().cut([("5",), ("9",)])]
+        [(None, ('5',)), (('5',), ('9',)), (('9',), None)]
+        """
+        edges = [self.low, *bounds, self.high]
+        return [KeyRange(low, high) for low, high in pairwise(edges)]
+
+
+WHOLE = KeyRange()
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """Number of rows and the sum of their hashes: equal tables have equal ones, in whatever order rows are stored."""
+
+    rows: int
+    total: int
+
+
+class TableReader(Protocol):
+    """One side of a comparison. Both sides must order keys alike and spell equal values alike.
+
+    Each call sees one moment of the table; different calls may see different moments.
+    """
+
+    @property
+    def label(self) -> str:
+        """The table in words, for messages."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the compared columns; pairs with the other side's by place."""
+
+    @property
+    def signature(self) -> Sequence[str]:
+        """How keys are ordered and text is encoded; both sides must have the same."""
+
+    def count(self, bounds: KeyRange) -> int:
+        """Rows in the range."""
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        """Count and hash of the range, computed by the server."""
+
+    def split(self, bounds: KeyRange, rows: int) -> list[Key]:
+        """Keys inside the range at which a new part of about `rows` rows begins, ascending."""
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        """Key and hash of each row of the range, at most `limit` of them, in no particular order."""
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        """The column hashes of those of `keys` that exist; several rows of one key are strung together."""
+
+
+class ComparedKey(Protocol):
+    """A column of a compared table's key."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def of_copy(self, text: str) -> str:
+        """A value as a copy of the source spells it, in the reader's canonical spelling."""
+
+
+class ComparedTable(TableReader, Protocol):
+    """A table that can be compared with one of another server."""
+
+    @property
+    def key(self) -> Sequence[ComparedKey]:
+        """The columns of the key, in its order."""
+
+    @property
+    def forms(self) -> Sequence[str]:
+        """In which form each compared column is hashed."""
+
+    def hashes_by(self, forms: Sequence[str]) -> None:
+        """Hash the columns in these forms; both sides of a comparison must have the same."""
+
+
+class TableSession(Protocol):
+    """An open session that reads whole tables, in short transactions."""
+
+    def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> ComparedTable:
+        """A table as `schema.table`; no `key` means its primary key, no `columns` all of them.
+
+        `where` is a trusted condition over the columns. Raises Refused where there is no usable key.
+        """
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,3 +428,44 @@ class SinkKind(Protocol):
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """The least rights that these jobs need, once per channel, as statements."""
+
+
+class Changelog(Source, Protocol):
+    """One table of one source; one session, not shared between threads."""
+
+    def field_type(self, column: Column) -> FieldType:
+        """What a column's values are read as."""
+
+    def exists(self) -> bool | None:
+        """Whether the slot is there, without making it; None where the server cannot list slots."""
+
+    def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
+        """How far of (after, up_to] is there for certain, at this moment: a range to there reads the same rows again.
+
+        `status` was read before. At its newest place this is the last event that shows, as more of it may still come.
+        """
+
+    def copy_images(
+        self,
+        shard: Shard,
+        after: Position,
+        up_to: Position,
+        columns: Sequence[Column],
+        only: Sequence[Condition],
+        out: BinaryIO,
+    ) -> int:
+        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, these columns.
+
+        `up_to` came from `end_of`, or from `next_range` of a range whose end did. Returns how many.
+        """
+
+    def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
+        """Write these columns of a chunk's rows as COPY text, of those alone that meet the conditions; how many."""
+
+
+@runtime_checkable
+class ChangelogSession(SourceSession, Protocol):
+    """A session of a kind of source that has changelogs."""
+
+    def changelog(self, job: JobSpec) -> Changelog:
+        """The table of a job's channel."""

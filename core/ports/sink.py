@@ -1,22 +1,35 @@
-"""What a worker asks of a sink: stage the changes of a step, and commit them with the progress row under its fence.
+"""What is asked of a sink: batches and their commit, rows that it refused, locks, Spark queries, its targets.
 
-A sink that keeps its progress rows does so in one transaction (`StepSink`). One that cannot is asked for two parts
-(`BatchSink`), between which a store beside it decides (`slotkeeper.core.ports.progress.Decisions`); of both
-`slotkeeper.core.engine.worker.two_part` makes a `StepSink` (ADR 23).
+A sink that keeps its progress rows commits a step in one transaction with them, under their fence (`StepSink`). One
+that cannot is asked for two parts (`BatchSink`), between which a store beside it decides (`Decisions` of
+`slotkeeper.core.ports.driver`); of both `slotkeeper.core.engine.worker.two_part` makes a `StepSink` (ADR 23).
+
+A query of Spark is known by its id, which its checkpoint keeps; its batches have numbers that grow. The sink remembers,
+in the transaction that writes the rows, which query writes a target and which batch was its last: that is the fence. Of
+a query that reads a slot a store keeps an account, which only informs.
+
+Of a target of a running job is asked what it is now, and whether a start would still take it (ADR 63).
+
 All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
-from slotkeeper.core.domain.quarantine import Refusal
+from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
+from slotkeeper.core.domain.query_report import QueryReport
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec, SinkOptions
+from slotkeeper.core.domain.target_seen import TargetSeen
+from slotkeeper.core.domain.traits import Encoding
+from slotkeeper.core.errors import Refused, SlotkeeperError
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +213,239 @@ class BatchSink(Protocol):
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+
+
+class ReplaysBeside(Protocol):
+    """Replays of a slot's table into a sink beside the store that has its entries (ADR 50).
+
+    A replay is a plan without width: its load is armed on every lane that the row may lie on, so that nothing else is
+    planned there until it is resolved, by whoever finds it.
+    """
+
+    def waiting(self) -> Sequence[tuple[str, str]]:
+        """(label, load) of replays that were armed and not resolved."""
+
+    def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
+        """Say that this (label, load) may be committed for an entry; False where a range is under way.
+
+        Refused where the entry is not quarantined any more, and during a copy.
+        """
+
+    def resolve(self, label: str, applied: bool) -> None:
+        """The replay is over: its entry is replayed, or stays."""
+
+    def still_bad(self, id: int, refusal: Refusal) -> None:
+        """It was refused once more, and why."""
+
+
+class Quarantine(Protocol):
+    """The quarantine of one sink, which all its jobs share; a sink that has none holds nothing."""
+
+    def page(self, wanted: Wanted) -> Sequence[QuarantineEntry]:
+        """Entries without their values, the newest first, at most `wanted.limit`."""
+
+    def entry(self, id: int) -> QuarantineEntry | None:
+        """One entry with its values; None where there is none."""
+
+    def counts(self) -> Sequence[QuarantineCount]:
+        """How many rows are quarantined for each slot's table; those with none are absent."""
+
+    def values(self, key: LaneKey) -> Sequence[dict[str, str | None]]:
+        """The quarantined rows of a slot's table, by target column; an old half has its key alone."""
+
+    def ids(self, key: LaneKey) -> list[int]:
+        """The quarantined entries of a slot's table, in the order in which they were read."""
+
+    def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
+        """Apply an entry to the target of the job's channel in one transaction; Refused during a copy."""
+
+    def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
+        """Give an entry up: the target stays without that row until its key changes again."""
+
+
+class LockReader(Protocol):
+    """Asks one sink, again and again; it remembers its last answer, by which a wait goes on between two attempts."""
+
+    def read(self, now: float) -> Sequence[LockWait]:
+        """The waits of this moment, within a few seconds; `now` is this machine's clock in seconds since 1970.
+
+        Takes no lock of a table. A session that waited in the last answer and is not waiting now is among them, with
+        `waits` False, as long as the server shows that the one in front of it is there still. Raises an error of ours.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTarget:
+    """A target and what is staged for it: `columns` in the order of the staged values, `key` their names in the key.
+
+    A column of type text goes into a column of any type that reads its text. `ordered` rows are a changelog; others are
+    upserts, of which a batch may have one for each key. `successor_of` is the id of a query that wrote the target
+    before and that this one replaces.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    ordered: bool = True
+    create_target: bool = False
+    successor_of: str = ""
+    options: SinkOptions = field(default_factory=SinkOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBatch:
+    """A batch by its query's id and its number."""
+
+    query: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one attempt of a task has staged: the token that no other attempt has, and its rows.
+
+    `left_out` are rows of the task that have no effect and are not there.
+    """
+
+    token: int
+    rows: int
+    left_out: int = 0
+
+
+class QuerySink(Protocol):
+    """One session at a sink for a query's batches; not shared between threads."""
+
+    def admit(self) -> str:
+        """Make what is missing, refuse by name what cannot be written; the place where tasks stage."""
+
+    def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
+        """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; the rows that the server took.
+
+        They are durable and seen by no reader of the target. Refused where another query writes the target.
+        """
+
+    def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
+        """Make what was staged the target's in one transaction; False where the batch is there already.
+
+        An error says nothing of whether it took effect: the same call again does.
+        """
+
+    def discard(self) -> None:
+        """Free what is staged where nobody can need it any more; undoes nothing, and fails in silence."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+class QueryAccounts(Protocol):
+    """A store's account of the query that reads one slot; nothing rests on it, and it may be missing."""
+
+    def begin(self, epoch: int, anew: bool) -> None:
+        """Make room for a query of this epoch, and the table where it is missing; nothing where a newer one is there.
+
+        What was said before stays, unless it begins `anew`: a slot has one checkpoint, so it was said of this query.
+        Raises what the store raises, as where the login may not create a table.
+        """
+
+    def write(self, report: QueryReport) -> bool:
+        """Keep an account; False where the query's epoch is not the newest, or nothing was begun."""
+
+    def read(self) -> QueryReport | None:
+        """The newest account; None where there is none. Makes nothing."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One target: its job, narrowed to the channel, the mirrored columns of the target, and what is recorded of it.
+
+    Rows are counted up to `most`.
+    """
+
+    job: JobSpec
+    columns: tuple[str, ...]
+    since: TargetSeen | None
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a store counts of a table's lanes: applied events, and those that are decided and not settled.
+
+    `home` is the table that keeps it.
+    """
+
+    home: int
+    changes: int
+    decided: int
+
+
+class TargetRecords(Protocol):
+    """The records of targets at a store, for sinks beside it."""
+
+    def applied(self, jobs: Sequence[JobSpec]) -> Mapping[str, Applied]:
+        """What is counted for the channel of each job, by source table, in one statement."""
+
+    def recorded(self, job: JobSpec) -> tuple[TargetSeen | None, bool]:
+        """The newest record of a job's channel, and whether a copy is due, which asks for none."""
+
+    def record(self, job: JobSpec, seen: TargetSeen) -> None:
+        """Write the record into all rows of a job's channel."""
+
+    def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
+        """Write one that no start passes, under the epoch."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+
+class TargetSight(Protocol):
+    """What a sink beside its store tells of targets; `late` seconds may pass until it shows what it has taken."""
+
+    @property
+    def late(self) -> float: ...
+
+    def sight(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
+        """What each target is now, by source table, without what a store counts; an error where it is not told."""
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        """Why a start would refuse the target of a job's channel now; None where it would not."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+
+class TargetReader(Protocol):
+    """Reads the targets of a sink over a session of its own."""
+
+    def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
+        """What each target is now, by source table, in one statement; an error for one that cannot be read now."""
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        """Why a start would refuse the target of a job's channel now; None where it would not."""
+
+    def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
+        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
+
+    def sever(self) -> None:
+        """Cut the session off, from any thread, without waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A target: its job, narrowed to the channel, the source's table, and the mirrored columns of the target."""
+
+    job: JobSpec
+    identity: TableIdentity
+    columns: tuple[str, ...]
+    record: TargetSeen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What a loop is told of its targets: by source table, and who reads them; without a reader nothing waits."""
+
+    reader: TargetReader | None = None
+    tables: Mapping[str, Watched] = field(default_factory=dict)

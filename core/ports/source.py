@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.peek import Filter, Range, Searched
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.inspection import Filter, Range, Searched
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import (
@@ -26,7 +24,7 @@ from slotkeeper.core.domain.slot import (
     TableIdentity,
     UnreadRows,
 )
-from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0

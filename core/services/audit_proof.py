@@ -9,7 +9,7 @@ from functools import partial
 
 from slotkeeper.core.config.model import Loaded, SinkEntry
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.audit_chain import Chain, Compared, compare
+from slotkeeper.core.domain.audit import Chain, Compared, compare
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.services.looking import asked, passwords

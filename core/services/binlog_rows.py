@@ -15,7 +15,7 @@ from datetime import datetime
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded, owners, tables
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.peek import Ask, Page
+from slotkeeper.core.domain.inspection import Ask, Page
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import many

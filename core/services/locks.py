@@ -15,12 +15,11 @@ from queue import Empty, SimpleQueue
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.lock_owner import PREFIX
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import PREFIX, LockWait
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.kinds import SinkSession
-from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.ports.sink import LockReader
 from slotkeeper.core.services.looking import late
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.wiring.worker import session_name

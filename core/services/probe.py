@@ -16,7 +16,7 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded, SourceEntry
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Login
-from slotkeeper.core.domain.probe import Left, ProbePlan, Report
+from slotkeeper.core.domain.inspection import Left, ProbePlan, Report
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.ports.kinds import Probe
 from slotkeeper.core.services.audit import audited

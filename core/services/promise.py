@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain import promise
+from slotkeeper.core.domain import traits
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.sinks import registry
 
 
 def promise_of(job: JobSpec) -> str:
     """What a job promises about its target, in words."""
-    return promise.promise(registry.open(job.sink_kind).traits, job)
+    return traits.promise(registry.open(job.sink_kind).traits, job)

@@ -14,7 +14,7 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.quarantine import Quarantine
+from slotkeeper.core.ports.sink import Quarantine
 from slotkeeper.core.redaction import masked
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.replay_beside import Replay

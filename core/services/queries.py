@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.query_report import QueryReport, QuerySeen
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError

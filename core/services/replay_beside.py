@@ -17,8 +17,7 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import Busy, Defect, RowRefused
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.quarantine import ReplaysBeside
-from slotkeeper.core.ports.sink import Batch, LabelSink, Outcome
+from slotkeeper.core.ports.sink import Batch, LabelSink, Outcome, ReplaysBeside
 from slotkeeper.core.wiring import worker
 
 GAP_SECONDS = 20.0

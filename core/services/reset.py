@@ -13,9 +13,9 @@ from functools import partial
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.pages import see
 from slotkeeper.core.domain.reset import Check
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.source import Retention
 from slotkeeper.core.services.audit import CopiedAudit, Tell

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.reset import ResetPlan
-from slotkeeper.core.domain.reset_text import Backup, backup_from, plan_of
+from slotkeeper.core.domain.position import Positions
+from slotkeeper.core.domain.reset import Backup, ResetPlan, backup_from, plan_of
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources import registry
 

@@ -13,15 +13,15 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 
 from slotkeeper.core.config.model import Loaded, owners, tables
-from slotkeeper.core.domain.lock_owner import end_it, explain_lease, is_stranger
+from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.ports.driver import LaneSeen, Rows
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.progress import LaneSeen, Rows
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import answer

@@ -11,14 +11,13 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.objection import refuse
-from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.starting import start_at
+from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.spec import JobSpec, start_at
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.progress import Rows
-from slotkeeper.core.ports.quarantine import Quarantine
+from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.kinds import ComparedKey, Key
+from slotkeeper.core.ports.sink import Quarantine
 from slotkeeper.core.ports.source import SlotViewer
-from slotkeeper.core.ports.table import ComparedKey, Key
 from slotkeeper.core.services.sessions import open_source, open_store, poll_name, viewing
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources

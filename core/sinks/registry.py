@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from slotkeeper.core.errors import Defect
 
 if TYPE_CHECKING:
-    from slotkeeper.core.domain.promise import SinkTraits
+    from slotkeeper.core.domain.traits import SinkTraits
     from slotkeeper.core.ports.kinds import SinkKind
 
 KINDS = {

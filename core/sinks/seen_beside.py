@@ -16,11 +16,11 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, begun, changed, renewed, trouble
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.target import Applied, Asked, TargetRecords, TargetSight
+from slotkeeper.core.ports.sink import Applied, Asked, TargetRecords, TargetSight
 
 
 class SeenBeside:
-    """Implements `slotkeeper.core.ports.target.TargetReader`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.TargetReader`; not shared between threads."""
 
     def __init__(self, sight: TargetSight, records: TargetRecords) -> None:
         self._sight, self._records = sight, records

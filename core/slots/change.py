@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.query_report import AFTER_A_MOVE
-from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.traits import SourceTraits
 from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import SlotVerbs, SlotViewer

@@ -5,7 +5,7 @@ A point of 0 is what a first `jobs start` expects; any other would look like som
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.slot_name import slot_name
+from slotkeeper.core.domain.spec import slot_name
 from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import SlotVerbs, SlotViewer

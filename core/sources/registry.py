@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from slotkeeper.core.errors import Defect
 
 if TYPE_CHECKING:
-    from slotkeeper.core.domain.source_traits import SourceTraits
+    from slotkeeper.core.domain.traits import SourceTraits
     from slotkeeper.core.ports.kinds import SourceKind
 
 KINDS = {

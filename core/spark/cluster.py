@@ -18,10 +18,10 @@ from py4j.protocol import Py4JJavaError
 
 import slotkeeper
 from slotkeeper.core.config.secrets import place, resolve
+from slotkeeper.core.domain.cluster import REST_OFF, Master, MasterKind
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.master import REST_OFF, Master, MasterKind
-from slotkeeper.core.domain.pages import see
 from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.spark.folders import private_folder
 from slotkeeper.core.spark.settings import ENCRYPTED

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import platformdirs
 
-from slotkeeper.core.domain.ownership import complaint
-from slotkeeper.core.ownership import follow, make_folder
+from slotkeeper.core.ownership import complaint, follow, make_folder
 
 SOCKET_PATH_LIMIT = 103
 """The longest path of a Unix socket that every system takes (macOS: 104 bytes with the final zero)."""

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from slotkeeper.core.bounded import TooLong, output_of, text_of
 from slotkeeper.core.config import handover
-from slotkeeper.core.domain.pages import install
+from slotkeeper.core.domain.text import install
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.spark.folders import private_folder
 

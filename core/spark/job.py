@@ -25,10 +25,9 @@ from slotkeeper.core.config import masking
 from slotkeeper.core.config.load import load_usable, text_of
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.tls import job_warnings
-from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.job import JobEvent, TableWanted, WantedState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableWanted
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.deadline import cut_off
 from slotkeeper.core.engine.driver.context import JobContext

@@ -9,20 +9,17 @@ from dataclasses import replace
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded, owners
-from slotkeeper.core.domain.condition import Condition, merged, server_of
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, JobState, transition
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, said_of, transition
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merged, server_of
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport, said_of
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.engine.driver.narration import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
-from slotkeeper.core.ports.driver import TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.services.binlog_rows import slot_poller
 from slotkeeper.core.slots.status.poll import StatusPoller
 from slotkeeper.core.slots.status.sights import sights

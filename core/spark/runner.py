@@ -22,8 +22,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.master import Master
-from slotkeeper.core.domain.session_life import NO_EXECUTOR, SessionLife
+from slotkeeper.core.domain.cluster import NO_EXECUTOR, Master, SessionLife
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.errors import Defect, Unclassified, Unreachable
 from slotkeeper.core.spark import task

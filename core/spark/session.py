@@ -31,7 +31,7 @@ from pyspark.java_gateway import launch_gateway
 import slotkeeper
 from slotkeeper.core.clock import monotonic
 from slotkeeper.core.config import handover
-from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
 from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, write_package

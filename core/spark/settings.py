@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from slotkeeper.core.domain.master import Master, MasterKind
+from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.spark.task import KINDS
 

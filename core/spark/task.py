@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import slotkeeper
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import ConfigError, SlotkeeperError
+from slotkeeper.core.domain.text import see
+from slotkeeper.core.errors import ConfigError, ErrorValues, SlotkeeperError
 
 KINDS = "SLOTKEEPER_KINDS"
 """The workers' variable that names the kinds of source and sink which are loaded before they are forked."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 
-from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.state.alerts import DAMAGED, moment_of
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.resets import ResetFiles

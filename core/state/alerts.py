@@ -14,10 +14,9 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from slotkeeper.core.alerts.outbox import AlertState, Failure, Waiting
-from slotkeeper.core.alerts.rules import Firing, Kind, Notification
+from slotkeeper.core.alerts.rules import AlertState, Failure, Firing, Kind, Notification, Waiting
 from slotkeeper.core.domain.fault import Fault, Party, Severity
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.folder import StateFolder

@@ -1,6 +1,6 @@
 """The audit's files: append-only JSON lines in the state folder, each flushed to the disk before an action goes on.
 
-The lines are linked (`slotkeeper.core.domain.audit_chain`); who writes one holds the folder's audit lock, so that the
+The lines are linked (`slotkeeper.core.domain.audit`); who writes one holds the folder's audit lock, so that the
 writers of a team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who
 owns the files can write all of them anew: what shows that are the copies in sinks.
 """
@@ -19,9 +19,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
-from slotkeeper.core.domain.audit_chain import ACCEPT, FIRST, SEAL, Chain, Link, judge, link_of, linked, seal
-from slotkeeper.core.domain.audit_chain import digest as digest_of
+from slotkeeper.core.domain.audit import (
+    ACCEPT,
+    FIRST,
+    SEAL,
+    Actor,
+    AuditLine,
+    Chain,
+    Link,
+    Phase,
+    judge,
+    link_of,
+    linked,
+    seal,
+)
+from slotkeeper.core.domain.audit import digest as digest_of
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.state.faults import StateError, cannot_write

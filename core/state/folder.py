@@ -19,9 +19,9 @@ from pathlib import Path
 
 from slotkeeper.core import ownership
 from slotkeeper.core.bounded import TooLong, content_of
-from slotkeeper.core.domain.ownership import ROOT, TEAM_MODE, Kind, Part
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Busy
+from slotkeeper.core.ownership import ROOT, TEAM_MODE, Kind, Part
 from slotkeeper.core.state import entry
 from slotkeeper.core.state.faults import PLANTED, StateError, cannot_read, cannot_write
 

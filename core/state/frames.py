@@ -13,11 +13,8 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any
 
-from slotkeeper.core.domain.condition import Condition
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import Identity, JobView
-from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.report import Condition, Identity, JobReport, JobView, LaneReport
 from slotkeeper.core.state.rows import lock_wait_from
 
 LEVEL = 6

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.folder import FolderLock, StateFolder
 

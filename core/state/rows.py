@@ -8,12 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from slotkeeper.core.domain.condition import Condition
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
-from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.report import Condition, Identity, JobReport, LaneReport
 from slotkeeper.core.redaction import masked_values
 from slotkeeper.core.state.typed import checked
 

@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.report import Identity, JobReport
 from slotkeeper.core.domain.text import safe as visible
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.state import schema, typed

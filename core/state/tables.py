@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.table import TableWanted
+from slotkeeper.core.domain.job import TableWanted, WantedState
 from slotkeeper.core.state.sqlite import Store
 
 

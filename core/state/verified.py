@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timezone
 
+from slotkeeper.core.domain.row_counts import VOID, Verified
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.verified import VOID, Verified
 from slotkeeper.core.state.sqlite import Store
 
 KEPT = 50

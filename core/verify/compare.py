@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import WHOLE, Key, KeyRange, TableReader
+from slotkeeper.core.ports.kinds import WHOLE, Key, KeyRange, TableReader
 from slotkeeper.core.verify.comparison import Comparison, Options
 from slotkeeper.core.verify.recheck import Suspects
 

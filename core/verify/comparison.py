@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from slotkeeper.core.ports.table import Key
+from slotkeeper.core.ports.kinds import Key
 
 
 def _no_keys(_: Collection[Key]) -> Collection[Key]:

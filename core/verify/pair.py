@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from slotkeeper.core.ports.table import COUNTED, ComparedTable
+from slotkeeper.core.ports.kinds import COUNTED, ComparedTable
 
 
 class Opened(Protocol):
-    """Opens a table of one server, as `slotkeeper.core.ports.table.TableSession.table`."""
+    """Opens a table of one server, as `slotkeeper.core.ports.kinds.TableSession.table`."""
 
     def __call__(
         self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""

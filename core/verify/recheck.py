@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
-from slotkeeper.core.ports.table import Digest, Key, TableReader
+from slotkeeper.core.ports.kinds import Digest, Key, TableReader
 from slotkeeper.core.verify.comparison import Comparison, Found, Options
 
 

@@ -10,11 +10,10 @@ from typing import TypeVar, cast
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
-from slotkeeper.core.ports.driver import Target
+from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.sink import TargetReader
 from slotkeeper.core.ports.source import Retention, SlotAdmin, Source
-from slotkeeper.core.ports.target import TargetReader
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.encoding import Encoding, chosen
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.worker import copy_task, stream_task
 from slotkeeper.core.engine.worker.planned import PlannedSink
 from slotkeeper.core.engine.worker.two_part import TwoPartSink
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.ports.changelog import ChangelogSession
-from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
-from slotkeeper.core.ports.progress import Runner, Store
+from slotkeeper.core.ports.driver import Runner, Store
+from slotkeeper.core.ports.kinds import BatchSession, ChangelogSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
 from slotkeeper.core.ports.source import SlotAdmin, Source
 from slotkeeper.core.sinks import registry as sinks

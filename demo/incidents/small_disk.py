@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slotkeeper.core.config import handover
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError
 
 SIZE = "64m"

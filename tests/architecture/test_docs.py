@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.pages import anchor
+from slotkeeper.core.domain.text import anchor
 from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Status", "Context", "Decision", "Consequences"]

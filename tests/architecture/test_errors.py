@@ -8,8 +8,7 @@ import pickle
 import pytest
 
 from slotkeeper.core import errors
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import KINDS, ErrorKind, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import KINDS, ErrorKind, ErrorValues, SlotkeeperError, Trouble, TroubleName
 
 CLASSES = sorted(
     (c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, SlotkeeperError)),

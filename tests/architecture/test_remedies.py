@@ -12,7 +12,7 @@ from tests.architecture.checkout import PACKAGES, ROOT, sources
 _BARE = re.compile(r"(?<![`\w])slotkeeper (?:jobs|watch|slots|locks|errors|alerts|audit|verify|status|doctor|config)\b")
 _ALONE = {
     "core/domain/remedy.py",
-    "core/judgement/of_machine.py",
+    "core/judgement/judge.py",
     "core/sinks/postgres/doctor.py",
     "console/cli/manual.py",
     "console/commands/doctor.py",

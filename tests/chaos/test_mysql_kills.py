@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.mariadb import MariaServer

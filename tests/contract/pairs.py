@@ -17,10 +17,9 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.engine.worker.two_part import pair_of
-from slotkeeper.core.ports.kinds import SourceKind, SourceSession
+from slotkeeper.core.ports.kinds import SourceKind, SourceSession, TableSession
 from slotkeeper.core.ports.sink import Fields, Top
 from slotkeeper.core.ports.source import Source
-from slotkeeper.core.ports.table import TableSession
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.demo.warehouse import Warehouse

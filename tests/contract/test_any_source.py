@@ -11,15 +11,14 @@ from itertools import pairwise
 
 import pytest
 
-from slotkeeper.core.domain.peek import Filter, Range
+from slotkeeper.core.domain.inspection import Filter, Range
 from slotkeeper.core.domain.position import Order, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.engine.worker.step import nothing
-from slotkeeper.core.ports.kinds import SourceSession
+from slotkeeper.core.ports.kinds import WHOLE, SourceSession
 from slotkeeper.core.ports.sink import Fields
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin
-from slotkeeper.core.ports.table import WHOLE
 from tests.contract.pairs import (
     BY_SLOT,
     BY_STREAM,

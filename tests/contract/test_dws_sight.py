@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sources.dws.probe import slots
 from slotkeeper.core.sources.dws.probe.scratch import ProbeContext, Scratch

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg, pipe
 from slotkeeper.core.wiring.worker import encoding_of
 from slotkeeper.demo.warehouse import Warehouse

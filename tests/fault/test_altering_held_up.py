@@ -13,8 +13,7 @@ import pytest
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.remedy import copy_anew
 from slotkeeper.core.domain.reset import DONE, Goal, TargetKind
-from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
-from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.spec import RESNAPSHOT, STOP, ChannelSpec
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import SlotkeeperError, Trouble
 from slotkeeper.core.sinks.postgres import target as sink_target

@@ -10,7 +10,7 @@ import pytest
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.errors import Refused, TooLarge, Trouble, TroubleName

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.lock_wait import Locked, LockWait, locked
+from slotkeeper.core.domain.locks import Locked, LockWait, locked
 from slotkeeper.core.engine.driver import watches
 from slotkeeper.core.engine.driver.watches import LockWatch
 from slotkeeper.core.sinks.postgres import session as sink_session

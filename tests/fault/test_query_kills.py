@@ -15,7 +15,7 @@ import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.ports.stream import QueryBatch
+from slotkeeper.core.ports.sink import QueryBatch
 from slotkeeper.demo.postgres import Server
 from tests.support.histories import history
 from tests.support.oracle import Event, Oracle, Rules

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.refused_login import PASSWORDS, said
+from slotkeeper.core.domain.refusals import PASSWORDS, said
 from slotkeeper.core.errors import LoginRefused
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.least import run

@@ -12,8 +12,7 @@ from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE
-from slotkeeper.core.domain.shape_ways import RESNAPSHOT, STOP
-from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.domain.spec import RESNAPSHOT, STOP, ChannelSpec
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.services.audit import DriverAudit
 from slotkeeper.core.state.audit import Audit, actor

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from slotkeeper.core.domain.promise import Delivery
+from slotkeeper.core.domain.traits import Delivery
 from slotkeeper.core.services.promise import promise_of
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, WantedState
 from slotkeeper.core.domain.lane import Activity
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.messages import LaneTask, StreamTask

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
 from slotkeeper.core.domain.reset import DONE
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.drivers import pg
 from slotkeeper.demo.warehouse import Warehouse
 from tests.property.test_random_runs import disturb

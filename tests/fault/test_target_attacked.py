@@ -14,7 +14,7 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.sinks.postgres.check import seen
 from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
 from slotkeeper.core.sinks.postgres.session import SinkSession

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
-from slotkeeper.core.ports.target import Asked
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.sinks.postgres.check.seen import PostgresTargets
 from slotkeeper.demo.postgres import write_password
 from slotkeeper.demo.warehouse import Warehouse

@@ -10,7 +10,7 @@ import pytest
 
 from slotkeeper.core.domain.spec import RetryOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.ports.progress import Repeats
+from slotkeeper.core.ports.driver import Repeats
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.sqlite_pair import sink as sqlite

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser
 
-from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.launch import alerting, control
 from slotkeeper.core.launch.alerting import Alerting
 from slotkeeper.core.launch.control import Patience

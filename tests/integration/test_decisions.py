@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.progress import Decided, LaneState
-from slotkeeper.core.domain.reset import ResetEntry, Swap
-from slotkeeper.core.domain.reset_text import row_from, row_values
+from slotkeeper.core.domain.reset import ResetEntry, Swap, row_from, row_values
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.progress import Repeats, Runner
+from slotkeeper.core.ports.driver import Repeats, Runner
 from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition

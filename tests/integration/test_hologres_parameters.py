@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.config.load import load
-from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import ConfigError, ErrorKind
 from slotkeeper.core.ports.sink import Fields

@@ -16,7 +16,7 @@ import pytest
 
 from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions

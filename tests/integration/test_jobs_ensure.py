@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.control import Patience

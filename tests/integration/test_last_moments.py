@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.console.commands.reset import at_rest
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import Limits

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.endpoint import INSISTING, VERIFYING, Endpoint, Line, Login, line_finding
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.tls import INSISTING, VERIFYING, Line, line_finding
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import AccessRefused, LoginRefused, SlotkeeperError
 from slotkeeper.core.sinks.doris.http import DorisHttp

@@ -14,7 +14,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.audit import Phase
-from slotkeeper.core.domain.peek import Ask, Filter, Page
+from slotkeeper.core.domain.inspection import Ask, Filter, Page
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services import binlog_rows

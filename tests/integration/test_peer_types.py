@@ -19,7 +19,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Refused, RowRefused
-from slotkeeper.core.ports.table import ComparedTable
+from slotkeeper.core.ports.kinds import ComparedTable
 from slotkeeper.core.services.doctor import check_sink
 from slotkeeper.core.sinks.postgres.check import eligibility
 from slotkeeper.core.verify.compare import compare

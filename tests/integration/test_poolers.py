@@ -12,8 +12,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.secrets import resolve
-from slotkeeper.core.domain.affinity import Seen
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, Seen
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import JobSpec

@@ -17,7 +17,7 @@ from slotkeeper.core.dataframe.writer.encode import Lines
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.errors import Busy, Refused, RowRefused, Unreachable
-from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
+from slotkeeper.core.ports.sink import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.progress.locks import target_lock
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes

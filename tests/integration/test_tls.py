@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
-from slotkeeper.core.domain.secret import secret_of
-from slotkeeper.core.domain.tls import Line, line_finding
+from slotkeeper.core.domain.endpoint import Endpoint, Line, SecretRef, line_finding, secret_of
 from slotkeeper.core.errors import AccessRefused, ErrorKind
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.session import DwsSession

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, lengthen

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTable, over
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import WHOLE, ComparedTable, Key, KeyRange
+from slotkeeper.core.ports.kinds import WHOLE, ComparedTable, Key, KeyRange
 from slotkeeper.core.verify.compare import compare
 from slotkeeper.core.verify.comparison import Comparison, Options
 from slotkeeper.core.verify.pair import open_pair

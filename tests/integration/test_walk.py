@@ -13,7 +13,7 @@ import pytest
 
 import slotkeeper
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers import pipe
 from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.engine.driver.registration import TargetWatch
@@ -32,7 +32,6 @@ BESIDE = (
     "core/drivers/",
     "core/errors.py",
     "core/redaction.py",
-    "core/error_values.py",
     "core/clock.py",
     "core/sqltext.py",
     "core/sources/dws/position.py",

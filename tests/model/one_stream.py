@@ -1,4 +1,4 @@
-"""The model of one position that a server keeps for the stream of two channels (`slotkeeper.core.domain.one_stream`).
+"""The model of one position that a server keeps for the stream of two channels (`slotkeeper.core.domain.position`).
 
 What is here: both rows, the server's position and what it has purged, one registration under way, the wanted position
 of a lane that was read a while ago, a driver that is killed with its call still on its way and the start behind it,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotkeeper.core.domain.one_stream import confirmable
-from slotkeeper.core.domain.position import Order
+from slotkeeper.core.domain.position import Order, confirmable
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import ahead_of_row, exactly, judge
 from slotkeeper.core.errors import TroubleName

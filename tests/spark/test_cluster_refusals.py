@@ -22,9 +22,9 @@ from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
 from slotkeeper.console.commands import doctor
+from slotkeeper.core.domain.cluster import Master
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.master import Master
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers.login import takes_submissions
 from slotkeeper.core.errors import ConfigError, Unclassified, Unreachable

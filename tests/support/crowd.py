@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NoReturn, cast
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.position import Kept
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.loop import Loop
@@ -29,7 +29,7 @@ from slotkeeper.core.engine.messages import StreamTask
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin, Source
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import RowRefused
-from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import DIALECTS, SinkSession

@@ -25,9 +25,8 @@ from types import FrameType
 
 from slotkeeper.core.config import handover, secrets
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job import AS_THE_JOB, JobState, TableReport, WantedState, said_of
 from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import AS_THE_JOB, TableReport, said_of
 from slotkeeper.core.domain.tries import Requests, TryAnswer
 from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.launch.identity import of

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes

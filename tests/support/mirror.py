@@ -14,12 +14,11 @@ import pytest
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
+from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
-from slotkeeper.core.domain.table import AS_THE_JOB, TableReport, TableWanted
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.context import JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
@@ -28,8 +27,7 @@ from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
-from slotkeeper.core.ports.driver import TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted

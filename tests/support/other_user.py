@@ -20,8 +20,8 @@ from pathlib import Path
 from slotkeeper.console.actions.record import Record
 from slotkeeper.console.actions.store import Records
 from slotkeeper.console.tui.export import put
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.fault import Ack
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import identity, log

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from slotkeeper.core.domain.probe import Answer
+from slotkeeper.core.domain.inspection import Answer
 from slotkeeper.core.sources.dws.probe.run import ask_all
 from slotkeeper.core.sources.dws.probe.scratch import Scratch
 from slotkeeper.core.sources.dws.session import DwsSession

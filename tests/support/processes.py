@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import SUPERVISOR_LOCK
 from slotkeeper.core.launch.view import observe

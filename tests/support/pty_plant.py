@@ -17,11 +17,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from slotkeeper.core.domain.ack import Ack
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import Identity, JobReport, LaneReport
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.launch import identity, log
 from slotkeeper.core.state.acks import AckFile

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.errors import RowRefused
-from slotkeeper.core.ports.progress import Runner
+from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows

@@ -16,7 +16,7 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.dataframe.writer.encode import Lines
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
+from slotkeeper.core.ports.sink import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.postgres import Server

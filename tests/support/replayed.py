@@ -15,8 +15,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.reset import Goal, ResetPlan
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.turn import Turn, not_passed
-from slotkeeper.core.domain.watch import Expected
+from slotkeeper.core.domain.watch import Expected, Turn, not_passed
 from slotkeeper.core.engine.messages import LaneTask, StreamTask
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.slots.reset.apply import Result

@@ -14,15 +14,16 @@ from typing import Any, cast
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.audit import Actor
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.kept import NOTHING_KEPT, nothing_of
+from slotkeeper.core.domain.position import NOTHING_KEPT, nothing_of
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap, moved_from
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap
+from slotkeeper.core.domain.reset_checks import moved_from
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, FirstRecord, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
-from slotkeeper.core.domain.turn import Turn, not_passed
-from slotkeeper.core.ports.progress import Lock
+from slotkeeper.core.domain.watch import Turn, not_passed
+from slotkeeper.core.ports.driver import Lock
 from slotkeeper.core.slots.reset import apply, plan
 from slotkeeper.core.slots.reset.apply import ResetOrder, Result
 from slotkeeper.core.slots.reset.context import ResetContext

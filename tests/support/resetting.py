@@ -11,7 +11,7 @@ from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import Check, Goal, ResetPlan, TargetKind
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.services import reset as reset_service
 from slotkeeper.core.slots.reset import apply, plan, resume
 from slotkeeper.core.slots.reset.apply import ResetOrder, Result

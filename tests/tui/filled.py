@@ -28,10 +28,9 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
-from slotkeeper.core.domain.condition import Condition
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import Condition, JobReport, LaneReport
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import Behind, Ttl, left_of
 from slotkeeper.core.errors import SlotkeeperError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.peek import Ask, ChangeRow, Page
+from slotkeeper.core.domain.inspection import Ask, ChangeRow, Page
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.sources.dws.position import DwsPosition, place
 

@@ -17,7 +17,8 @@ from slotkeeper.console.cli.output import json_text
 from slotkeeper.console.commands.reset import plan_as_json
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.reset import TAKES_COPY, Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind, emptied
+from slotkeeper.core.domain.reset import TAKES_COPY, Check, Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
+from slotkeeper.core.domain.reset_checks import emptied
 from slotkeeper.core.domain.row_counts import CopyRows, RowCount
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place

@@ -11,7 +11,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from slotkeeper.console.tui.screens.binlog import BinlogRowsScreen, BinlogScreen
-from slotkeeper.core.domain.peek import Ask, Filter, Page
+from slotkeeper.core.domain.inspection import Ask, Filter, Page
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.sources.dws.position import DwsPosition
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen

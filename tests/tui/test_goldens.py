@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from slotkeeper.console.tui.widgets.live_table import LiveTable
-from slotkeeper.core.domain.table import TableReport, said_of
+from slotkeeper.core.domain.job import TableReport, said_of
 from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, lane, lines, press
 from tests.tui.planted import until
 from tests.tui.quarantined import entries, holding

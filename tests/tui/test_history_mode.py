@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from slotkeeper.console.monitor.history import LOG_NOT_RECORDED, Past
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.domain.job import JobEvent
-from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.launch import Limits
 from slotkeeper.core.launch.recorder import Recorder

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.tui.screens.jobs import JobScreen
 from slotkeeper.console.tui.screens.locks import LocksScreen
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.services.locks import LocksSeen
 from tests.tui.filled import (

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT
-from slotkeeper.core.domain.position import Order
+from slotkeeper.core.domain.position import NOTHING_KEPT, Order
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.hologres.changes import (
     AFTER,

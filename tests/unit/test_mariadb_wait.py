@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from slotkeeper.core.domain import stalling
+from slotkeeper.core.domain import elapsed
 from slotkeeper.demo import mariadb, patient
 from slotkeeper.demo.postgres import free_port
 
@@ -22,7 +22,7 @@ def test_the_cpu_time_of_an_idle_server_is_no_progress(monkeypatch: pytest.Monke
         assert looks < 45, "it is waited for as long as it uses any CPU time"
         return looks / 10
 
-    monkeypatch.setattr(mariadb, "Progress", lambda now: stalling.Progress(now, limit=0.5))
+    monkeypatch.setattr(mariadb, "Progress", lambda now: elapsed.Progress(now, limit=0.5))
     monkeypatch.setattr(patient, "cpu_seconds", idle)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         server = SimpleNamespace(child=child, port=free_port())

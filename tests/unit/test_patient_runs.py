@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from slotkeeper.core.domain import stalling
+from slotkeeper.core.domain import elapsed
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.demo import patient
 
@@ -27,7 +27,7 @@ def test_one_that_reads_its_input_late_gets_all_of_it(monkeypatch: pytest.Monkey
 
 def test_one_that_makes_no_progress_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patient, "_SAMPLE_SECONDS", 0.2)
-    monkeypatch.setattr(patient, "Progress", lambda now: stalling.Progress(now, limit=1.0))
+    monkeypatch.setattr(patient, "Progress", lambda now: elapsed.Progress(now, limit=1.0))
     with pytest.raises(Unreachable, match="no progress for 1 s while waiting for python"):
         patient.run([sys.executable, "-c", "import threading; threading.Event().wait()"])
 

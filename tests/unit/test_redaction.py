@@ -22,8 +22,7 @@ from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import Trouble, Unreachable
+from slotkeeper.core.errors import ErrorValues, Trouble, Unreachable
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.state.sqlite import Store
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY, History
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.errors import KINDS, ErrorKind, TopologyTrouble
 from slotkeeper.core.retry import Decision, EndQuietly, Failure, Halve, RetryAfter, RetryRules, Stop, after, decide
 
@@ -218,7 +218,7 @@ def test_it_knows_no_clock_no_chance_and_no_driver() -> None:
         "__future__",
         "dataclasses",
         "typing",
-        "slotkeeper.core.domain.attempts",
+        "slotkeeper.core.domain.tries",
         "slotkeeper.core.domain.spec",
         "slotkeeper.core.errors",
     }

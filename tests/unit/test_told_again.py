@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.config.load import load
-from slotkeeper.core.domain.job import JobEvent
-from slotkeeper.core.domain.lag import FRESH_SECONDS
-from slotkeeper.core.domain.lane import Lane
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.job import JobEvent, TableReport
+from slotkeeper.core.domain.lane import FRESH_SECONDS, Lane
+from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
-from slotkeeper.core.domain.table import TableReport
-from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.spark.narrator import StoreNarrator

@@ -10,7 +10,7 @@ import pytest
 
 from slotkeeper.core import retry
 from slotkeeper.core.config.load import load
-from slotkeeper.core.domain.attempts import NO_HISTORY
+from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.retry import Failure, RetryRules, Stop
 from slotkeeper.core.wiring import worker

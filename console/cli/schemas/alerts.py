@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotkeeper.console.cli.schemas.jobs import FAULT
 from slotkeeper.console.cli.schemas.pieces import Schema, listed, maybe, moment, text, thing, word_of
 from slotkeeper.core.alerts.rules import Kind
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 
 NOTIFICATION = "alert"
 

@@ -27,8 +27,8 @@ from slotkeeper.console.cli.schemas.pieces import (
 )
 from slotkeeper.core.domain.fault import Party, Severity
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.domain.verified import APART, VOID
+from slotkeeper.core.domain.row_counts import APART, VOID
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.launch.ensure import Ensured
 
 _JOB = text("the job's name")

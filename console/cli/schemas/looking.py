@@ -19,8 +19,8 @@ from slotkeeper.console.cli.schemas.pieces import (
 from slotkeeper.core.config.model import Layer
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.pages import see
-from slotkeeper.core.domain.probe import Reader
+from slotkeeper.core.domain.inspection import Reader
+from slotkeeper.core.domain.text import see
 
 LOG = "audit.jsonl"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 
 Schema = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from slotkeeper.console.cli.schemas.pieces import (
     word_of,
 )
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.ttl import Behind, Severity
 from slotkeeper.core.slots.status.preflight import Action, MayBegin
 from slotkeeper.core.slots.status.retained import KnownBy

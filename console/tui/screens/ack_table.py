@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.table import TableScreen
-from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.acks import AckFile
 from slotkeeper.core.state.folder import StateFolder

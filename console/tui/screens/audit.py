@@ -17,7 +17,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from slotkeeper.console.views.rows import Row
 from slotkeeper.console.views.slot_history import HISTORY_COLUMNS, history_rows
-from slotkeeper.core.domain.reset_text import Backup
+from slotkeeper.core.domain.reset import Backup
 from slotkeeper.core.domain.text import many, safe, typed
 
 

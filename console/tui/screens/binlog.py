@@ -25,7 +25,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
 from slotkeeper.console.views.rows import Column, Row
-from slotkeeper.core.domain.peek import Ask, Filter, Page
+from slotkeeper.core.domain.inspection import Ask, Filter, Page
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 

@@ -18,8 +18,8 @@ from slotkeeper.console.views.errors import ERROR_COLUMNS, ack_key, error_key, e
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
 from slotkeeper.console.views.rows import Column, Row, named_by, rank
+from slotkeeper.core.domain.row_counts import rows_quarantined
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.verified import rows_quarantined
 from slotkeeper.core.state.rows import ErrorRow
 
 

@@ -29,7 +29,7 @@ from slotkeeper.console.views.locks import (
     wait_of,
 )
 from slotkeeper.console.views.rows import Row
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from slotkeeper.core.redaction import masked
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.spec import JobSpec
-    from slotkeeper.core.ports.stream import QueryAccounts
+    from slotkeeper.core.ports.sink import QueryAccounts
 
 EVERY = 1.0
 FINISH = 3.0

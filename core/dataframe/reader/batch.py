@@ -17,12 +17,12 @@ from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.field_type import Condition
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.errors import Refused, TroubleName
-from slotkeeper.core.ports.changelog import Changelog
+from slotkeeper.core.ports.kinds import Changelog
 from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_session
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.dataframe.reader import accounts
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
@@ -24,9 +24,7 @@ from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport
-from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.domain.watch import Turn, exactly, judge, trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.lease import Leases, take_lease
@@ -36,7 +34,7 @@ from slotkeeper.core.engine.driver.start_point import retained_from
 from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.progress import ChunkCounts, Store
+from slotkeeper.core.ports.driver import ChunkCounts, Store
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Chunk
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES

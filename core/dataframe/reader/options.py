@@ -11,8 +11,7 @@ from pathlib import Path
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.progress import QUERY_TARGET
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
-from slotkeeper.core.domain.starting import start_at
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, start_at
 from slotkeeper.core.errors import ConfigError
 
 STARTS = ("slot", "earliest")

@@ -12,11 +12,10 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.field_type import Condition
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Chunk
 

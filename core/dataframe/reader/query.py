@@ -24,7 +24,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, Trouble, TroubleName
-from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
+from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
 T = TypeVar("T")

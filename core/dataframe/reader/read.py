@@ -23,13 +23,13 @@ from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED
 from slotkeeper.core.dataframe.reader.faults import named
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.field_type import Field, FieldKind
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.type_name import Field, FieldKind
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import pieces, value_of
 from slotkeeper.core.errors import Defect, RowRefused, TroubleName
-from slotkeeper.core.ports.changelog import Changelog, ChangelogSession
+from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
 MOST_KEPT = 4

@@ -12,22 +12,14 @@ from typing import Any
 
 import pyarrow
 from pyspark.sql import types
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
-from slotkeeper.core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.changelog import Changelog
+from slotkeeper.core.ports.kinds import Changelog
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
 """What stands before a changelog's own columns."""

@@ -19,7 +19,7 @@ from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked, asked
 from slotkeeper.core.dataframe.reader.parts import Offset, Part
 from slotkeeper.core.dataframe.reader.schema import Layout, layout
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_session

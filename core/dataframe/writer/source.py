@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
 from slotkeeper.core.errors import ConfigError, Defect, Refused, SlotkeeperError, classed
-from slotkeeper.core.ports.stream import QueryBatch, QuerySink, Staged
+from slotkeeper.core.ports.sink import QueryBatch, QuerySink, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,7 +27,7 @@ from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.stream import QueryTarget
+from slotkeeper.core.ports.sink import QueryTarget
 from slotkeeper.core.sinks import registry as sinks
 
 _PLACE = "slotkeeper_postgres"

@@ -10,22 +10,18 @@ from typing import Protocol
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.lag import Curve
-from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.job import JobEvent, TableReport, TableWanted, WantedState
+from slotkeeper.core.domain.lane import Curve, Lane, RecordTtls
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
-from slotkeeper.core.domain.record_ttl import RecordTtls
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport, TableWanted
 from slotkeeper.core.domain.tries import Requests, Tries
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.driver import DriverSessions, TaskRunner
-from slotkeeper.core.ports.progress import ChunkCounts
-from slotkeeper.core.ports.target import Targets
+from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, TaskRunner
+from slotkeeper.core.ports.sink import Targets
 
 
 class Narrator(Protocol):

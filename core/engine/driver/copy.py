@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY, History
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
-from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn
+from slotkeeper.core.domain.tries import NO_HISTORY, History
+from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
 from slotkeeper.core.engine.driver.context import JobContext, about
 from slotkeeper.core.engine.driver.registration import KEPT_AT_ONCE, KeepAlive, Kept
 from slotkeeper.core.engine.driver.start import Begun
@@ -24,10 +24,8 @@ from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.driver.topology import changed, refuse
 from slotkeeper.core.engine.driver.waits import Interrupted, wait_for_open_transactions, wait_to_try
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import Busy, ErrorKind, LoginRefused, SlotkeeperError, TooLarge, Unclassified
-from slotkeeper.core.ports.driver import TaskEnds
-from slotkeeper.core.ports.progress import ChunkCounts, Store
+from slotkeeper.core.errors import Busy, ErrorKind, ErrorValues, LoginRefused, SlotkeeperError, TooLarge, Unclassified
+from slotkeeper.core.ports.driver import ChunkCounts, Store, TaskEnds
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.retry import Failure, RetryRules
 

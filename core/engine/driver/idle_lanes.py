@@ -12,20 +12,18 @@ from functools import partial
 from typing import Protocol
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.advance import explain_miss, stands_free
 from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.watch import ahead_of_row, judge, no_point, purged, trouble
+from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_point, purged, stands_free, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
 from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
-from slotkeeper.core.ports.driver import Sessions
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows, Sessions
 from slotkeeper.core.ports.source import SlotAdmin, Source
 
 SETTLE_EVERY = 3.0

@@ -11,19 +11,16 @@ from dataclasses import replace
 from enum import Enum
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY
-from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.kept import Kept
 from slotkeeper.core.domain.lane import Lane, names_by_table
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.refusals import NO_RIGHT
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.sqlstate import NO_RIGHT
 from slotkeeper.core.domain.start import compare
-from slotkeeper.core.domain.tries import Requests
-from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.domain.target_seen import image_of
+from slotkeeper.core.domain.tries import NO_HISTORY, Requests
+from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
 from slotkeeper.core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
@@ -34,7 +31,7 @@ from slotkeeper.core.engine.driver.start import Begun, begin
 from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import Interrupted, wait_to_try
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
-from slotkeeper.core.ports.target import Targets, Watched
+from slotkeeper.core.ports.sink import Targets, Watched
 from slotkeeper.core.retry import Failure, RetryRules
 
 _OF_ALL = (

@@ -13,12 +13,12 @@ from contextlib import suppress
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.lane import Lane
-from slotkeeper.core.domain.lock_owner import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
+from slotkeeper.core.domain.locks import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from slotkeeper.core.engine.driver.context import JobContext, about
 from slotkeeper.core.engine.driver.reshape import name_the_command
 from slotkeeper.core.engine.driver.waits import pause
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 
 TARGET_WAIT = 5.0
 """A session that was just ended may hold its locks for a moment longer."""

@@ -17,10 +17,10 @@ from typing import Any
 
 from slotkeeper.core import errors, retry
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.condition import GIVEN_UP
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table, times
 from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan, placed
@@ -34,8 +34,7 @@ from slotkeeper.core.engine.driver.waits import brought_forward, freed
 from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
-from slotkeeper.core.ports.driver import Sessions, TaskRunner
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
 from slotkeeper.core.ports.source import SlotAdmin
 from slotkeeper.core.retry import Failure, RetryRules
 

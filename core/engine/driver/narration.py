@@ -6,16 +6,15 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from slotkeeper.core.domain.condition import Condition, merged, server_of
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, JobState
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.report import Condition, merged, server_of
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.table import TableReport
 from slotkeeper.core.engine.driver.context import Narrator
 from slotkeeper.core.errors import SlotkeeperError, Trouble
-from slotkeeper.core.ports.progress import ChunkCounts
+from slotkeeper.core.ports.driver import ChunkCounts
 
 _STATES = {
     JobEvent.BEGAN: JobState.PENDING,

@@ -14,10 +14,9 @@ from typing import Protocol
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, WantedState
-from slotkeeper.core.domain.kept import Kept as Registered
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.one_stream import confirmable
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, confirmable
+from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
@@ -28,9 +27,9 @@ from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.driver.waits import Interrupted
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
-from slotkeeper.core.ports.progress import Rows
+from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.sink import Asked, TargetReader, Watched
 from slotkeeper.core.ports.source import Confirmation, SlotAdmin
-from slotkeeper.core.ports.target import Asked, TargetReader, Watched
 
 
 @dataclass(frozen=True, slots=True)

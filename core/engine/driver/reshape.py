@@ -20,8 +20,8 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.remedy import BY_HAND, THEN, copy_anew, start
 from slotkeeper.core.domain.row_counts import CopyRows
 from slotkeeper.core.domain.shape import Reshape
-from slotkeeper.core.domain.shape_ways import RESNAPSHOT
 from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import RESNAPSHOT
 from slotkeeper.core.domain.start import ANEW, SAFE
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble

@@ -12,16 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from slotkeeper.core.domain.kept import Kept as Registered
-from slotkeeper.core.domain.one_stream import confirmable
+from slotkeeper.core.domain.position import Kept as Registered
+from slotkeeper.core.domain.position import confirmable
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
-from slotkeeper.core.domain.start import StartAction, StartDecision, by_record, compare, is_first, owes_copy
-from slotkeeper.core.domain.starting import NO_COPY, StartKind, start_at
+from slotkeeper.core.domain.spec import NO_COPY, StartKind, start_at
+from slotkeeper.core.domain.start import NodeChange, StartAction, StartDecision, by_record, compare, is_first, owes_copy
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.topology import NodeChange
-from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.domain.watch import no_point
+from slotkeeper.core.domain.watch import Turn, no_point
 from slotkeeper.core.engine.driver import lease, start_point, topology
 from slotkeeper.core.engine.driver.context import JobContext, about, record_ttls
 from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
@@ -29,7 +27,7 @@ from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import SlotAdmin
 
 T = TypeVar("T")

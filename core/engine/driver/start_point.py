@@ -9,17 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.starting import EVERY_DN, StartAt, StartKind
-from slotkeeper.core.domain.turn import Turn
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
+from slotkeeper.core.domain.watch import Turn, trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.waits import wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 

@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.job import AS_THE_JOB, JobState, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.progress import STREAMING
-from slotkeeper.core.domain.table import AS_THE_JOB, TableWanted
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
 from slotkeeper.core.engine.driver.narration import GroupNarrator, Telling

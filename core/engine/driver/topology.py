@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.start import StartDecision
-from slotkeeper.core.domain.topology import NodeChange, left_unread, node_change
+from slotkeeper.core.domain.start import NodeChange, StartDecision, left_unread, node_change
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.errors import Busy, Defect, TopologyTrouble, Trouble, TroubleName
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import SlotAdmin, Source
 
 

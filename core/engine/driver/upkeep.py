@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.condition import server_of
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.position import Position, further
 from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.report import server_of
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.registration import LaneOwner

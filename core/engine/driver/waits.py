@@ -9,12 +9,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import History
-from slotkeeper.core.domain.condition import GIVEN_UP
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.tries import TryAnswer
+from slotkeeper.core.domain.report import GIVEN_UP
+from slotkeeper.core.domain.tries import History, TryAnswer
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Source

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.condition import Condition, server_of
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
+from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
-from slotkeeper.core.ports.locks import LockReader
+from slotkeeper.core.ports.sink import LockReader
 
 EVERY = 2.0
 """Seconds between two questions to a server: with the two of an answer, a wait is told within the 5 s promised."""

@@ -15,8 +15,7 @@ from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.engine.worker.step import Probe, may_quarantine, nothing
 from slotkeeper.core.engine.worker.stream_task import OpenPair, lend, peak_kib
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import RowRefused
+from slotkeeper.core.errors import ErrorValues, RowRefused
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Chunk, Source
 

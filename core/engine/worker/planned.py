@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.advance import explain_miss, stands_free
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import COPIED, LeftOut, Refusal, RowLeftOut
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.domain.watch import explain_miss, stands_free
 from slotkeeper.core.engine.worker.two_part import StagedRows, StagedSink, label_of, pair_of
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, TooLarge, Trouble, TroubleName
-from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
+from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, Fields, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)

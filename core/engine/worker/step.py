@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.advance import explain_miss
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.domain.watch import Expected, ahead_of_row, judge, purged
+from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, Trouble
 from slotkeeper.core.ports.sink import StepSink

@@ -15,17 +15,15 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.advance import explain_miss
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.watch import explain_miss, trouble
 from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, Stepper, StepPlan, nothing
-from slotkeeper.core.error_values import ErrorValues
-from slotkeeper.core.errors import ErrorKind, SlotkeeperError, TroubleName
+from slotkeeper.core.errors import ErrorKind, ErrorValues, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Source
 

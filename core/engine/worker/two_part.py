@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import BinaryIO, Protocol
 
-from slotkeeper.core.domain.advance import explain_miss, stands_free
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.traits import Encoding
+from slotkeeper.core.domain.watch import explain_miss, stands_free, trouble
 from slotkeeper.core.drivers.pipe import copy_line, rows_in, rows_of, size_of
 from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.progress import NOTHING_OUT, Decisions
+from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, Top
 
 IN_MEMORY = 8 << 20

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from slotkeeper.core.domain.endpoint import Line, line_finding
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.tls import Line, line_finding
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
-from slotkeeper.core.domain.endpoint import Login, Place, place_of
-from slotkeeper.core.domain.secret import secret_of
+from slotkeeper.core.domain.endpoint import Login, Place, place_of, secret_of
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import deadline, tls_context
 from slotkeeper.core.drivers.login import Refusals, by_newest

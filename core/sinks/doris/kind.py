@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Defect, Refused
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from slotkeeper.core.ports.progress import Store
-from slotkeeper.core.ports.table import TableSession
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
 from slotkeeper.core.sinks.doris import doctor, shape, traits
 from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sinks.doris.sink import DorisSink

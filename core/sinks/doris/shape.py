@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.domain.endpoint import Place
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries

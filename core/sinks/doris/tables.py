@@ -19,7 +19,7 @@ from typing import Any
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import COUNTED, Checksum, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, Digest, Key, KeyRange
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.encode import backquoted
 from slotkeeper.core.sinks.doris.shape import DorisColumn, quoted
@@ -43,7 +43,7 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class DorisKey:
-    """A column of a key; implements `slotkeeper.core.ports.table.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
 
     name: str
     family: str
@@ -102,7 +102,7 @@ def number_text(text: str, single: bool) -> str:
 
 
 class DorisReader:
-    """One table; implements `slotkeeper.core.ports.table.ComparedTable`."""
+    """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
     def __init__(self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str]) -> None:
         self._queries = queries
@@ -203,7 +203,7 @@ def _md5(text: str) -> str:
 
 
 class DorisTables:
-    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     def __init__(self, login: Login, limit_ms: int) -> None:
         self._queries = MysqlQueries(login, "sink", limit_ms / 1000 if limit_ms else 600.0)

@@ -14,21 +14,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.target_seen import PARTS, TargetSeen
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.shape import DorisTable, quoted
 from slotkeeper.core.sinks.seen_beside import SeenBeside
@@ -38,7 +37,7 @@ LATE_SECONDS = 60.0
 
 
 class DorisSight:
-    """Implements `slotkeeper.core.ports.target.TargetSight`."""
+    """Implements `slotkeeper.core.ports.sink.TargetSight`."""
 
     late = LATE_SECONDS
 

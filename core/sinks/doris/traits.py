@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.traits import SinkTraits
 
 DORIS = SinkTraits(
     one_transaction=False,

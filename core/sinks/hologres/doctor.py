@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from slotkeeper.core.domain.endpoint import line_finding
 from slotkeeper.core.domain.finding import Finding, Level, clock_finding
-from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.tls import line_finding
 from slotkeeper.core.drivers.session import Session
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkAsked

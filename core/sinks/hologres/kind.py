@@ -11,22 +11,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain import refused_login
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.finding import Finding, refuse
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
 from slotkeeper.core.errors import Busy, Defect, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from slotkeeper.core.ports.progress import Store
 from slotkeeper.core.sinks.hologres import doctor, shape, traits
 from slotkeeper.core.sinks.hologres.sink import LIMIT_MS, HologresSink
 from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
@@ -52,8 +51,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
     message = f"sink {place}: {safe(_LINE.sub('', pg.without_values(text, code)), 300)}"
-    if refused_login.refusal(code, text):
-        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
+    if refusals.refusal(code, text):
+        return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
     if code == _LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
     lower = text.lower()

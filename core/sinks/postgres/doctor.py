@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, line_finding
 from slotkeeper.core.domain.finding import Finding, Level, clock_finding
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.lock_owner import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
+from slotkeeper.core.domain.locks import explain_lease, explain_writer, is_stranger, lease_cure, target_cure
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.tls import line_finding
 from slotkeeper.core.drivers.session import path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import SinkAsked

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.promise import SinkTraits
 from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Defect
+from slotkeeper.core.ports.driver import LaneSeen, Runner
 from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
-from slotkeeper.core.ports.progress import LaneSeen, Runner
-from slotkeeper.core.ports.stream import QueryTarget
+from slotkeeper.core.ports.sink import QueryTarget
 from slotkeeper.core.sinks.postgres import doctor, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
@@ -39,7 +38,7 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 
 class PostgresQuarantine:
-    """The quarantine of one sink over a session; implements `slotkeeper.core.ports.quarantine.Quarantine`."""
+    """The quarantine of one sink over a session; implements `slotkeeper.core.ports.sink.Quarantine`."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain import refused_login
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain import refusals
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import passing, pg, pg_types
 from slotkeeper.core.drivers.session import Book, Dialect, Session
@@ -94,8 +93,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if isinstance(error, pg.TooMuch):
         return TooLarge(f"sink {place} {text}", "", code, "sink")
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
-    if refused_login.refusal(code, text):
-        return refused_login.error_of(text)(message, refused_login.cure(text), code, "sink")
+    if refusals.refusal(code, text):
+        return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
     if code in passing.BY_CODE:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slotkeeper.core.domain import target_seen
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.ports.target import Asked
 from slotkeeper.core.sinks.postgres.check import eligibility, seen
 from slotkeeper.core.sinks.postgres.check import target as reshaping
 from slotkeeper.core.sinks.postgres.check import target as targets

@@ -21,11 +21,10 @@ from slotkeeper.core.domain.reset import (
     ResetEntry,
     ResetPlan,
     Swap,
-    time_check,
-    what_moved,
+    plan_from,
 )
+from slotkeeper.core.domain.reset_checks import time_check, what_moved
 from slotkeeper.core.domain.reset_files import MARKS, PLANS
-from slotkeeper.core.domain.reset_text import plan_from
 from slotkeeper.core.domain.row_counts import CopyRows
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble

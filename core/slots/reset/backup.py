@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.reset import BACKED_UP, ResetEntry, ResetPlan
+from slotkeeper.core.domain.reset import (
+    BACKED_UP,
+    Backup,
+    ResetEntry,
+    ResetPlan,
+    SavedLane,
+    backup_from,
+    backup_text,
+    plan_text,
+)
 from slotkeeper.core.domain.reset_files import BACKUPS
-from slotkeeper.core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, plan_text
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.slots.reset.context import ResetContext

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.audit import Actor, AuditLine
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.reset import Check
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.ports.progress import ResetStore
+from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import Retention
 
 Probe = Callable[[str], None]

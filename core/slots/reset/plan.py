@@ -10,42 +10,51 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.lock_owner import end_it, explain_lease, is_stranger
-from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
+from slotkeeper.core.domain.position import Kept, Position, further
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.query_report import AFTER_A_MOVE, WHERE_TO_ACT
-from slotkeeper.core.domain.replayed import OLDER_STAY, LanePast, Pasts, leaves_older, past, through, undo_check
 from slotkeeper.core.domain.reset import (
     DONE,
     EVERY,
     TAKES_COPY,
+    Backup,
     Check,
     Goal,
     LaneSeen,
     Move,
     ResetPlan,
     TargetKind,
+    named,
+    plan_from,
+    plan_text,
+)
+from slotkeeper.core.domain.reset_checks import (
+    OLDER_STAY,
+    LanePast,
+    Pasts,
     changed_check,
     emptied,
+    leaves_older,
     moved_rows,
     nodes_check,
+    past,
     restored,
     retained_check,
     rows_check,
     same_state,
     slot_check,
     table_check,
+    through,
     time_check,
+    undo_check,
     untouched_check,
     wanted,
 )
 from slotkeeper.core.domain.reset_files import PLANS
-from slotkeeper.core.domain.reset_text import Backup, named, plan_from, plan_text
 from slotkeeper.core.domain.row_counts import CopyRows, RowCount
-from slotkeeper.core.domain.shape_ways import RESNAPSHOT
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
-from slotkeeper.core.domain.starting import NO_COPY, start_at
+from slotkeeper.core.domain.spec import NO_COPY, RESNAPSHOT, start_at
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.slots.reset.backup import load_backup
 from slotkeeper.core.slots.reset.context import ResetContext

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from slotkeeper.core.domain.kept import Kept
+from slotkeeper.core.domain.position import Kept
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import Move, ResetPlan
 from slotkeeper.core.domain.watch import trouble

@@ -12,9 +12,9 @@ from slotkeeper.core.domain.reset import (
     WRITTEN,
     OpenReset,
     ResetEntry,
+    plan_from,
 )
 from slotkeeper.core.domain.reset_files import MARKS
-from slotkeeper.core.domain.reset_text import plan_from
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.core.slots.reset import apply, plan
 from slotkeeper.core.slots.reset.apply import Result

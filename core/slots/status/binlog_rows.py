@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from slotkeeper.core.domain.peek import Ask, Filter, Page, Range
+from slotkeeper.core.domain.inspection import Ask, Filter, Page, Range
 from slotkeeper.core.domain.position import Position, further
 from slotkeeper.core.domain.slot import Shard, TableIdentity
 from slotkeeper.core.errors import Refused, SlotkeeperError

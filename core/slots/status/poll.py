@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slotkeeper.core.domain.finding import clock_apart
-from slotkeeper.core.domain.purge import Purge
 from slotkeeper.core.domain.slot import TableAnswer, UnreadRows
+from slotkeeper.core.domain.ttl import Purge
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.source import SlotPoller
 from slotkeeper.core.slots.status.inspect import TableSlots, inspect

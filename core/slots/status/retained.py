@@ -11,9 +11,8 @@ from datetime import datetime
 from enum import Enum
 
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.purge import Purge
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
-from slotkeeper.core.domain.ttl import Behind, TimeLeft, Ttl, behind_of, left_of
+from slotkeeper.core.domain.ttl import Behind, Purge, TimeLeft, Ttl, behind_of, left_of
 from slotkeeper.core.errors import AccessRefused
 from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotViewer, SlotWords
 

@@ -1,6 +1,6 @@
 """A DWS binlog table for readers that hand rows on: ranges whose ends are fixed before they are read, whole images.
 
-Implements `slotkeeper.core.ports.changelog.Changelog`.
+Implements `slotkeeper.core.ports.kinds.Changelog`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from slotkeeper.core.domain.field_type import Condition, FieldType
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
+from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import Operators, spelled
 from slotkeeper.core.ports.sink import Top

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.finding import Finding, Level, clock_finding
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.tls import line_finding
+from slotkeeper.core.domain.endpoint import Endpoint, line_finding
+from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
 from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers.session import path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError

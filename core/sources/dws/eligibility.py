@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slotkeeper.core.domain.objection import INHERITED, Objection
+from slotkeeper.core.domain.finding import INHERITED, Objection
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.sqltext import dotted, quoted
 

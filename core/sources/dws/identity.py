@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from slotkeeper.core.domain.field_type import TEXT, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column, TableIdentity, UserType
+from slotkeeper.core.domain.type_name import TEXT, FieldKind, FieldType
 from slotkeeper.core.drivers.session import Book, Rows
 from slotkeeper.core.sources.dws.session import DwsSession
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Finding, Objection
+from slotkeeper.core.domain.position import Positions
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
@@ -38,7 +37,7 @@ class _Source(DwsSource):
 
 
 class DwsConnection:
-    """One session at a DWS; implements `slotkeeper.core.ports.changelog.ChangelogSession`."""
+    """One session at a DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)

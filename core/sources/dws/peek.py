@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
 from slotkeeper.core.drivers import pg

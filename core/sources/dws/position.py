@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Order, Position
+from slotkeeper.core.domain.position import Kept, Order, Position
 
 NOTHING = -1
 """The sequence of a position at whose point no event has been applied."""
@@ -182,7 +181,7 @@ class SyncPoints(Kept):
 
 
 class DwsPositions:
-    """Implements `slotkeeper.core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.position.Positions`."""
 
     unit = "commits"
     name = "sync point"

@@ -11,11 +11,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slotkeeper.core.domain import refused_login
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain import refusals
+from slotkeeper.core.domain.endpoint import Endpoint, Secret, moved
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.tls import moved
 from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import (
@@ -45,8 +43,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if isinstance(error, pg.TooMuch):
         return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
-    if refused_login.refusal(code, text):
-        return refused_login.error_of(text)(message, refused_login.cure(text), code, "source")
+    if refusals.refusal(code, text):
+        return refusals.error_of(text)(message, refusals.cure(text), code, "source")
     if code == "42P01":
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
     named = _NAMES.search(text) if code == "42703" else None  # undefined_column

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus

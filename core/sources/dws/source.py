@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Protocol
 
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.objection import refuse
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.locks import Sight
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import safe

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.traits import SourceTraits
 
 TRAITS = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.secret import Secret
 from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import Ttl, ttl_of

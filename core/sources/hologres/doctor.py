@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, line_finding
 from slotkeeper.core.domain.finding import Finding, Level, clock_finding
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.tls import line_finding
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.hologres import catalog, eligibility

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import safe, whole
 from slotkeeper.core.errors import Refused, SlotkeeperError

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.finding import Finding, Objection
+from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.position import Positions
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS

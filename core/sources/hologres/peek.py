@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
 from slotkeeper.core.errors import Refused, SlotkeeperError

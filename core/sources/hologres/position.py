@@ -15,8 +15,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from slotkeeper.core.domain.kept import Kept, OnePlace, nothing_of
-from slotkeeper.core.domain.position import Order, Position
+from slotkeeper.core.domain.position import Kept, OnePlace, Order, Position, nothing_of
 
 _TEXT = re.compile(r"(\d{1,19}|-)/(\d{1,17})/(\d{1,17})")
 _PLACE = re.compile(r"\d{1,19}|-")
@@ -151,7 +150,7 @@ class Oldest(HoloPosition):
 
 
 class HoloPositions:
-    """Implements `slotkeeper.core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.position.Positions`."""
 
     unit = "LSNs"
     name = "LSN"

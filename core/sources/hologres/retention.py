@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus

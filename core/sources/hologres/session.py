@@ -8,9 +8,8 @@ ExceptionCode, HoloClientException).
 
 from __future__ import annotations
 
-from slotkeeper.core.domain import refused_login
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain import refusals
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.session import Dialect, Session
@@ -52,8 +51,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if isinstance(error, pg.TooMuch):
         return TooLarge(f"source {place} {text}", "", code, "source")
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
-    if refused_login.refusal(code, text):
-        return refused_login.error_of(text)(message, refused_login.cure(text), code, "source")
+    if refusals.refusal(code, text):
+        return refusals.error_of(text)(message, refusals.cure(text), code, "source")
     lower = text.lower()
     if code in ("42P01", "3F000") or any(words in lower for words in CHANGED):
         hint = "the table is gone, renamed or changed"

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import BinaryIO
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept
-from slotkeeper.core.domain.objection import refuse
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.traits import SourceTraits
 
 TRAITS = SourceTraits(
     keeps_positions=False,

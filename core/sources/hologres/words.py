@@ -41,7 +41,7 @@ SLOT_WORDS = replace(
 
 
 class HoloManualSql:
-    """What a person types at a Hologres as a last resort; implements `slotkeeper.core.domain.manual_sql.ManualSql`."""
+    """What a person types at a Hologres as a last resort; implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
     def status(self, table: str) -> str:
         """The newest record of a shard; makes nothing.
@@ -59,7 +59,7 @@ class HoloManualSql:
 
 
 class SlotManualSql:
-    """What a person types at a Hologres about a slot; implements `slotkeeper.core.domain.manual_sql.ManualSql`."""
+    """What a person types at a Hologres about a slot; implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
     def status(self, table: str) -> str:
         """What is confirmed for every slot; makes nothing.

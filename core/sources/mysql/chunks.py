@@ -20,8 +20,8 @@ from typing import Any
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from slotkeeper.core.sources.mysql import filters
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.tables import (
@@ -145,7 +145,7 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class MysqlKey:
-    """A column of a key; implements `slotkeeper.core.ports.table.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
 
     image: Image
 
@@ -204,7 +204,7 @@ def trimmed(text: str) -> str:
 
 
 class MysqlTableReader:
-    """One table; implements `slotkeeper.core.ports.table.ComparedTable`."""
+    """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
     def __init__(
         self, session: MysqlSession, name: str, key: Sequence[str], columns: Sequence[str], where: str, limit: float
@@ -331,7 +331,7 @@ def _md5(text: str) -> str:
 
 
 class MysqlTables:
-    """A session that reads whole tables; implements `slotkeeper.core.ports.table.TableSession`."""
+    """A session that reads whole tables; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     def __init__(self, login: Login, limit_ms: int) -> None:
         self._session = MysqlSession(login)

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import cast
 from uuid import UUID
 
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.drivers.my import EVENT_BYTES
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
 from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map

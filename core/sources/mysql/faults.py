@@ -7,7 +7,7 @@ the position. Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaD
 
 from __future__ import annotations
 
-from slotkeeper.core.domain import refused_login
+from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import my, tls_context
 from slotkeeper.core.errors import (
@@ -109,7 +109,7 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
     if code == _NEEDS_TLS:
         return AccessRefused(message, _USE_TLS, number, "source")
     if code in _LOGIN:
-        refused_as = refused_login.error_of(text)
+        refused_as = refusals.error_of(text)
         tls = f"; {_MAY_NEED_TLS}" if in_clear and code == _DENIED else ""
         hint = f"check user, password and host of the login at the server{tls}"
         return refused_as(message, hint, number, "source")

@@ -10,19 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding, Level, clock_finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.peek import ChangeRow, Filter, Range, Searched
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
-from slotkeeper.core.domain.purge import Purge, hours
+from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
+from slotkeeper.core.domain.inspection import Answer, ChangeRow, Filter, Left, ProbePlan, Range, Searched
+from slotkeeper.core.domain.position import Position, Positions
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
 from slotkeeper.core.domain.spec import ALLOW, BinlogOptions, JobSpec
-from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.domain.traits import Encoding
+from slotkeeper.core.domain.ttl import Purge, Ttl, hours
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
 from slotkeeper.core.ports.source import SlotCalls
@@ -336,7 +332,7 @@ class MysqlConnection:
 
 
 class NothingByHand:
-    """Implements `slotkeeper.core.domain.manual_sql.ManualSql`: nothing is kept at the server."""
+    """Implements `slotkeeper.core.domain.remedy.ManualSql`: nothing is kept at the server."""
 
     def status(self, table: str) -> str:
         """Where the binlog ends."""

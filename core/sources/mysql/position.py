@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from slotkeeper.core.domain.kept import NothingKept, nothing_of
-from slotkeeper.core.domain.position import Order, Position
+from slotkeeper.core.domain.position import NothingKept, Order, Position, nothing_of
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.source import SlotWords
 
@@ -337,7 +336,7 @@ _SHOWN = re.compile(r"(\d{1,10}):(\d{1,13})")
 
 
 class BinlogPositions:
-    """Implements `slotkeeper.core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.position.Positions`."""
 
     unit = "bytes"
     name = "binlog position"

@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.purge import Purge
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from slotkeeper.core.domain.ttl import LONGEST, seconds_of
+from slotkeeper.core.domain.ttl import LONGEST, Purge, seconds_of
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.mysql import starts

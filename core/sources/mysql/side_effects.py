@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.rows import Described

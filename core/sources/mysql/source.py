@@ -13,8 +13,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, BinaryIO
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers.pipe import put, put_all

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from slotkeeper.core.ports.progress import Repeats
+from slotkeeper.core.ports.driver import Repeats
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import Mirror
 from tests.support.sqlite_pair import sink

@@ -8,14 +8,12 @@ from datetime import datetime
 import pytest
 
 from slotkeeper.core.config import keys, values
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.objection import Objection
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.finding import Finding, Level, Objection
+from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources import registry
@@ -91,7 +89,7 @@ class SqliteConnection:
 
 
 class NothingToType:
-    """Implements `slotkeeper.core.domain.manual_sql.ManualSql`."""
+    """Implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
     def status(self, table: str) -> str:
         return "-- there is no slot: nothing to type"

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
-from slotkeeper.core.domain.kept import Kept, OnePlace, nothing_of
-from slotkeeper.core.domain.position import Order, Position
+from slotkeeper.core.domain.position import Kept, OnePlace, Order, Position, nothing_of
 
 BEGIN = 4
 """The offset at which the first event of a file lies."""
@@ -135,7 +134,7 @@ class OneKept(OnePlace):
 
 
 class SqlitePositions:
-    """Implements `slotkeeper.core.domain.kept.Positions`."""
+    """Implements `slotkeeper.core.domain.position.Positions`."""
 
     unit = "transactions"
     name = "position"

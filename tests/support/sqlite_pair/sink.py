@@ -22,23 +22,20 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.config import keys, values
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.promise import SinkTraits
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.turn import Turn
+from slotkeeper.core.domain.traits import Encoding, SinkTraits
+from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
-from slotkeeper.core.ports.progress import Store
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
 from slotkeeper.core.ports.sink import Batch, Fields
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.ports.table import TableSession
 from slotkeeper.core.sinks import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.tables import KeyColumn, Row, RowsRead
@@ -300,7 +297,7 @@ class Transaction:
 
 @dataclass
 class TargetTables:
-    """The rows by key, whichever variant wrote them; implements `slotkeeper.core.ports.table.TableSession`."""
+    """The rows by key, whichever variant wrote them; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     file: str
 

@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT, Kept, NothingKept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.control import Patience

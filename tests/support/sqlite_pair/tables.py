@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.table import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from tests.support.sqlite_pair.binlog import connect, quoted, table_columns
 
 Row = Sequence[str | None]
@@ -17,7 +17,7 @@ Row = Sequence[str | None]
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """Implements `slotkeeper.core.ports.table.ComparedKey`."""
+    """Implements `slotkeeper.core.ports.kinds.ComparedKey`."""
 
     name: str
 
@@ -79,7 +79,7 @@ def _hash(value: object) -> str:
 
 @dataclass
 class SourceTables:
-    """Implements `slotkeeper.core.ports.table.TableSession` over the file of a source."""
+    """Implements `slotkeeper.core.ports.kinds.TableSession` over the file of a source."""
 
     file: str
 

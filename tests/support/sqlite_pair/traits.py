@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.promise import SinkTraits
-from slotkeeper.core.domain.source_traits import SourceTraits
+from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
 
 FILE = "file"
 """The name of the keys that say where a file is."""

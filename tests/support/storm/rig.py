@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, TableReport, to_do
 from slotkeeper.core.domain.remedy import until_started
-from slotkeeper.core.domain.table import TableReport, to_do
 from slotkeeper.core.drivers import pg
 from slotkeeper.demo.orders import KEY as ORDERS_KEY
 from slotkeeper.demo.orders import TABLE as ORDERS

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.alerts.outbox import AlertState
-from slotkeeper.core.alerts.rules import Firing, evaluate
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.fault import Fault, Severity, ranked
+from slotkeeper.core.alerts.rules import AlertState, Firing, evaluate
+from slotkeeper.core.domain.fault import Ack, Fault, Severity, ranked
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.errors import Busy

@@ -7,12 +7,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from slotkeeper.core.domain.condition import Condition
 from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.report import JobReport
-from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.domain.report import Condition, JobReport, JobView
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.judgement.limits import MIB, Limits

@@ -14,8 +14,7 @@ from prometheus_client.openmetrics import parser
 
 from slotkeeper.core.alerts.metrics import MOST, exposition
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from tests.unit.alerts.made import T0, a_fault, at
 

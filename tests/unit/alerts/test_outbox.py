@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.alerts.outbox import MOST, AlertState, Failure, Waiting, begun, failed, may_try, queued
-from slotkeeper.core.alerts.rules import Firing, Kind, Notification
+from slotkeeper.core.alerts.rules import (
+    MOST,
+    AlertState,
+    Failure,
+    Firing,
+    Kind,
+    Notification,
+    Waiting,
+    begun,
+    failed,
+    may_try,
+    queued,
+)
 from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.state.alerts import state_of, text_of
 from tests.unit.alerts.made import T0, a_fault, at

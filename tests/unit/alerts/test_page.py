@@ -20,7 +20,7 @@ from tests.unit.alerts.test_metrics import FACTS, figures
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "alerts.md").read_text("utf-8")
 TABLES = (JobState.FAILED, JobState.STOPPED, JobState.PAUSED)
-"""The states that a table of a job is told of (`slotkeeper.core.domain.table.amiss`)."""
+"""The states that a table of a job is told of (`slotkeeper.core.domain.job.amiss`)."""
 
 
 def rows(title: str) -> list[list[str]]:

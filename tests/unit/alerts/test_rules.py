@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slotkeeper.core.alerts.rules import Evaluation, Kind, Notification, Remembered, evaluate, standing
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.fault import Fault, Severity
+from slotkeeper.core.domain.fault import Ack, Fault, Severity
 from tests.unit.alerts.made import GAP, T0, a_fault, at
 
 WARNING, CRITICAL, UNKNOWN = Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotkeeper.core.config.lines import find_lines, nearest_line
+from slotkeeper.core.config.model import find_lines, nearest_line
 
 TEXT = '''\
 # [not.a.table]

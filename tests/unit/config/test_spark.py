@@ -8,8 +8,8 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.secrets import place, resolve
+from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.master import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
 from tests.unit.config.samples import added
 

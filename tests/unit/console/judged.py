@@ -6,7 +6,7 @@ from datetime import datetime
 
 from slotkeeper.console.monitor.health import facts
 from slotkeeper.console.monitor.snapshot import JobFacts, Local
-from slotkeeper.core.domain.job_view import JobView
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
 

@@ -20,7 +20,7 @@ from slotkeeper.console.actions.store import KEPT, Records
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import secrets
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.folder import StateFolder

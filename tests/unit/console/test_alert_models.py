@@ -11,13 +11,10 @@ import pytest
 from slotkeeper.console.monitor.snapshot import Level, MonitorState, TableSeen
 from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures, firing
 from slotkeeper.console.views.rows import columns_for
-from slotkeeper.core.domain.ack import Ack
-from slotkeeper.core.domain.condition import Condition
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.fault import Ack
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.report import Condition, JobReport, JobView
 from slotkeeper.core.domain.reset import OpenReset
-from slotkeeper.core.domain.table import TableReport
 from tests.tui.filled import NOW, polled, slot
 from tests.unit.console.judged import shown
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.core.domain.job_view import Identity
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.launch import identity
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.demo import running

@@ -16,7 +16,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.cli import pages
-from slotkeeper.core.domain.pages import see
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from tests.architecture.checkout import PACKAGES, ROOT, sources, tree
@@ -53,7 +53,7 @@ def test_no_text_of_the_program_names_a_file_of_the_checkout_instead_of_a_page()
         for text in texts(path)
         if (named := [one for one in FILE.findall(LINK.sub("]", text)) if one != "README.md"])
     }
-    assert not found, "name a page with slotkeeper.core.domain.pages.see"
+    assert not found, "name a page with slotkeeper.core.domain.text.see"
 
 
 def test_every_page_that_a_text_names_opens_at_its_section() -> None:

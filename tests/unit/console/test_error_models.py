@@ -20,7 +20,7 @@ from slotkeeper.console.views.errors import (
     summary,
 )
 from slotkeeper.console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
-from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.state.rows import ErrorRow

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
 from slotkeeper.console.views.binlog import binlog_columns, binlog_rows, image_title
 from slotkeeper.console.views.slots import SlotFacts, shard_columns, shard_rows, slot_lines, slot_rows, soonest
-from slotkeeper.core.domain.peek import ChangeRow, Page
+from slotkeeper.core.domain.inspection import ChangeRow, Page
 from slotkeeper.core.domain.slot import Column, RegisteredPoint, TableIdentity
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.slots.status.inspect import SlotView, TableSlots, inspect

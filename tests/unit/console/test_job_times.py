@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from slotkeeper.console.cli.output import json_text
 from slotkeeper.console.cli.schemas.locks import LOCK_WAIT
 from slotkeeper.console.commands.job_tables import as_values
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
+from slotkeeper.core.domain.locks import Blocker, LockWait
 
 
 def test_since_when_a_session_waits_is_a_time_and_so_is_what_is_in_front() -> None:

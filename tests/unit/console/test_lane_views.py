@@ -11,9 +11,8 @@ from slotkeeper.console.monitor.rates import JobTracks
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
 from slotkeeper.console.views.jobs import in_sync
 from slotkeeper.console.views.lanes import lane_rows, lane_trouble, next_risk
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, TableReport
 from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import TableReport
 
 NOW = datetime(2026, 11, 21, 2, 31, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "idle", "a/b/7", "c", "b", 9, 1.0, at=7, latest_at=8, behind=1, shown="b")

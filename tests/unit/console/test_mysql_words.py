@@ -13,9 +13,8 @@ from slotkeeper.console.views.rows import named_by
 from slotkeeper.console.views.slots import SlotFacts, shard_columns, slot_columns, slot_lines, slot_rows, ttl_line
 from slotkeeper.console.views.watch import _behind
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.purge import Purge
 from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
 from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, put_together
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, parse_position

@@ -18,10 +18,9 @@ from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
 from slotkeeper.core.domain.reset import OpenReset
-from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from tests.unit.config.samples import VALID
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)

@@ -32,12 +32,12 @@ from slotkeeper.console.views.quarantine import (
 )
 from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, ranked, remedy_for
 from slotkeeper.core.config.load import load
-from slotkeeper.core.domain.ack import Ack
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry
 from slotkeeper.core.domain.report import JobReport
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.verified import Verified
 from tests.tui.filled import NOW
 from tests.tui.quarantined import QUARANTINING, entries, entry
 from tests.unit.config.samples import SECOND_JOB, VALID

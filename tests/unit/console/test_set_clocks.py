@@ -13,11 +13,11 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.views.rows import age
 from slotkeeper.console.views.slots import remaining
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.ack import Ack, is_quiet
 from slotkeeper.core.domain.elapsed import AHEAD_SECONDS, elapsed
+from slotkeeper.core.domain.fault import Ack, is_quiet
 from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.domain.ttl import Severity, TimeLeft
-from slotkeeper.core.domain.verified import Verified, in_a_phrase
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 from tests.unit.console.judged import stands

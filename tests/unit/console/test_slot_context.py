@@ -10,8 +10,7 @@ from slotkeeper.console.views import slot_history
 from slotkeeper.console.views.slots import all_slots, slot_lines, slot_rows
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.reset import OpenReset
-from slotkeeper.core.domain.reset_text import Backup
+from slotkeeper.core.domain.reset import Backup, OpenReset
 from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.slots.status.inspect import TableSlots
 from slotkeeper.core.slots.status.retained import TableRetained

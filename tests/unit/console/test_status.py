@@ -16,11 +16,8 @@ from slotkeeper.console.commands.status import worst
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.monitor.why import why_of
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.condition import Condition
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.report import Condition, JobReport, JobView, LaneReport
 from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 from tests.unit.console.judged import stands

@@ -11,8 +11,8 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrE
 
 from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
-from slotkeeper.core.domain.field_type import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.errors import Defect, RowRefused
 from slotkeeper.core.sources.dws.identity import field_type
 

@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.source import SlotkeeperSource
-from slotkeeper.core.ports.changelog import ChangelogSession
+from slotkeeper.core.ports.kinds import ChangelogSession
 from slotkeeper.core.sources import registry
 
 NOWHERE = 9

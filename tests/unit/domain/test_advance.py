@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.advance import explain_miss
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.watch import explain_miss
 from slotkeeper.core.errors import Busy, Defect, Superseded, Trouble, TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.encoding import Encoding, chosen
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.wiring.worker import encoding_of
 from tests.support.sqlite_pair import sink as sqlite

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait, cause, continued, locked, ordered, to_do
+from slotkeeper.core.domain.locks import Blocker, LockWait, cause, continued, locked, ordered, to_do
 
 LONG = Blocker(7, "etl", "slotkeeper/a_job_of_a_long-0123abcd/3")
 EVE = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders", transaction="3/4")

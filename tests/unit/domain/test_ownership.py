@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.domain.ownership import Kind, Part, Team, complaint
+from slotkeeper.core.ownership import Kind, Part, Team, complaint
 
 ALICE, BOB, CAROL = 1001, 1002, 1003
 TEAM = 50

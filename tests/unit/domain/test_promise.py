@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.promise import Delivery, SinkTraits, delivery, limits, promise
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.domain.traits import Delivery, SinkTraits, delivery, limits, promise
 from slotkeeper.core.services.promise import promise_of
 
 NOWHERE = Endpoint("none", "localhost", 1, "none", "none")

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.lag import Curve
-from slotkeeper.core.domain.lane import Lane
-from slotkeeper.core.domain.record_ttl import RecordTtls
+from slotkeeper.core.domain.lane import Curve, Lane, RecordTtls
 from slotkeeper.core.sources.dws.position import DwsPosition, place
 from tests.unit.domain.test_lane import lane
 

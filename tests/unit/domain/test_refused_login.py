@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.domain.refused_login import cure
+from slotkeeper.core.domain.refusals import cure
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.kept import NOTHING_KEPT
+from slotkeeper.core.domain.position import NOTHING_KEPT
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.replayed import (
+from slotkeeper.core.domain.reset import Count, LaneSeen, Move
+from slotkeeper.core.domain.reset_checks import (
     COPIED,
     HALF,
     PASSED,
     STARTED,
     LanePast,
     ToRead,
+    emptied,
     leaves_older,
     past,
     undo_check,
 )
-from slotkeeper.core.domain.reset import Count, LaneSeen, Move, emptied
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 RUNNING, CATCHING_UP = LaneState.RUNNING, LaneState.CATCHING_UP

@@ -8,13 +8,22 @@ import pytest
 
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.reset import (
+    Backup,
     Check,
     Count,
     Goal,
     LaneSeen,
     Move,
     ResetPlan,
+    SavedLane,
     TargetKind,
+    backup_from,
+    backup_text,
+    named,
+    plan_from,
+    plan_text,
+)
+from slotkeeper.core.domain.reset_checks import (
     emptied,
     moved_rows,
     nodes_check,
@@ -26,7 +35,6 @@ from slotkeeper.core.domain.reset import (
     wanted,
     what_moved,
 )
-from slotkeeper.core.domain.reset_text import Backup, SavedLane, backup_from, backup_text, named, plan_from, plan_text
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.start import is_first
 from slotkeeper.core.errors import Refused

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.locks import Sight
 
 EVERY = [Sight(*facts) for facts in product((None, 1, 2, 3), (False, True), (False, True))]
 

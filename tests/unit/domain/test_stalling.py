@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.domain.stalling import CPU_STEP, STALLED_SECONDS, Progress, Signs
+from slotkeeper.core.domain.elapsed import CPU_STEP, STALLED_SECONDS, Progress, Signs
 
 
 def test_a_wait_that_sees_progress_never_ends() -> None:

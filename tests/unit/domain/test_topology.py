@@ -9,8 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.start import SAFE, StartDecision
-from slotkeeper.core.domain.topology import NodeChange, left_unread, node_change
+from slotkeeper.core.domain.start import SAFE, NodeChange, StartDecision, left_unread, node_change
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn
+from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
 from slotkeeper.core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pytest
 
-from slotkeeper.core.domain.encoding import Encoding
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pipe
 from slotkeeper.core.drivers.pipe import put, rows_in
 from slotkeeper.core.errors import Busy, Unreachable

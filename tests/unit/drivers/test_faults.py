@@ -10,9 +10,8 @@ import psycopg2
 import pytest
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.secret import Secret
+from slotkeeper.core.domain.endpoint import Endpoint, Secret
+from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.login import AGAIN_SECONDS, RECENT_AT_ONCE, RECENT_SECONDS, TRIES, Refusals
 from slotkeeper.core.errors import AccessRefused, Busy, ErrorKind, RowRefused, SlotkeeperError, TooLarge, Unreachable
@@ -231,7 +230,7 @@ def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: S
 
 
 class Rotated:
-    """A secret whose reference says `plain`; implements `slotkeeper.core.domain.secret.Secret`."""
+    """A secret whose reference says `plain`; implements `slotkeeper.core.domain.endpoint.Secret`."""
 
     def __init__(self, plain: str) -> None:
         self.plain, self._accepted = plain, ""

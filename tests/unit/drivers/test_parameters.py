@@ -10,8 +10,7 @@ import pytest
 from psycopg2.extensions import libpq_version, parse_dsn
 from psycopg2.extensions import make_dsn as dsn
 
-from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.tls import MODES
+from slotkeeper.core.domain.endpoint import MODES, Endpoint
 from slotkeeper.core.drivers.login import ENVIRONMENT_ONLY, NOWHERE, OLDEST_LIBPQ, parameters
 from slotkeeper.core.errors import ConfigError
 from tests.support.libpq import defaults, library

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slotkeeper.core.domain.attempts import History
-from slotkeeper.core.domain.condition import Condition, merged
 from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.report import Condition, merged
 from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.tries import History
 from slotkeeper.core.engine.driver.narration import of_lanes
 from tests.unit.engine.test_lane_io import LANE
 

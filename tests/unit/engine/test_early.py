@@ -10,11 +10,10 @@ from typing import Any, cast
 import pytest
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.attempts import NO_HISTORY, History
-from slotkeeper.core.domain.condition import GIVEN_UP
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.tries import Requests, TryAnswer, TryAsked
+from slotkeeper.core.domain.report import GIVEN_UP
+from slotkeeper.core.domain.tries import NO_HISTORY, History, Requests, TryAnswer, TryAsked
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.waits import PAUSED, brought_forward, freed, wait_to_try
 from slotkeeper.core.errors import ErrorKind

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.worker.step import Stepper, StepPlan, nothing
 from slotkeeper.core.ports.sink import StepSink, Top

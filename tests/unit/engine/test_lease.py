@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lock_owner import LockOwner
+from slotkeeper.core.domain.locks import LockOwner
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.lease import Leases, take_lease
 from slotkeeper.core.errors import Busy, Refused, Superseded, Unclassified

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.engine.driver import watches
 from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch
 from slotkeeper.core.errors import SlotkeeperError, Unreachable

@@ -14,7 +14,7 @@ from slotkeeper.core.domain.quarantine import LeftOut, Refusal
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.engine.worker.planned import PlannedSink
 from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
-from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.ports.driver import NOTHING_OUT
 from slotkeeper.core.ports.sink import Batch, Fields, Outcome
 from tests.unit.engine.test_two_part import END, KEY, LINES, ROW, ZERO
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.condition import Condition
+from slotkeeper.core.domain.report import Condition
 from slotkeeper.core.engine.driver import watches
 from slotkeeper.core.engine.driver.watches import Pinged, Pulse
 from slotkeeper.core.errors import AccessRefused, Unreachable

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.encoding import Encoding
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.messages import LaneTask, StreamTask
 from slotkeeper.core.engine.worker import stream_task

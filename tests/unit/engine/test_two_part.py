@@ -12,7 +12,7 @@ from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, Progres
 from slotkeeper.core.domain.quarantine import LeftOut
 from slotkeeper.core.engine.worker.two_part import IN_MEMORY, StagedRows, TwoPartSink
 from slotkeeper.core.errors import Busy, Defect, Refused, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.ports.driver import NOTHING_OUT
 from slotkeeper.core.ports.sink import Batch, Top
 from slotkeeper.core.sources.dws.position import DwsPosition
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.lock_wait import LockWait
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.engine.driver import watches
 from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch, Pinged, Pulse
 from tests.support.waiting import until

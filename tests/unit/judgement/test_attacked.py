@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.condition import Condition
 from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.job_view import Identity, JobView
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
-from slotkeeper.core.domain.report import LaneReport
+from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.report import Condition, Identity, JobView, LaneReport
 from tests.unit.judgement.test_judge import NOW, VIEW, ago, told
 
 DRIVER = Identity(4711, "boot:ns:1", 4711, "r1", "here")

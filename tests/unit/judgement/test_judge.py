@@ -7,12 +7,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from slotkeeper.core.domain.condition import GIVEN_UP, Condition
 from slotkeeper.core.domain.fault import Fault, Party, Severity, worst
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.lock_wait import LockWait
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.locks import LockWait
+from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobView, LaneReport
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.judgement.limits import Limits

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.condition import Condition
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import until_started
+from slotkeeper.core.domain.report import Condition
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.start import ANEW, SAFE
-from slotkeeper.core.domain.verified import Verified
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
 from slotkeeper.core.judgement.judge import judge

@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import JobView
-from slotkeeper.core.domain.lag import Curve, Lags
-from slotkeeper.core.domain.report import JobReport, LaneReport
+from slotkeeper.core.domain.lane import Curve, Lags
+from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
 from slotkeeper.core.launch.recorder import lags_at
 from slotkeeper.core.launch.seen import lags_of
 from slotkeeper.core.state.frames import Frame

@@ -8,10 +8,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import Identity, JobView
-from slotkeeper.core.domain.report import JobReport
-from slotkeeper.core.domain.stalling import STALLED_SECONDS
+from slotkeeper.core.domain.report import Identity, JobReport, JobView
 from slotkeeper.core.launch.waiting import SHOWN_EVERY, Waiting, signs_of, step_of
 
 AT = datetime(2026, 11, 26, 20, 0, tzinfo=timezone.utc)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.domain.peek import Ask, ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.inspection import Ask, ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
 from slotkeeper.core.errors import Refused, Unreachable

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.probe import Answer, ProbeFinding, Reader
+from slotkeeper.core.domain.inspection import Answer, ProbeFinding, Reader
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.probe import questions
 from slotkeeper.core.sources.dws.probe import questions as decide

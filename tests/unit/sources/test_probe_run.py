@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.probe import Answer, ProbeFinding
+from slotkeeper.core.domain.inspection import Answer, ProbeFinding
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import AccessRefused, Busy, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.sources.dws.probe import scratch as session_probe

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.domain.sight import Sight
+from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import AccessRefused

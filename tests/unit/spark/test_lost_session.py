@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from slotkeeper.core.domain import session_life
-from slotkeeper.core.domain.session_life import LOST_AFTER, SessionLife
+from slotkeeper.core.domain import cluster
+from slotkeeper.core.domain.cluster import LOST_AFTER, SessionLife
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.spark import task
 from slotkeeper.core.spark.cluster import CLUSTER_GONE
@@ -65,7 +65,7 @@ def watched(hung: Hung) -> SparkRunner:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds are thousandths."""
     monkeypatch.setattr("slotkeeper.core.spark.runner.ASK_EVERY", 0.002)
-    monkeypatch.setattr(session_life, "LOST_AFTER", 0.06)
+    monkeypatch.setattr(cluster, "LOST_AFTER", 0.06)
 
 
 @pytest.mark.usefixtures("short")

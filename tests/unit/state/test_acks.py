@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from slotkeeper.core.domain.ack import Ack, ack_in, is_quiet
-from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity, ack_in, is_quiet
 from slotkeeper.core.state.acks import KEPT, KIND, NAME, AckFile, ended
 from slotkeeper.core.state.folder import StateFolder
 

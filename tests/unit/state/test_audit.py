@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
-from slotkeeper.core.domain.audit_chain import FIRST, Compared, CopiedHead, compare
+from slotkeeper.core.domain.audit import FIRST, Actor, AuditLine, Compared, CopiedHead, Phase, compare
 from slotkeeper.core.state import audit as audits
 from slotkeeper.core.state.audit import Audit, actor
 from slotkeeper.core.state.faults import StateError

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
-from slotkeeper.core.domain.audit_chain import FIRST, CopiedHead, compare
+from slotkeeper.core.domain.audit import FIRST, Actor, AuditLine, CopiedHead, Phase, compare
 from slotkeeper.core.services.audit_proof import Proof, SinkProof
 from slotkeeper.core.state import audit as audits
 from slotkeeper.core.state.audit import Audit

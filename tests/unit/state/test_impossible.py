@@ -12,7 +12,7 @@ import pytest
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.verified import Verified
+from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.state import verified
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import FILE_NAME, Store

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.job_view import Identity, JobView
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
-from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
 from slotkeeper.core.state.frames import Frame, frame_of, text_of
 from slotkeeper.core.state.metrics import GROUP, Base, Metrics
 from slotkeeper.core.state.sqlite import Store

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
-from slotkeeper.core.domain.job_view import Identity
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait
-from slotkeeper.core.domain.report import JobReport, LaneReport
-from slotkeeper.core.domain.table import TableReport
+from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, WantedState
+from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.report import Identity, JobReport, LaneReport
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.state import sqlite
 from slotkeeper.core.state.sqlite import Store

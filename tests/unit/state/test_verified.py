@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from slotkeeper.core.domain.verified import Verified, in_a_phrase
+from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.state.verified import KEPT, last, record
 

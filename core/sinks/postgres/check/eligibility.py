@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.objection import INHERITED, Objection
+from slotkeeper.core.domain.finding import INHERITED, Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity, UserType, without_domains
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg, pg_types

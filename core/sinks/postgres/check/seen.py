@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from slotkeeper.core.domain.image import image_of
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, newest
+from slotkeeper.core.domain.target_seen import LEAST_COUNTED, PARTS, TargetSeen, begun, image_of, newest
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.target import Applied, Asked
+from slotkeeper.core.ports.sink import Applied, Asked
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import statements
@@ -37,7 +36,7 @@ _ABSENT = dict.fromkeys(PARTS, "")
 
 
 class PostgresTargets:
-    """Implements `slotkeeper.core.ports.target.TargetReader`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.TargetReader`; not shared between threads."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session
@@ -248,7 +247,7 @@ def place_of(lane: LaneKey) -> dict[str, str]:
 
 
 class PostgresRecords:
-    """Implements `slotkeeper.core.ports.target.TargetRecords`; not shared between threads."""
+    """Implements `slotkeeper.core.ports.sink.TargetRecords`; not shared between threads."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.objection import Objection, refuse
+from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
 from slotkeeper.core.domain.shape import Act, ColumnChange, Need, Reshape, TargetShape, changes, marked, needs
 from slotkeeper.core.domain.slot import Column, TableIdentity, without_domains
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.drivers.session import Book

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotkeeper.core.domain.lock_owner import without_literals
-from slotkeeper.core.domain.lock_wait import Blocker, LockWait, continued, ordered
-from slotkeeper.core.domain.objection import Objection
+from slotkeeper.core.domain.finding import Objection
+from slotkeeper.core.domain.locks import Blocker, LockWait, continued, ordered, without_literals
 from slotkeeper.core.domain.progress import QUERY_TARGET
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows, names_of_path
-from slotkeeper.core.ports.progress import LaneSeen
+from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000
@@ -164,7 +163,7 @@ class _Seen:
 
 
 class PostgresLockWaits:
-    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.locks.LockReader`."""
+    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.sink.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session
@@ -249,7 +248,7 @@ class PostgresLockWaits:
 
 
 class DwsLockWaits:
-    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.locks.LockReader`."""
+    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.sink.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
 from slotkeeper.core.domain.start import SAFE
@@ -20,7 +19,7 @@ from slotkeeper.core.domain.text import whole
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.progress import NOTHING_OUT
+from slotkeeper.core.ports.driver import NOTHING_OUT
 from slotkeeper.core.sinks.postgres.progress.locks import lock_number
 from slotkeeper.core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
@@ -128,7 +127,7 @@ def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
 
 
 class BesideReplays:
-    """Replays of one slot's table; implements `slotkeeper.core.ports.quarantine.ReplaysBeside`."""
+    """Replays of one slot's table; implements `slotkeeper.core.ports.sink.ReplaysBeside`."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self._session = session
@@ -188,7 +187,7 @@ def _parts(token: str) -> tuple[str, str]:
 
 
 class PostgresDecisions:
-    """Implements `slotkeeper.core.ports.progress.Decisions`; each move is one statement in a transaction of its own."""
+    """Implements `slotkeeper.core.ports.driver.Decisions`; each move is one statement in a transaction of its own."""
 
     def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
         self.session = session

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.lock_owner import LockOwner
+from slotkeeper.core.domain.locks import LockOwner
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import SinkSession

@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slotkeeper.core.domain.audit import AuditLine
-from slotkeeper.core.domain.audit_chain import CopiedHead
+from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.query_report import QueryReport
 from slotkeeper.core.drivers import pg
@@ -55,7 +54,7 @@ LIMIT_MS = 2_000
 
 
 class PostgresAccounts:
-    """Implements `slotkeeper.core.ports.stream.QueryAccounts` for one slot."""
+    """Implements `slotkeeper.core.ports.sink.QueryAccounts` for one slot."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self.session = session

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from slotkeeper.core.domain.progress import ProgressRow
-from slotkeeper.core.domain.reset import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry, Swap, moved_from
+from slotkeeper.core.domain.reset import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry, Swap
+from slotkeeper.core.domain.reset_checks import moved_from
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book

@@ -10,20 +10,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from slotkeeper.core.domain.kept import Kept, Positions
-from slotkeeper.core.domain.lock_owner import LockOwner, explain_writer
-from slotkeeper.core.domain.objection import refuse
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.locks import LockOwner, explain_writer
+from slotkeeper.core.domain.position import Kept, Position, Positions
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.shape import columns_from, columns_text
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.target_seen import TargetSeen
-from slotkeeper.core.domain.turn import Turn, explain_chunks, explain_turn, not_passed
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn, not_passed, trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.progress import ChunkCounts, Lock, Repeats, Runner
+from slotkeeper.core.ports.driver import ChunkCounts, Lock, Repeats, Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import seen
@@ -76,7 +74,7 @@ def _nothing(cursor: pg.Cursor) -> None:
 
 
 class PostgresProgress:
-    """Implements `slotkeeper.core.ports.progress.Store` for one source table's slot; not shared between threads.
+    """Implements `slotkeeper.core.ports.driver.Store` for one source table's slot; not shared between threads.
 
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from slotkeeper.core.domain.kept import Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
 from slotkeeper.core.drivers import pg

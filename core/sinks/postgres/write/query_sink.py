@@ -15,14 +15,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import BinaryIO
 
-from slotkeeper.core.domain.objection import refuse
+from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.stream import QueryBatch, QueryTarget, Staged
+from slotkeeper.core.ports.sink import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import eligibility
 from slotkeeper.core.sinks.postgres.check import target as targets
@@ -46,7 +46,7 @@ class _Missed(Exception):
 
 
 class PostgresQuerySink:
-    """Implements `slotkeeper.core.ports.stream.QuerySink` for one target."""
+    """Implements `slotkeeper.core.ports.sink.QuerySink` for one target."""
 
     def __init__(self, session: SinkSession, target: QueryTarget) -> None:
         self.session = session

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from slotkeeper.core.domain.encoding import Encoding
-from slotkeeper.core.domain.image import image_of
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, SinkOptions
+from slotkeeper.core.domain.target_seen import image_of
+from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Defect, Refused, Unreachable
 from slotkeeper.core.ports.sink import Top

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from slotkeeper.core.domain.probe import Answer, ProbeFinding, Question
+from slotkeeper.core.domain.inspection import Answer, ProbeFinding, Question
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
 
 

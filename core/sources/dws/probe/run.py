@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from slotkeeper.core.domain.endpoint import Login
-from slotkeeper.core.domain.objection import refuse
-from slotkeeper.core.domain.probe import Answer, Left, ProbePlan
+from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
-from slotkeeper.core.domain.probe import Answer, Left, ProbeFinding
+from slotkeeper.core.domain.inspection import Answer, Left, ProbeFinding
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import safe

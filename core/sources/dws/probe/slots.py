@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.sources.dws.probe import questions as decide

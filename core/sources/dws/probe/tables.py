@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from slotkeeper.core.domain.probe import ProbeFinding
+from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
@@ -15,13 +15,7 @@ from slotkeeper.core.sources.dws.eligibility import NEW_NAMES
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.probe import questions as decide
 from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
-from slotkeeper.core.sources.dws.probe.scratch import (
-    HOME,
-    Found,
-    ProbeContext,
-    probe_statement,
-    short,
-)
+from slotkeeper.core.sources.dws.probe.scratch import HOME, Found, ProbeContext, probe_statement, short
 from slotkeeper.core.sources.dws.source import NO_COPY
 from slotkeeper.core.sqltext import dotted
 

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.kept import Positions
-from slotkeeper.core.domain.manual_sql import ManualSql
+from slotkeeper.core.domain.position import Positions
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources.hologres import doctor

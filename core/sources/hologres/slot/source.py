@@ -20,8 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.endpoint import Login
-from slotkeeper.core.domain.kept import Kept
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus, TableAnswer
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.drivers import pg

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.kept import NOTHING_KEPT
+from slotkeeper.core.domain.position import NOTHING_KEPT
 from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.errors import Unreachable

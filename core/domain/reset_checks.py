@@ -1,0 +1,412 @@
+"""The decisions of a reset: where each lane goes, what must hold, and what a step back leaves in the target. Pure.
+
+After a step back, each change that is applied puts an older value in the place of a newer one. The target is equal
+again once the lane has read on without a gap. A reset that passes a part of that range leaves the older values there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slotkeeper.core.domain.position import Kept, Position, further
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
+from slotkeeper.core.domain.reset import (
+    EVERY,
+    TTL_NEEDED,
+    Check,
+    Goal,
+    LaneSeen,
+    Move,
+    ResetPlan,
+    TargetKind,
+)
+from slotkeeper.core.domain.row_counts import CopyRows, Fate
+from slotkeeper.core.domain.slot import Shard
+
+
+def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
+    """The position that a goal other than backup and snapshot means for a lane; `resolved` is the time's place.
+
+    What lies at a place that is gone to is read again; `latest` never goes back behind what was applied there. `read`
+    gives the place that a person has typed.
+    """
+    old = seen.row.position
+    assert old is not None, "refused before: the copy has not begun"
+    if not goal.covers(seen.row.key.shard):
+        return old
+    if goal.kind is TargetKind.EARLIEST:
+        return old if seen.first is None else min(old, seen.first.from_here)
+    if goal.kind is TargetKind.LATEST:
+        return old if seen.latest is None else max(old, seen.latest.from_here)
+    if goal.kind is TargetKind.TIME:
+        return old if resolved is None else resolved.from_here
+    by_dn = dict(goal.points)
+    point = by_dn.get(seen.row.key.shard, by_dn.get(EVERY))
+    return old if point is None else read(point).from_here
+
+
+def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
+    """The rows at new positions: where one lane goes back, none counts as caught up before all have passed what was.
+
+    The state is the job's, so it is the same in all rows.
+    """
+    lanes = list(lanes)
+    back = any(positions[seen.row.key.shard] < seen.row.position for seen in lanes if seen.row.position is not None)
+    rows = []
+    for seen in lanes:
+        row, new = seen.row, positions[seen.row.key.shard]
+        if back and row.state in (LaneState.RUNNING, LaneState.CATCHING_UP):
+            row = _catching_up(row, row.position)
+        rows.append(replace(row, position=new))
+    return rows
+
+
+def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
+    """The row as one that has to pass where it was, before it counts as caught up."""
+    noted = further(row.noted_end, was.place if was else None)
+    return replace(row, state=LaneState.CATCHING_UP, noted_end=noted)
+
+
+def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
+    """A row from which the next start registers and copies anew; `registered` says that the slot's points are ours.
+
+    `blank` is what is kept where nothing was ever registered.
+    """
+    ours = row.registered or blank
+    return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
+
+
+def restored(now: ProgressRow, then: ProgressRow, through: Position | None) -> ProgressRow:
+    """The row of a backup over today's: `changes` counts on.
+
+    `through` is what the target has seen of the source; the lane is not equal before it has passed that. None where
+    the target is as it was at the backup.
+    """
+    row = replace(then, epoch=now.epoch, changes=now.changes, repeats=now.repeats)
+    behind = through is not None and then.position is not None and then.position < through
+    return _catching_up(row, through) if behind and then.state in STREAMING else row
+
+
+def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
+    """All rows CATCHING UP where one of them is, because the state is the job's."""
+    states = {row.state for row in rows}
+    if states != {LaneState.RUNNING, LaneState.CATCHING_UP}:
+        return rows
+    return [_catching_up(row, row.position) if row.state is LaneState.RUNNING and row.position else row for row in rows]
+
+
+def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str) -> Check:
+    """The slot is there on every DN (`there` says so); a lost one has dropped changes: only a copy makes up for it."""
+    name, lanes = "slot is there", list(lanes)
+    if not any(seen.kept.marks for seen in lanes):
+        return Check(name, True, "the source keeps no positions, so none is missing")
+    lost = [seen.row.key.shard for seen in lanes if seen.lost]
+    if not lost:
+        return Check(name, True, there)
+    words = f"lost on {', '.join(lost)}"
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check(name, True, f"{words}; a snapshot makes it anew")
+    if goal.kind is TargetKind.BACKUP:
+        return Check(name, None, f"{words}; only where another slot holds the points may they be restored")
+    return Check(name, False, f"{words}: changes may be gone; only --to snapshot is safe")
+
+
+def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
+    """Every lane's new position lies between what is kept for certain and the newest point."""
+    name = "target is retained"
+    unsure: list[str] = []
+    for move in moves:
+        verdict = _retained(goal, move, kept_by_time)
+        if verdict and verdict.startswith("?"):
+            unsure.append(verdict[1:])
+        elif verdict:
+            return Check(name, False, verdict)
+    if unsure:
+        return Check(name, None, "; ".join(unsure))
+    return Check(name, True, f"within what every {part} keeps, and not beyond its newest point")
+
+
+def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
+    """Why a lane's target is not retained; with a question mark in front where it cannot be told; else nothing."""
+    seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
+    if new is None:
+        return ""
+    if seen.lost and goal.kind is TargetKind.BACKUP and (seen.retained is None or seen.retained > new):
+        return f"{place}: the slot is lost and no other slot holds {new.shown}; take --to snapshot"
+    if new == move.before:
+        return ""
+    if seen.latest is None:
+        return f"?{place}: its newest point is not known"
+    if new > seen.latest:
+        return f"{place}: {new.shown} is beyond the newest point {seen.latest.shown}"
+    if move.before is not None and new > move.before:
+        return ""
+    if seen.kept_from is None:
+        return f"?{place}: what it still keeps is not known"
+    if new >= seen.kept_from:
+        return ""
+    kept = seen.kept_from.shown
+    if goal.kind is TargetKind.TIME:
+        return "" if kept_by_time else f"?{place}: whether changes before {kept} were purged is not known"
+    return f"{place}: {new.shown} lies before {kept}, what is kept for certain; earliest or a snapshot is left"
+
+
+def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:
+    """The source has the DNs that the rows name; `part` is what it calls them."""
+    name = f"same {part}s"
+    ours = {(row.key.shard, row.node_id) for row in rows}
+    theirs = {(shard.name, shard.node_id) for shard in shards}
+    if ours == theirs:
+        return Check(name, True, f"{len(ours)}, as in the progress rows")
+    names = ", ".join(sorted(name for name, _ in ours ^ theirs))
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check(name, True, f"changed ({names}); a snapshot takes them as they are")
+    return Check(name, False, f"the {part} set changed: {names}; only --to snapshot is left")
+
+
+def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
+    """The table is the one that the rows, and the backup, were made for; `compared` is what is compared, in words."""
+    if set(known) == {fingerprint}:
+        return Check("same table", True, f"{compared} are those of the progress rows")
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check("same table", True, "it changed; a snapshot takes it as it is")
+    return Check("same table", False, f"{compared}: not all are as they were; only --to snapshot is left")
+
+
+def changed_check(goal: Goal, target: str, why: str) -> Check:
+    """Nothing that was written down as TARGET CHANGED is read over; an undo leads back to what said it."""
+    name = "same target"
+    if not why:
+        return Check(name, True, "no change of it is written down")
+    said = f"target {target} {why}"
+    if goal.kind is TargetKind.SNAPSHOT:
+        return Check(name, True, f"{said}; a snapshot cures it")
+    if goal.kind is TargetKind.BACKUP:
+        return Check(name, True, f"{said}; the next start says so again")
+    return Check(name, False, f"{said}; only --to snapshot is left")
+
+
+def time_check(left: float | None) -> Check:
+    """The slot does not lapse before the job can start again."""
+    if left is None:
+        return Check("time to TTL", None, "not known here: registration time or TTL is not told")
+    enough = left >= TTL_NEEDED
+    return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
+
+
+def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int | None]]) -> Check:
+    """No start has come since the rows, emptied now, were those of a stream: it may have made the target anew.
+
+    `ended` are the resets that have ended, the newest first, each with the epoch that it raised; any other epoch behind
+    it is a start's. Epochs are compared, never times: a sink's clock may have been set back.
+    """
+    name = "target is untouched"
+    if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
+        return Check(name, True, "the rows come back as those of a copy, or were those of a stream all along")
+    for plan, raised in ended:
+        if epoch != raised:
+            break
+        if all(move.seen.row.state in STREAMING for move in plan.moves):
+            return Check(name, True, "no start came since the rows were those of a stream")
+        epoch = plan.epoch
+    said = "a start came since the rows were emptied and may have made the target anew; take a snapshot: start the job"
+    return Check(name, False, said)
+
+
+def rows_check(rows: CopyRows) -> Check:
+    """Nothing of a target is replaced that nobody could count; what it loses has to be typed beside."""
+    if rows.fate is Fate.UNSEEN:
+        return Check("rows counted", False, f"{rows.sentence}; cure that, or --on-existing merge")
+    known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
+    return Check("rows counted", True if known else None, f"source {rows.source.text}, target {rows.target.text}")
+
+
+def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
+    """What is not as the plan saw it, in words; `latest` may move on."""
+    before = {move.seen.row.key.shard: move for move in plan.moves}
+    now = {seen.row.key.shard: seen for seen in lanes}
+    found = [] if fingerprint == plan.fingerprint else ["the table (fingerprint)"]
+    there = {shard.name for shard in shards} if plan.goal.kind is not TargetKind.SNAPSHOT else set(now)
+    if before.keys() != now.keys() or there != set(before):
+        return [*found, "the DN set"]
+    for name, move in sorted(before.items()):
+        found += [f"{name}: {words}" for words in _moved(move, now[name], plan.epoch)]
+    return found
+
+
+def moved_from(then: ProgressRow, now: ProgressRow) -> str:
+    """What of a row is not as it was expected, in words; nothing where all of it is."""
+    if (now.position, now.state) != (then.position, then.state):
+        return f"position {_said(then)} -> {_said(now)}"
+    old, new = then.registered, now.registered
+    return f"registered {_kept(old)} -> {_kept(new)}" if old != new else ""
+
+
+def _kept(kept: Kept | None) -> str:
+    return kept.shown if kept else "nothing"
+
+
+def _moved(move: Move, now: LaneSeen, epoch: int) -> list[str]:
+    then = move.seen
+    found = []
+    if now.row.epoch != epoch:
+        found.append(f"epoch {epoch} -> {now.row.epoch}")
+    if (now.row.position, now.row.state) != (then.row.position, then.row.state):
+        found.append(f"position {_said(then.row)} -> {_said(now.row)}")
+    if now.kept != then.kept:
+        found.append(f"points {then.kept.shown} -> {now.kept.shown}")
+    if move.back and now.first != then.first:
+        found.append(f"first retained {_place(then.first)} -> {_place(now.first)}")
+    return found
+
+
+def _place(position: Position | None) -> str:
+    return position.shown if position else "unknown"
+
+
+def _said(row: ProgressRow) -> str:
+    return f"{row.position.text if row.position else 'none'} {row.state.value}"
+
+
+OLDER_STAY = "older values stay in the target in place of the changes that are not replayed"
+STARTED = "the replay has started: start the job to finish it, or reset to a snapshot"
+PASSED = "a later reset passed a part of the replay: undo that reset first, or reset to a snapshot"
+COPIED = "the copy that the backup was taken in has ended: reset to a snapshot"
+HALF = "some DNs would need a copy and others would not: leave --dn out"
+
+
+@dataclass(frozen=True, slots=True)
+class ToRead:
+    """Reading from `since` or before, through `until`, makes a lane's target equal; it is, where they are the same."""
+
+    since: Position
+    until: Position
+
+
+@dataclass(frozen=True, slots=True)
+class LanePast:
+    """A lane after some resets: what is to be read, and its row as the last of them left it; None before the first.
+
+    `copies` counts the copies that were made between them.
+    """
+
+    to_read: ToRead | None = None
+    left: ProgressRow | None = None
+    copies: int = 0
+
+    def at(self, row: ProgressRow) -> ToRead | None:
+        """What is to be read now that the lane's row is this; None where nothing was ever copied."""
+        if row.position is None or row.state is LaneState.CREATING:
+            return self.to_read
+        left, was = self.left, self.to_read
+        if left is None or was is None or left.position is None:
+            return _of_row(row)
+        if left.state is LaneState.COPYING:
+            gap = left.position > was.since and row.state in STREAMING
+            return ToRead(was.since, _end(row)) if gap else _of_row(row)
+        return _read_on(was, left.position, row.position, touched(row, left))
+
+    def copied(self, row: ProgressRow) -> int:
+        """How many copies were made until the lane's row was this."""
+        began = self.left is not None and self.left.state is LaneState.CREATING
+        return self.copies + (began and row.state is not LaneState.CREATING)
+
+    def after(self, move: Move) -> LanePast:
+        """The lane after a reset."""
+        to_read = self.at(move.seen.row)
+        return LanePast(_passed(to_read, move) if to_read else None, move.to, self.copied(move.seen.row))
+
+
+Pasts = Mapping[str, LanePast]
+
+
+def touched(now: ProgressRow, then: ProgressRow) -> bool:
+    """Whether something was applied to the lane's target between two moments, or may have been (a sink beside)."""
+    return (now.changes, now.repeats) != (then.changes, then.repeats) or now.decided is not None
+
+
+def _end(row: ProgressRow) -> Position:
+    end = further(row.noted_end, row.position) if row.state is LaneState.CATCHING_UP else row.position
+    assert end is not None
+    return end
+
+
+def _of_row(row: ProgressRow) -> ToRead:
+    """A lane that has read without a gap since its copy, as far as is known."""
+    assert row.position is not None
+    return ToRead(row.position, _end(row))
+
+
+def _read_on(was: ToRead, start: Position, at: Position, applied: bool) -> ToRead:
+    """What is left, once the lane has read from `start` to `at` without a gap."""
+    if start > was.since:
+        return ToRead(was.since, max(was.until, at)) if applied else was
+    if at >= was.until:
+        return ToRead(at, at)
+    return ToRead(at if applied else max(was.since, at), was.until)
+
+
+def _passed(to_read: ToRead, move: Move) -> ToRead:
+    """The same, where a reset passes a range that is known to hold no change."""
+    at, to = move.before, move.to.position
+    if at is None or to is None or move.skips or move.seen.lost or not at <= to_read.since < to:
+        return to_read
+    return ToRead(to, max(to, to_read.until))
+
+
+def past(resets: Iterable[Sequence[Move]]) -> Pasts:
+    """Each lane by its DN after the resets that were carried out, the oldest first."""
+    found: dict[str, LanePast] = {}
+    for moves in resets:
+        for move in moves:
+            name = move.seen.row.key.shard
+            found[name] = found.get(name, LanePast()).after(move)
+    return found
+
+
+def leaves_older(past: LanePast, move: Move) -> bool:
+    """Whether older values stay in the target for good: the lane will not read all that it must."""
+    now, to = move.before, move.to.position
+    to_read = past.at(move.seen.row)
+    if now is None or to is None or to_read is None:
+        return False
+    older = to_read.since < to_read.until or to_read.since < now
+    return older and _passed(to_read, move).since < to
+
+
+def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow) -> Position | None:
+    """The position that a lane must pass after an undo; None where its target is as it was at the backup."""
+    to_read = now.at(row)
+    if to_read is None or (not touched(row, saved) and now.copied(row) == then.copied(saved)):
+        return None
+    return to_read.until
+
+
+def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pasts, then: Pasts) -> Check:
+    """No lane went back since the backup and has applied something: an undo would leave older values as equal."""
+    name, moves, why = "replay not started", list(moves), dict[str, list[str]]()
+    streams = {move.to.state in STREAMING for move in moves}
+    if len(streams) > 1:
+        return Check(name, False, HALF)
+    for move in moves:
+        shard = move.seen.row.key.shard
+        if shard in saved and move.to != move.seen.row:
+            wrong = _wrong(move.seen.row, saved[shard], now.get(shard, LanePast()), then.get(shard, LanePast()))
+            why.setdefault(wrong, []).append(shard)
+    why.pop("", None)
+    words = "; ".join(f"{', '.join(sorted(shards))}: {wrong}" for wrong, shards in why.items())
+    return Check(name, not words, words or "no lane has replayed anything that it would not read again")
+
+
+def _wrong(row: ProgressRow, saved: ProgressRow, now: LanePast, then: LanePast) -> str:
+    """Why a lane's row cannot become again what a backup says, "" where it can."""
+    if row.state in STREAMING and saved.state is LaneState.COPYING:
+        return COPIED
+    to_read, had = now.at(row), then.at(saved)
+    if saved.state not in STREAMING or through(now, then, row, saved) is None:
+        return ""
+    assert to_read is not None and had is not None and saved.position is not None
+    if to_read.since >= min(had.since, saved.position):
+        return ""
+    return STARTED if row.position is not None and to_read.since >= row.position else PASSED
