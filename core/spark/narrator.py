@@ -325,7 +325,7 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
     )
 
 
-LOOK_EVERY = 1.5
+ASK_SLOT_EVERY = 1.5
 """Seconds between two looks: a table's points, or its unread rows. What comes between two looks at one table's points
 is told within five seconds, also where the look between them counts."""
 
@@ -359,7 +359,7 @@ class SlotWatch:
 
     def _poll_on(self) -> None:
         poller: StatusPoller | None = None
-        while not self._done.wait(LOOK_EVERY):
+        while not self._done.wait(ASK_SLOT_EVERY):
             with suppress(SlotkeeperError, OSError):
                 if self._narrator.streams:
                     poller = poller or slot_poller(self._loaded, self._source, self._clock)

@@ -22,7 +22,7 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
 
 def test_what_reads_a_configuration_names_none_either() -> None:
     """They ask its traits; keys of its own parameters are in modules that `binlog_sets` names."""
-    readers = ("build", "check", "load", "model", "overlay", "pace", "readable", "tls")
+    readers = ("build", "check", "load", "model", "overlay", "tls")
     found = {name: kinds((ROOT / "core" / "config" / f"{name}.py").read_text("utf-8")) for name in readers}
     assert not {name: spots for name, spots in found.items() if spots}
 
