@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.manual_sql import ManualSql
     from slotkeeper.core.domain.reset import OpenReset
     from slotkeeper.core.domain.reset_text import Backup
-    from slotkeeper.core.slots.status.inspect import SlotView
+    from slotkeeper.core.slots.status import SlotView
 
 _SHORT = {
     JobState.PENDING: "NEW",

@@ -17,8 +17,7 @@ from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.services.binlog_rows import slot_poller
-from slotkeeper.core.slots.status.poll import StatusPoller
-from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.slots.status import StatusPoller, sights
 from slotkeeper.core.spark.narrator import StoreNarrator
 from slotkeeper.core.state import slots_seen
 from slotkeeper.core.state.sqlite import Store

@@ -16,8 +16,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.purge import Purge
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.ttl import Ttl
-from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
-from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, put_together
+from slotkeeper.core.slots.status import OwnLane, SlotView, TableRetained, TableSlots, put_together
 from slotkeeper.core.sources.mysql.kept import POSITIONS
 from slotkeeper.core.sources.mysql.position import parse_position
 from slotkeeper.core.sources.mysql.words import WORDS

@@ -13,8 +13,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.reset_text import Backup
 from slotkeeper.core.services.slot_commands import Polled
-from slotkeeper.core.slots.status.inspect import TableSlots
-from slotkeeper.core.slots.status.retained import TableRetained
+from slotkeeper.core.slots.status import TableRetained, TableSlots
 from slotkeeper.core.sources.dws import manual_sql
 from tests.tui.filled import NOW, planted, polled, slot
 

@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.audit_chain import FIRST, CopiedHead, compare
-from slotkeeper.core.services.audit_proof import Proof, SinkProof
+from slotkeeper.core.services.audit import Proof, SinkProof
 from slotkeeper.core.state import audit as audits
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
