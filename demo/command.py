@@ -35,7 +35,7 @@ from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.spec import READ_BY
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.verify.comparison import Comparison
+from slotkeeper.core.verify.compare import Comparison
 from slotkeeper.demo import incident_command, stop_command
 from slotkeeper.demo import sinks as demo_sinks
 from slotkeeper.demo import sources as demo_sources

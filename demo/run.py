@@ -35,8 +35,7 @@ from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.launch.waiting import Waiting
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.verify.comparison import Comparison
-from slotkeeper.core.verify.pair import Opened
+from slotkeeper.core.verify.compare import Comparison, Opened
 from slotkeeper.demo import ledger, orders, postgres, running, workload
 from slotkeeper.demo import sinks as demo_sinks
 from slotkeeper.demo.incidents.record import Answer, World

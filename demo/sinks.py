@@ -20,9 +20,7 @@ from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 from slotkeeper.core.sinks import registry as sinks
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Comparison
-from slotkeeper.core.verify.pair import Opened, open_pair
+from slotkeeper.core.verify.compare import Comparison, Opened, compare, open_pair
 from slotkeeper.demo import postgres
 from slotkeeper.demo.markers import MarkerReader, SeenMarkers
 from slotkeeper.demo.postgres import Server

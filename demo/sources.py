@@ -11,7 +11,7 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.drivers import my
 from slotkeeper.core.sources import registry
-from slotkeeper.core.verify.pair import Opened
+from slotkeeper.core.verify.compare import Opened
 from slotkeeper.demo import ledger, maria_orders, mariadb, orders, running
 from slotkeeper.demo.hologres.instance import Hologres
 from slotkeeper.demo.ledger import Tally

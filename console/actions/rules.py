@@ -2,7 +2,7 @@
 
 The core judges: what a slot command asks for is what its dry run says (`to_type`), and it is judged there again. Next
 door: `slotkeeper.console.actions.commands` puts what was typed into a command; `slotkeeper.core.slots.change` and
-`slotkeeper.core.slots.reset.apply` are the gates.
+`slotkeeper.core.slots.reset_apply` are the gates.
 """
 
 from __future__ import annotations

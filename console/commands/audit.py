@@ -15,7 +15,7 @@ from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 
 if TYPE_CHECKING:
-    from slotkeeper.core.services.audit_proof import Proof, SinkProof
+    from slotkeeper.core.services.audit import Proof, SinkProof
 
 app = typer.Typer(help="Who changed what, when and why.")
 
@@ -69,7 +69,7 @@ def accept(ctx: typer.Context, reason: Reason = "", state_dir: StateDir = None) 
 
     Refused where anything else speaks against the audit, or a sink does not answer.
     """
-    from slotkeeper.core.services.audit_proof import prove  # loads the database driver
+    from slotkeeper.core.services.audit import prove  # loads the database driver
 
     if not reason.strip():
         raise Refused("accepting lines without a hash needs a reason", "--reason TEXT")
@@ -91,7 +91,7 @@ def verify(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = N
 
     Lines name the one before them, and sinks have copies; what neither can prove is said.
     """
-    from slotkeeper.core.services.audit_proof import prove  # loads the database driver
+    from slotkeeper.core.services.audit import prove  # loads the database driver
 
     loaded, folder = select.state_of(ctx, state_dir)
     audit = Audit(StateFolder.open(folder))

@@ -37,8 +37,8 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.login import takes_submissions
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
 from slotkeeper.core.services import doctor as doctor_service
+from slotkeeper.core.services import doctor as probe_service
 from slotkeeper.core.services import looking
-from slotkeeper.core.services import probe as probe_service
 from slotkeeper.core.slots.change import Consent
 from slotkeeper.core.state.disk import full, read_only
 from slotkeeper.core.state.faults import FREE_IT, REMOUNT, NoRoom

@@ -63,7 +63,7 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
 def _left(loaded: Loaded, spec: JobSpec) -> _Left:
     # `jobs list` must load no database driver
     from slotkeeper.core.services import slot_commands
-    from slotkeeper.core.slots.status.preflight import left_by_shard
+    from slotkeeper.core.slots.preflight import left_by_shard
 
     by_lane: dict[str, str] = {}
     unread: list[int | None] = []

@@ -33,11 +33,11 @@ def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, una
 
     `unasked`: nobody asked for queries, so no command is run for a password.
     """
-    from slotkeeper.core.services import queries  # its drivers are loaded only where there is a job to ask for
+    from slotkeeper.core.services import slot_commands  # its drivers are loaded only where there is a job to ask for
 
     found: dict[str, dict[str, QuerySeen]] = {}
     for (job, table), seen in sorted(
-        queries.queries_of((loaded.jobs[name] for name in names), silent, unasked).items()
+        slot_commands.queries_of((loaded.jobs[name] for name in names), silent, unasked).items()
     ):
         found.setdefault(job, {})[table] = seen
     return dict(found)

@@ -16,7 +16,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.locks import LockWait, locked
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.services import looking
-from slotkeeper.core.services.locks import LocksSeen, SinkLocks
+from slotkeeper.core.services.looking import LocksSeen, SinkLocks
 
 app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at the sinks, and who is in front.")
 

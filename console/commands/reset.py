@@ -31,10 +31,11 @@ from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.services import reset as reset_service
-from slotkeeper.core.services.reset_texts import backup_of
-from slotkeeper.core.slots.reset import apply, plan, resume
-from slotkeeper.core.slots.reset.apply import ResetOrder, Result
-from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.services.reset import backup_of
+from slotkeeper.core.slots import reset_apply
+from slotkeeper.core.slots import reset_plan as plan
+from slotkeeper.core.slots.reset_apply import ResetOrder, Result
+from slotkeeper.core.slots.reset_plan import ResetContext
 from slotkeeper.core.state import tables
 from slotkeeper.core.state.resets import ResetFiles, marks
 from slotkeeper.core.state.sqlite import Store
@@ -168,7 +169,7 @@ def _plan_or_execute(
     if goal is None:
         if not order.plan:
             raise Refused("--execute needs --plan", "make a plan first: the same command without --execute")
-        done: Result = _on(loaded, job, lambda reset_context: apply.execute(reset_context, order), steal)
+        done: Result = _on(loaded, job, lambda reset_context: reset_apply.execute(reset_context, order), steal)
         _tell(done, start_alone(loaded, job), as_json, ascii_only)
         return
 
@@ -193,7 +194,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         raise Refused("no reset is unfinished here", "one that another machine began: --resume TABLE SLOT")
     for its_table, its_slot in found:
         job = reset_service.job_of(loaded, its_table, its_slot)
-        _tell(_on(loaded, job, resume.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
+        _tell(_on(loaded, job, reset_apply.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
 
 
 def _goal(
@@ -349,7 +350,7 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
 
 
 def to_type(plan: ResetPlan) -> dict[str, str | None]:
-    """What has to be typed beside a reason, as `slotkeeper.core.slots.reset.apply` asks for it; null where it is not
+    """What has to be typed beside a reason, as `slotkeeper.core.slots.reset_apply` asks for it; null where it is not
     asked for.
     """
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}

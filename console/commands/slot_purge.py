@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.slots.status.retained import TableRetained
+from slotkeeper.core.slots.status import TableRetained
 
 
 def lines(slot: str, table: TableRetained) -> list[str]:

@@ -25,15 +25,12 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe
-from slotkeeper.core.services import looking, queries, slot_commands
+from slotkeeper.core.services import looking, slot_commands
 from slotkeeper.core.services.slot_commands import Polled
+from slotkeeper.core.slots import change
 from slotkeeper.core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
-from slotkeeper.core.slots.create import CREATE
-from slotkeeper.core.slots.drop import DROP
-from slotkeeper.core.slots.full_sync import REGISTER
-from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView
-from slotkeeper.core.slots.status.preflight import Action, MayBegin, Preflight, Rate, rate_between
-from slotkeeper.core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
+from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, Rate, rate_between
+from slotkeeper.core.slots.status import KnownBy, ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained
 from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="Look at the slots of source tables, and change them.")
@@ -105,7 +102,7 @@ def list_slots(
 
 def _everywhere(
     loaded: Loaded, source: str, table: str
-) -> tuple[list[Polled], list[tuple[str, SlotkeeperError]], list[dict[str, str]], queries.Queries]:
+) -> tuple[list[Polled], list[tuple[str, SlotkeeperError]], list[dict[str, str]], slot_commands.Queries]:
     """What the sources say of each table, what failed, the slots left behind, and the queries; all asked at once."""
     silent: set[str] = set()
     places = select.places(loaded, source, table)
@@ -155,10 +152,10 @@ def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", 
     _tell_untold(found)
 
 
-def _queries(loaded: Loaded, places: Sequence[tuple[str, str]]) -> queries.Queries:
+def _queries(loaded: Loaded, places: Sequence[tuple[str, str]]) -> slot_commands.Queries:
     """The DataFrame queries that read any slot of these tables, by job and table."""
     jobs = {(job, table) for source, table in places for job in owners(loaded, source, table).values()}
-    return queries.queries_of(loaded.jobs[job].of(table) for job, table in sorted(jobs))
+    return slot_commands.queries_of(loaded.jobs[job].of(table) for job, table in sorted(jobs))
 
 
 def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]]:
@@ -209,7 +206,7 @@ def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tupl
     return [part, *marks, "xmin", "unread"], rows
 
 
-def _print(ctx: typer.Context, each: Polled, read: queries.Queries) -> None:
+def _print(ctx: typer.Context, each: Polled, read: slot_commands.Queries) -> None:
     ascii_only = select.ascii_only(ctx)
     output.line(f"{each.slots.source} {each.slots.table}: {_ttl(each.retained)}", ascii_only)
     if not each.retained.words.marks:
@@ -230,7 +227,7 @@ def _print(ctx: typer.Context, each: Polled, read: queries.Queries) -> None:
     _tell_untold(each)
 
 
-def _tell_queries(each: Polled, read: queries.Queries, ascii_only: bool) -> None:
+def _tell_queries(each: Polled, read: slot_commands.Queries, ascii_only: bool) -> None:
     for slot in each.slots.slots:
         query = _its(slot, each, read)
         if query is not None:
@@ -238,7 +235,7 @@ def _tell_queries(each: Polled, read: queries.Queries, ascii_only: bool) -> None
             output.paragraph("query", f"{slot.name}: {query.brief}; {checkpoint}", ascii_only)
 
 
-def _its(slot: SlotView, each: Polled, read: queries.Queries) -> QuerySeen | None:
+def _its(slot: SlotView, each: Polled, read: slot_commands.Queries) -> QuerySeen | None:
     return read.get((slot.job, each.slots.table)) if slot.job else None
 
 
@@ -313,7 +310,7 @@ def _presence(slot: SlotView, table: TableRetained) -> str:
     return "" if slot.exists else "; it does not exist (and was not created by looking)"
 
 
-def _as_json(each: Polled, read: queries.Queries) -> dict[str, object]:
+def _as_json(each: Polled, read: slot_commands.Queries) -> dict[str, object]:
     slots = [_slot(one, each.retained, _its(one, each, read)) for one in each.slots.slots]
     place = {"source": each.slots.source, "table": each.slots.table}
     return {**place, "slots": slots, "retained": _table(each.retained), "untold": each.slots.untold}
@@ -443,7 +440,7 @@ def create(
     A dry run unless --execute --reason TEXT --confirm SLOT. --confirm-table TABLE as well where no configured job owns
     the slot, or the source's environment is PROD.
     """
-    _run(ctx, CREATE, (table, slot, source), Consent(execute, reason, confirm, confirm_table), as_json)
+    _run(ctx, change.CREATE, (table, slot, source), Consent(execute, reason, confirm, confirm_table), as_json)
 
 
 def _losing(name: str, verb: SlotVerb, help: str) -> None:
@@ -467,7 +464,7 @@ def _losing(name: str, verb: SlotVerb, help: str) -> None:
 
 _losing(
     "register",
-    REGISTER,
+    change.REGISTER,
     """Register a full-sync point: move the slot to now and skip what it has not read.
 
     A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where rows are skipped. --confirm-table TABLE
@@ -476,7 +473,7 @@ _losing(
 )
 _losing(
     "drop",
-    DROP,
+    change.DROP,
     """Drop a slot; where the kernel cannot, say when its TTL clears it.
 
     A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where unread rows are lost. --confirm-table
@@ -491,7 +488,7 @@ def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -
     if job is None:
         return None
     if store.job(job) is None:
-        read = queries.query_of(loaded.jobs[job].of(table))
+        read = slot_commands.query_of(loaded.jobs[job].of(table))
         return Owner(job, lives=read.lives, query=read.refusal, query_to_do=read.to_do) if read else Owner(job)
     view = settled(store, job)
     return Owner(job, view.state, view.lives, view.elsewhere)

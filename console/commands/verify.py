@@ -26,7 +26,7 @@ from slotkeeper.core.services import verify as verify_service
 from slotkeeper.core.state.audit import actor
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.state.verified import record
-from slotkeeper.core.verify.comparison import Comparison, Found
+from slotkeeper.core.verify.compare import Comparison, Found
 
 app = typer.Typer(help="Compare source and target of a job.", add_completion=False)
 
@@ -155,7 +155,7 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
 def _in_flight(found: Comparison) -> str:
     """Why what is equal was counted differently: both ends were read at different moments, and what differed again.
 
-    >>> from slotkeeper.core.verify.comparison import Found
+    >>> from slotkeeper.core.verify.compare import Found
     >>> _in_flight(Comparison(2952, 2950, 1, *[Found()] * 5, (), 0.1))
     ' (2 in flight, compared again)'
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slotkeeper.core.config.model import Loaded
-    from slotkeeper.core.services.locks import LocksSeen, SinkLocks
+    from slotkeeper.core.services.looking import LocksSeen, SinkLocks
 
 EVERY = 2.0
 """So many seconds lie between two questions."""
@@ -25,7 +25,7 @@ class LockPoller:
 
     def ask(self, loaded: Loaded, now: float) -> list[LocksSeen]:
         """What each sink says; `now` is this machine's clock in seconds since 1970."""
-        from slotkeeper.core.services.locks import SinkLocks
+        from slotkeeper.core.services.looking import SinkLocks
 
         with self._lock:
             self._asking = self._asking or SinkLocks(loaded)

@@ -13,8 +13,7 @@ from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.core.domain.ttl import TimeLeft, Ttl, severity_of
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.ports.source import NEUTRAL, SlotWords
-from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from slotkeeper.core.slots.status.retained import ShardRetained, SlotRetained, TableRetained
+from slotkeeper.core.slots.status import ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained, TableSlots
 
 SILENT = timedelta(minutes=10)
 """Rows are a minute apart: after so long nobody was there to see it."""

@@ -31,7 +31,7 @@ Ask = Callable[[Sequence[JobSpec], set[str]], Found]
 
 def asked(jobs: Sequence[JobSpec], silent: set[str]) -> Found:
     """The real question; drivers are loaded when it is first put."""
-    from slotkeeper.core.services.queries import queries_of
+    from slotkeeper.core.services.slot_commands import queries_of
 
     return queries_of(jobs, silent, unasked=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from slotkeeper.core.slots.status.sights import sights as of_table
+from slotkeeper.core.slots.status import sights as of_table
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import TableSeen

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.clock import Clock
     from slotkeeper.core.config.model import Loaded
     from slotkeeper.core.domain.remedy import ManualSql
-    from slotkeeper.core.slots.status.poll import PollTurn
+    from slotkeeper.core.slots.status import PollTurn
 
 
 class Watched(Protocol):

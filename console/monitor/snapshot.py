@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.reset import OpenReset
     from slotkeeper.core.domain.row_counts import Verified
     from slotkeeper.core.domain.spec import JobSpec
-    from slotkeeper.core.slots.status.inspect import TableSlots
-    from slotkeeper.core.slots.status.retained import TableRetained
+    from slotkeeper.core.slots.status import TableRetained, TableSlots
     from slotkeeper.core.state.rows import ErrorRow, EventRow
 
 REFUSED = "refused: "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.audit import AuditLine
     from slotkeeper.core.domain.remedy import ManualSql
     from slotkeeper.core.domain.reset import Backup, OpenReset
-    from slotkeeper.core.slots.status.inspect import SlotView
+    from slotkeeper.core.slots.status import SlotView
 
 _SHORT = {
     JobState.PENDING: "NEW",

@@ -36,8 +36,7 @@ from slotkeeper.core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.ttl import Purge
-    from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView
-    from slotkeeper.core.slots.status.retained import ShardRetained, SlotRetained
+    from slotkeeper.core.slots.status import ShardRetained, SlotOnShard, SlotRetained, SlotView
 
 SLOT_COLUMNS = (
     Column("mark", "", 1),

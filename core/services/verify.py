@@ -18,12 +18,10 @@ from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.kinds import ComparedKey, Key
 from slotkeeper.core.ports.sink import Quarantine
 from slotkeeper.core.ports.source import SlotViewer
-from slotkeeper.core.services.sessions import open_source, open_store, poll_name, viewing
+from slotkeeper.core.services.looking import open_source, open_store, poll_name, viewing
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Comparison, Options
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import Comparison, Options, compare, open_pair
 from slotkeeper.core.wiring import worker
 
 SETTLE_SECONDS = 60.0

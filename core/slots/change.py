@@ -1,7 +1,11 @@
-"""What create, register and drop have in common: who owns the slot, whether it may be touched, what was consented to.
+"""The verbs that change a slot (create, register a full-sync point, drop): plan, execution and check of each.
 
 One rule for all three: a dry run unless executed with a reason and the slot's name typed; rows that would be lost need
 their number typed; a slot of no configured job, or a source whose environment is PROD, needs the table's name as well.
+Create asks for the slot's points on every DN, which makes it and starts recording. It stays unregistered: a point of 0
+is what a first `jobs start` expects; any other would look like a stranger's slot to it.
+Register moves a slot to now on every DN, because the full data came by another way; what the slot has not read is
+skipped, so its number has to be typed. Where the kernel cannot drop, the slot is abandoned until its TTL clears it.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ from dataclasses import dataclass, field
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.query_report import AFTER_A_MOVE
+from slotkeeper.core.domain.spec import slot_name
+from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import SourceTraits
-from slotkeeper.core.domain.ttl import TimeLeft
+from slotkeeper.core.domain.ttl import TimeLeft, in_words
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import SlotVerbs, SlotViewer
-from slotkeeper.core.slots.status.inspect import SlotView, TableSlots, inspect
+from slotkeeper.core.slots.status import SlotOnShard, SlotView, TableSlots, inspect
 from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
@@ -226,3 +232,169 @@ def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
 
 def _said(point: Position | None) -> str:
     return "none" if point is None else point.shown
+
+
+def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
+    """What creating would do; raises Refused where the slot is there or its name is none."""
+    try:
+        slot_name(asked.slot)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    found = seen(viewer, asked)
+    before = view_of(found, asked.slot)
+    if before.exists:
+        raise Refused(f"{asked.source} {asked.table} has a slot {asked.slot!r} already", "`slots show` tells of it")
+    if before.exists is None:
+        raise Refused(
+            f"{viewer.words.no_list.partition(' (')[0]}: "
+            f"whether {asked.slot!r} exists cannot be told, and asking would create it",
+            "`jobs start` creates the slot of a job",
+        )
+    first = not any(one.exists for one in found.slots)
+    effects = [
+        "every change from now on is kept for it until it is read and registered",
+        *filter(None, [viewer.words.lapses]),
+    ]
+    if first:
+        effects.insert(0, "it is the first slot of the table: recording starts with it")
+    if asked.owner is None:
+        effects.append("no configured job reads it")
+    return planned(asked, "create", before, 0, effects, viewer.calls.create)
+
+
+def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
+    """Make the slot and read the status again."""
+    nodes = admin.nodes()
+    admin.create_slot()
+    after = view_of(seen(viewer, asked), asked.slot)
+    complete = {one.shard for one in after.shards if one.live is not None and one.durable is not None}
+    missed = tuple(sorted(shard.name for shard in nodes if shard.name not in complete))
+    outcome = "created on every DN" if not missed else f"not created on {', '.join(missed)}"
+    return Done(outcome, per_shard(after, [shard.name for shard in nodes]), missed, after)
+
+
+CREATE = SlotVerb("create", "`jobs start` reads it without one", plan_create, create)
+"""`slots create`."""
+
+
+FOREIGN = "whoever reads it goes on after the gap without being told"
+ROWS_STAY = (
+    "the next start of job {job} refuses (SLOT MOVED): its progress rows stay where they are; "
+    "`slots reset --to latest` moves both"
+)
+NO_ROWS_TO_MOVE = "the next start of job {job} refuses (PROGRESS LOST): the slot has points, its sink no progress row"
+
+
+def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
+    """What registering would skip; raises Refused where there is no such slot."""
+    before = view_of(seen(viewer, asked), asked.slot)
+    if before.exists is False:
+        raise Refused(
+            f"{asked.source} {asked.table} has no slot {asked.slot!r}",
+            f"`slots create {typed(asked.table, asked.slot)}`",
+        )
+    rows = before.unread
+    effects = [viewer.words.moved, f"skipped for good: {unread_rows(rows)}"]
+    return planned(
+        asked,
+        "register",
+        before,
+        rows,
+        [*effects, *for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS_TO_MOVE)],
+        [viewer.calls.register],
+    )
+
+
+def register(
+    admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+) -> Done:
+    """Move the slot and check: a DN counts as moved only where both points are seen at or past what was newest."""
+    newest = viewer.latest(asked.table)
+    names = sorted(viewer.nodes(asked.table))
+    answered = admin.full_sync()
+    after = view_of(seen(viewer, asked), asked.slot)
+    if after.exists is None:
+        return Done(f"sent; the server answered {answered}; {viewer.words.no_after}", {})
+    moved = {one.shard for one in after.shards if _moved(one, newest)}
+    missed = tuple(name for name in names if name not in moved)
+    outcome = "registered on every DN" if not missed else f"not registered on {', '.join(missed)}"
+    return Done(outcome, _as_values(after, names, missed), missed, after)
+
+
+def _moved(one: SlotOnShard, newest: Mapping[str, Position | None] | None) -> bool:
+    if one.live is None or one.live != one.durable or not one.live.pair[0]:
+        return False
+    least = (newest or {}).get(one.shard)
+    return one.live >= least if least is not None else one.unread == 0
+
+
+def _as_values(after: SlotView, names: list[str], missed: tuple[str, ...]) -> dict[str, str]:
+    said = per_shard(after, names)
+    return {name: f"not moved: {text}" if name in missed else f"observed {text}" for name, text in said.items()}
+
+
+REGISTER = SlotVerb("register", "`slots reset --to latest` moves a job's own position", plan_register, register)
+"""`slots register`."""
+
+
+ROWS_LEFT = "the next start of job {job} refuses (SLOT LOST); a new snapshot is the way out"
+NO_ROWS_LEFT = "job {job} has no progress row: its next start makes the slot anew"
+
+
+def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
+    """Who would lose what; raises Refused where there is no such slot or we may not."""
+    found = seen(viewer, asked)
+    before = view_of(found, asked.slot)
+    if before.exists is False:
+        raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}")
+    allowed = viewer.may_drop()
+    if allowed is False:
+        raise Refused(
+            f"this user may not execute {viewer.calls.drops}", "ask for EXECUTE on it, or let the slot's TTL end"
+        )
+    rows = before.unread
+    who = f"job {asked.owner.job}" if asked.owner else "whoever reads it (no job of this configuration)"
+    effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS_LEFT)]
+    others = [one.name for one in found.slots if one.exists and one.name != asked.slot]
+    if found.untold:
+        effects.append("what other slots the table has is not known")
+    elif others:
+        effects.append(f"other slots lose nothing: {', '.join(others)}")
+    else:
+        effects.append("it is the table's last slot: changes are no longer recorded")
+    if allowed is None:
+        effects.append(f"abandon: {viewer.words.no_drop}; {expiry(left)}")
+    calls = [viewer.calls.drop] if allowed else []
+    return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
+
+
+def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
+    """Clear the slot and read the status again; a DN where a point is still seen was missed.
+
+    Where the kernel cannot, nothing is sent, and it is said when the slot goes by itself.
+    """
+    if not plan.sql:
+        after = view_of(seen(viewer, asked), asked.slot)
+        return Done(f"abandoned; nothing was sent; {expiry(left)}", per_shard(after), (), after)
+    names = sorted(viewer.nodes(asked.table))
+    count = admin.clear()
+    after = view_of(seen(viewer, asked), asked.slot)
+    if after.exists is None:
+        return Done(f"sent; the server says {count} points cleared; {viewer.words.no_after}", {})
+    still = per_shard(after)
+    missed = tuple(sorted(still))
+    result = {name: f"still there: {still[name]}" if name in still else "gone" for name in sorted({*names, *still})}
+    outcome = f"dropped; {count} points cleared" if not missed else f"still there on {', '.join(missed)}"
+    return Done(outcome, result, missed, after)
+
+
+def expiry(left: TimeLeft | None) -> str:
+    """When the TTL clears a slot that nobody registers, in words."""
+    if left is None:
+        return "it expires by its TTL; when is not known"
+    at = f"{left.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"it expires by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
+
+
+DROP = SlotVerb("drop", "nothing is held back for a job that is stopped", plan_drop, drop)
+"""`slots drop`."""

@@ -21,8 +21,7 @@ from slotkeeper.core.engine.driver.narration import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.services.binlog_rows import slot_poller
-from slotkeeper.core.slots.status.poll import StatusPoller
-from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.slots.status import StatusPoller, sights
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import slots_seen, verified
 from slotkeeper.core.state.sqlite import StateError, Store

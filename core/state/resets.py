@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ResetFiles:
-    """The files of one state folder; implements `slotkeeper.core.slots.reset.context.Files`."""
+    """The files of one state folder; implements `slotkeeper.core.slots.reset_plan.Files`."""
 
     def __init__(self, folder: StateFolder) -> None:
         self._folder = folder

@@ -1,22 +1,204 @@
-"""Walks a source and a sink range by range: hashes first, rows only where hashes differ.
+"""Compares a source table with a sink table: hashes range by range, rows where hashes differ, then each suspect again.
 
-Both tables may change meanwhile: a difference seen here is only a suspicion until `recheck` confirms it.
+Both tables may change meanwhile: a difference seen once is only a suspicion until `Suspects` confirms it.
 What this cannot see: a row that becomes wrong after its range was found equal, and values whose text form is equal.
+The rule per key: source, wait until settled, sink, source again. A source that did not change around the sink's look
+proves that the sink should have shown that very row. One proof can still be wrong where a row changed away and back
+in between, so `Options.confirmations` of them in a row are asked for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from enum import Enum
+from typing import Protocol, TypeVar
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import WHOLE, Key, KeyRange, TableReader
-from slotkeeper.core.verify.comparison import Comparison, Options
-from slotkeeper.core.verify.recheck import Suspects
+from slotkeeper.core.ports.kinds import COUNTED, WHOLE, ComparedTable, Digest, Key, KeyRange, TableReader
+
+
+def _no_keys(_: Collection[Key]) -> Collection[Key]:
+    return ()
+
+
+def _silent(_done: int, _planned: int) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compare.
+
+    `settled` waits until the sink must hold everything that the source had when it was called, and says whether it
+    came to that; None means that nothing moves. `quarantined` picks those keys that are known to be held back.
+    `on_rows` is told (rows compared, rows that the source had at first); what it raises ends the comparison. `named`
+    bounds the keys
+    kept per kind, `pending` the differing keys held in memory at a time.
+    """
+
+    settled: Callable[[], bool] | None = None
+    quarantined: Callable[[Collection[Key]], Collection[Key]] = _no_keys
+    on_rows: Callable[[int, int], None] = _silent
+    range_rows: int = 100_000
+    fan_out: int = 16
+    leaf_rows: int = 2_000
+    named: int = 100
+    pending: int = 10_000
+    confirmations: int = 2
+    rounds: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Keys of one kind of difference: how many in all, and the first of them by name."""
+
+    count: int = 0
+    keys: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a comparison found; row counts are sums over ranges read at different moments.
+
+    `unsettled` are keys that could not be judged: they kept moving, or the sink did not catch up in time. They are
+    never counted as equal. `differing_columns` counts, per source column, the rows in which it differs.
+    """
+
+    rows_source: int
+    rows_sink: int
+    ranges: int
+    missing: Found
+    extra: Found
+    different: Found
+    unsettled: Found
+    quarantined: Found
+    differing_columns: tuple[tuple[str, int], ...]
+    seconds: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether every row was judged and none differs, quarantined keys apart."""
+        return not (self.missing.count or self.extra.count or self.different.count or self.unsettled.count)
+
+
+class Verdict(Enum):
+    """What one look at a key says."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    MOVING = "moving"
+
+
+def verdict(before: Digest | None, sink: Digest | None, after: Digest | None) -> Verdict:
+    """Judge one key from the source's row before and after the sink was read; None is no row.
+
+    >>> verdict(("a",), ("a",), ("b",)), verdict(("a",), None, ("a",)), verdict(("a",), ("x",), ("b",))
+    (<Verdict.SAME: 'same'>, <Verdict.DIFFERS: 'differs'>, <Verdict.MOVING: 'moving'>)
+    """
+    if sink in (before, after):
+        return Verdict.SAME
+    return Verdict.DIFFERS if before == after else Verdict.MOVING
+
+
+class _Tally:
+    """Counts keys of one kind and keeps the first of them."""
+
+    def __init__(self, named: int) -> None:
+        self._named = named
+        self._count = 0
+        self._keys: list[Key] = []
+
+    def add(self, key: Key) -> None:
+        self._count += 1
+        if len(self._keys) < self._named:
+            self._keys.append(key)
+
+    def found(self) -> Found:
+        return Found(self._count, tuple(self._keys))
+
+
+class Suspects:
+    """Differing keys, judged in batches so that memory does not grow with the number of differences."""
+
+    def __init__(self, source: TableReader, sink: TableReader, options: Options) -> None:
+        self._source = source
+        self._sink = sink
+        self._options = options
+        self._waiting: dict[Key, None] = {}
+        self._missing = _Tally(options.named)
+        self._extra = _Tally(options.named)
+        self._different = _Tally(options.named)
+        self._unsettled = _Tally(options.named)
+        self._quarantined = _Tally(options.named)
+        self._columns: Counter[str] = Counter()
+
+    def add(self, keys: Iterable[Key]) -> None:
+        """Suspect `keys`; judges the batch when it is full."""
+        self._waiting.update(dict.fromkeys(keys))
+        if len(self._waiting) >= self._options.pending:
+            self.judge()
+
+    def judge(self) -> None:
+        """Look again at all waiting keys until each is the same, proven to differ, or known to keep moving."""
+        keys = list(self._waiting)
+        self._waiting.clear()
+        retained = set(self._options.quarantined(keys)) if keys else set()
+        for key in sorted(retained):
+            self._quarantined.add(key)
+        proofs: dict[Key, int] = {key: 0 for key in keys if key not in retained}
+        needed = self._options.confirmations if self._options.settled else 1
+        for _ in range(self._options.rounds):
+            if not proofs or not self._round(proofs, needed):
+                break
+        for key in proofs:
+            self._unsettled.add(key)
+
+    def _round(self, proofs: dict[Key, int], needed: int) -> bool:
+        """One look at every key left in `proofs`; drops the decided ones; False when settling failed."""
+        before = self._source.digests(proofs)
+        if self._options.settled is not None and not self._options.settled():
+            return False
+        sink = self._sink.digests(proofs)
+        after = self._source.digests(proofs)
+        for key in list(proofs):
+            said = verdict(before.get(key), sink.get(key), after.get(key))
+            proofs[key] = proofs[key] + 1 if said is Verdict.DIFFERS else 0
+            if said is Verdict.SAME:
+                del proofs[key]
+            elif proofs[key] >= needed:
+                del proofs[key]
+                self._report(key, after.get(key), sink.get(key))
+        return True
+
+    def _report(self, key: Key, source: Digest | None, sink: Digest | None) -> None:
+        if sink is None:
+            self._missing.add(key)
+        elif source is None:
+            self._extra.add(key)
+        else:
+            self._different.add(key)
+            pairs = zip(self._source.columns, source, sink, strict=False)
+            self._columns.update(name for name, ours, theirs in pairs if ours != theirs)
+
+    def result(self, rows_source: int, rows_sink: int, ranges: int, seconds: float) -> Comparison:
+        """Everything judged so far, with the walk's own figures."""
+        return Comparison(
+            rows_source=rows_source,
+            rows_sink=rows_sink,
+            ranges=ranges,
+            missing=self._missing.found(),
+            extra=self._extra.found(),
+            different=self._different.found(),
+            unsettled=self._unsettled.found(),
+            quarantined=self._quarantined.found(),
+            differing_columns=tuple(sorted(self._columns.items())),
+            seconds=seconds,
+        )
+
 
 T = TypeVar("T")
 
@@ -118,3 +300,39 @@ class _Walk:
         left, right = Counter(ours), Counter(theirs)
         differing = {key for key, _ in ((left - right) + (right - left))}
         self.suspects.add(sorted(differing))
+
+
+class Opened(Protocol):
+    """Opens a table of one server, as `slotkeeper.core.ports.kinds.TableSession.table`."""
+
+    def __call__(
+        self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
+    ) -> ComparedTable: ...
+
+
+def open_pair(
+    source: Opened,
+    source_table: str,
+    sink: Opened,
+    target: str,
+    mapping: Mapping[str, str] | None = None,
+    where: str = "",
+) -> tuple[ComparedTable, ComparedTable]:
+    """Readers of a channel's two tables: the source's primary key and columns, by `mapping` or by name at the sink.
+
+    With a `mapping` only its columns (and the key) are compared; extra columns of the target are never looked at.
+    """
+    left = source(source_table, where=where)
+    if mapping is not None:
+        key = [column.name for column in left.key]
+        left = source(source_table, key, list(dict.fromkeys([*key, *mapping])), where)
+    names = mapping or {}
+    right = sink(
+        target,
+        [names.get(column.name, column.name) for column in left.key],
+        [names.get(column, column) for column in left.columns],
+    )
+    forms = [ours if ours == theirs else COUNTED for ours, theirs in zip(left.forms, right.forms, strict=True)]
+    left.hashes_by(forms)
+    right.hashes_by(forms)
+    return left, right

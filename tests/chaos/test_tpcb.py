@@ -24,8 +24,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.services.reset import reset_context
-from slotkeeper.core.slots.reset import apply, plan
-from slotkeeper.core.slots.reset.apply import ResetOrder
+from slotkeeper.core.slots import reset_apply, reset_plan
+from slotkeeper.core.slots.reset_apply import ResetOrder
 from slotkeeper.core.state import tables
 from slotkeeper.core.wiring.worker import session_name
 from tests.support.mirrored import RECOVERY, Mirrored
@@ -146,9 +146,9 @@ def reset_one(bench: Tpcb, killer: Killer) -> None:
     before = killer.arrived()
     at_rest = Check("table at rest", True, "its driver says so")
     with reset_context(job, store.folder, lambda: at_rest, print) as ctx:
-        made = plan.make(ctx, Goal(TargetKind.SNAPSHOT, on_existing="replace"))
-        plan.keep(ctx, made)
-        done = apply.execute(ctx, ResetOrder(made.id, "a test", job.slot, made.at_stake or None))
+        made = reset_plan.make(ctx, Goal(TargetKind.SNAPSHOT, on_existing="replace"))
+        reset_plan.keep(ctx, made)
+        done = reset_apply.execute(ctx, ResetOrder(made.id, "a test", job.slot, made.at_stake or None))
     assert done.outcome == DONE, done.sentence
     tables.want(store, name, RESET, WantedState.RUN, anew=True)
     killer.wait(lambda: _state(bench, RESET) == JobState.RUNNING.value, f"{RESET} to be RUNNING")

@@ -14,8 +14,7 @@ from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Source
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.core.wiring import worker
 from tests.contract.pairs import DORIS, FIRST, HOLOGRES, SECOND, Pair, pair
 from tests.support.sqlite_pair.sink import ADDS_UP, TOKENS

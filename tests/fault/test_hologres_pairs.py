@@ -13,11 +13,10 @@ import pytest
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
-from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.doctor import promise_of
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.hologres.sink_side import HologresSinkSide
 from slotkeeper.demo.postgres import Server

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.errors import Refused, RowRefused
 from slotkeeper.core.ports.sink import Batch
-from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.doctor import promise_of
 from slotkeeper.core.sinks.hologres import statements
 from slotkeeper.core.sinks.hologres.kind import HologresConnection
 from slotkeeper.core.sinks.hologres.sink import HologresSink

@@ -15,9 +15,9 @@ from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal
 from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import Busy, Trouble, TroubleName, Unclassified
-from slotkeeper.core.slots.reset import points
-from slotkeeper.core.slots.reset.apply import Result
-from slotkeeper.core.slots.reset.context import Probe
+from slotkeeper.core.slots import reset_apply
+from slotkeeper.core.slots.reset_apply import Result
+from slotkeeper.core.slots.reset_plan import Probe
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.postgres import Server
@@ -185,7 +185,7 @@ def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_the
         raise Unclassified("the source says what nobody knows", where="source")
 
     with monkeypatch.context() as patched:
-        patched.setattr(points, "_register", unknown)
+        patched.setattr(reset_apply, "_register", unknown)
         with pytest.raises(Busy, match="is unfinished: the source says what nobody knows"):
             losing.resetting.reset(EARLIEST)
         losing.over(losing.resetting.resume(), "the source says what nobody knows")

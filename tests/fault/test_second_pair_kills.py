@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from slotkeeper.core.domain.traits import Delivery
-from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.doctor import promise_of
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
 from tests.support.sqlite_pair.case import LOADED, Case, refuse_loss, refuse_uncounted

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.ttl import Severity, Ttl
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.services.slot_commands import own_lanes
-from slotkeeper.core.slots.status.retained import put_together
+from slotkeeper.core.slots.status import put_together
 from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_reset import followed
 from tests.fault.test_strangers_lock import twin

@@ -20,7 +20,7 @@ from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.slots.reset_plan import ResetContext
 from slotkeeper.core.sources.dws import slot as dws_slot
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import At, MakeMirror, Mirror

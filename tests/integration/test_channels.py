@@ -21,8 +21,7 @@ from slotkeeper.core.sinks.postgres.session import DIALECTS, POSTGRES
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, shadow
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.source import DwsSource
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror

@@ -13,8 +13,7 @@ from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, shard_colum
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.slot_commands import own_lanes
-from slotkeeper.core.slots.status.inspect import SlotView
-from slotkeeper.core.slots.status.retained import retained
+from slotkeeper.core.slots.status import SlotView, retained
 from slotkeeper.demo.hologres.instance import Hologres
 from tests.contract.test_hologres_surface import findings
 from tests.support.hologres import TABLE, HoloPair, MakeHologres, job_over

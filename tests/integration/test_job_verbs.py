@@ -13,7 +13,7 @@ from slotkeeper.console.cli import diagnostics
 from slotkeeper.console.commands import slots
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.launch import control
-from slotkeeper.core.slots.status.preflight import Rate
+from slotkeeper.core.slots.preflight import Rate
 from slotkeeper.core.state.audit import Audit
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror

@@ -15,7 +15,7 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.services.doctor import check_sink, check_source
-from slotkeeper.core.services.sessions import open_store
+from slotkeeper.core.services.looking import open_store
 from slotkeeper.core.sources.dws.eligibility import NEEDED
 from slotkeeper.core.state.audit import intent
 from slotkeeper.demo.orders import DDL_COLUMNS, KEY

@@ -16,7 +16,7 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import doctor
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
-from slotkeeper.core.services import looking, queries, slot_commands
+from slotkeeper.core.services import looking, slot_commands
 from slotkeeper.core.state import sqlite
 from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.sqlite import Store
@@ -91,7 +91,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorter limits, which the tests of one command after another share."""
     monkeypatch.setattr(looking, "SECONDS", 1.0)
     monkeypatch.setattr(doctor, "_WAIT", "1s")
-    monkeypatch.setattr(queries, "WITHIN", 0.5)
+    monkeypatch.setattr(slot_commands, "WITHIN", 0.5)
     monkeypatch.setattr(slot_commands, "OWN_SECONDS", 0.5)
 
 

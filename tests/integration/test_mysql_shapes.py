@@ -19,9 +19,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.sqltext import dotted
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Options
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import Options, compare, open_pair
 from tests.support import mysql_shapes
 from tests.support.mysql_pair import MakeMysqlPair, MysqlPair
 from tests.support.mysql_shapes import Shape, shapes

@@ -22,8 +22,7 @@ from slotkeeper.core.errors import Refused, RowRefused
 from slotkeeper.core.ports.kinds import ComparedTable
 from slotkeeper.core.services.doctor import check_sink
 from slotkeeper.core.sinks.postgres.check import eligibility
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.core.wiring.worker import open_source
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror

@@ -9,8 +9,8 @@ import pytest
 
 from slotkeeper.core.domain.ttl import Behind
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.services import sessions
-from slotkeeper.core.slots.status.preflight import Action, MayBegin, Preflight, gather, judge
+from slotkeeper.core.services import looking
+from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, gather, judge
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
@@ -140,7 +140,7 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    with sessions.viewing("dws", stage.warehouse.endpoint()) as viewer:
+    with looking.viewing("dws", stage.warehouse.endpoint()) as viewer:
         return judge(gather(viewer, "dws1", TABLE, OWNERS))
 
 

@@ -22,8 +22,8 @@ from slotkeeper.core.dataframe.reader.accounts import AccountKeeper, Place
 from slotkeeper.core.domain.query_report import QueryReport, QuerySeen
 from slotkeeper.core.engine.driver import lease as engine_lease
 from slotkeeper.core.engine.driver import start as engine_start
-from slotkeeper.core.services import queries
-from slotkeeper.core.services.queries import query_of
+from slotkeeper.core.services import slot_commands as queries
+from slotkeeper.core.services.slot_commands import query_of
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.frames import JOB, Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror

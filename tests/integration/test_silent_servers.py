@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.core.services import sessions
+from slotkeeper.core.services import looking
 from tests.support.fake_server import Mode
 from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, bare_interrupt, ended, opened
 from tests.support.waiting import until
@@ -94,7 +94,7 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_server(mode: Mode, words: tuple[
 def test_a_command_does_not_wait_the_minutes_of_a_step_for_a_store(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sessions, "STORE_LIMIT_MS", 500)
+    monkeypatch.setattr(looking, "STORE_LIMIT_MS", 500)
     with opened(Mode.HANG, tmp_path) as place:
         began = time.monotonic()
         assert main([*words, "--config", str(place.folder / "slotkeeper.toml")])

@@ -16,9 +16,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTable, over
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import WHOLE, ComparedTable, Key, KeyRange
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Comparison, Options
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import Comparison, Options, compare, open_pair
 from slotkeeper.demo.postgres import Server
 
 SMALL = Options(range_rows=40, fan_out=4, leaf_rows=8)

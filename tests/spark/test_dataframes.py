@@ -17,7 +17,7 @@ from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.dataframe import changelog, register, start
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.domain.query_report import QuerySeen
-from slotkeeper.core.services.queries import query_of
+from slotkeeper.core.services.slot_commands import query_of
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.flow import orders, written

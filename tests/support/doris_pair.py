@@ -13,8 +13,7 @@ from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import loop, start
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.slots.reset import apply
+from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.hologres.kind import KIND, HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition
@@ -184,7 +184,7 @@ def slot_pair(holo_pair: HoloPair, monkeypatch: pytest.MonkeyPatch) -> HoloPair:
     """
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", 0.0)
     monkeypatch.setattr(loop, "LOST_ANSWER_WAIT", 0.0)
-    monkeypatch.setattr(apply, "LOST_ANSWER_WAIT", 0.0)
+    monkeypatch.setattr(reset_apply, "LOST_ANSWER_WAIT", 0.0)
     holo_pair.hologres.let_replicate(TABLE)
     holo_pair.hologres.version("Hologres 1.3.41 (stand-in, not a Hologres)")
     holo_pair.mirror.job = replace(holo_pair.mirror.job, source_kind="hologres_slot", slot=SLOT)

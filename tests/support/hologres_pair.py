@@ -15,8 +15,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions, SinkOptions
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.demo.hologres.sink_side import HologresSinkSide
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror

@@ -19,9 +19,7 @@ from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.launch import Launch
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Comparison
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import Comparison, compare, open_pair
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.run import SINK_DATABASE
 from tests.support.processes import JobProcesses, killed

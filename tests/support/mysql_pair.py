@@ -16,9 +16,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RetryOptions
 from slotkeeper.core.drivers import my
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Comparison
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import Comparison, compare, open_pair
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.mariadb import MariaServer
 from slotkeeper.demo.warehouse import Warehouse

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import Expected, Turn, not_passed
 from slotkeeper.core.engine.messages import LaneTask, StreamTask
 from slotkeeper.core.engine.worker import stream_task
-from slotkeeper.core.slots.reset.apply import Result
+from slotkeeper.core.slots.reset_apply import Result
 from slotkeeper.core.sources.dws.position import DwsPosition, ours
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import Mirror, no_lingering

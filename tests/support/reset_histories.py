@@ -15,7 +15,7 @@ from typing import Protocol
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import DONE, Goal, ResetPlan, TargetKind
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.slots.reset.apply import Result
+from slotkeeper.core.slots.reset_apply import Result
 
 SAID = ("stays different", "older values stay")
 """What a plan says where the target will differ from the source although the state says RUNNING."""

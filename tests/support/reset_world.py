@@ -24,9 +24,10 @@ from slotkeeper.core.domain.slot import Column, FirstRecord, Shard, SlotStatus, 
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.domain.watch import Turn, not_passed
 from slotkeeper.core.ports.driver import Lock
-from slotkeeper.core.slots.reset import apply, plan
-from slotkeeper.core.slots.reset.apply import ResetOrder, Result
-from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.slots import reset_apply
+from slotkeeper.core.slots import reset_plan as plan
+from slotkeeper.core.slots.reset_apply import ResetOrder, Result
+from slotkeeper.core.slots.reset_plan import ResetContext
 from slotkeeper.core.sources.dws.position import NOTHING, POSITIONS, DwsPosition, ours
 from tests.support.sqlite_pair.words import WORDS
 
@@ -174,7 +175,7 @@ class World:
         return made
 
     def execute(self, made: ResetPlan) -> Result:
-        return apply.execute(self.context(), ResetOrder(made.id, "a test", "s", made.at_stake or None))
+        return reset_apply.execute(self.context(), ResetOrder(made.id, "a test", "s", made.at_stake or None))
 
     def context(self) -> ResetContext:
         return ResetContext(

@@ -13,9 +13,11 @@ from slotkeeper.core.domain.reset import Check, Goal, ResetPlan, TargetKind
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.services import reset as reset_service
-from slotkeeper.core.slots.reset import apply, plan, resume
-from slotkeeper.core.slots.reset.apply import ResetOrder, Result
-from slotkeeper.core.slots.reset.context import Probe, ResetContext, silent
+from slotkeeper.core.slots import reset_apply
+from slotkeeper.core.slots import reset_apply as resume
+from slotkeeper.core.slots import reset_plan as plan
+from slotkeeper.core.slots.reset_apply import ResetOrder, Result
+from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
@@ -76,7 +78,7 @@ class Resetting:
 
     def execute(self, made: ResetPlan, probe: Probe = silent, **other: Any) -> Result:
         order = replace(self.order(made), **other)
-        return self.on(lambda ctx: apply.execute(ctx, order), probe)  # type: ignore[no-any-return]
+        return self.on(lambda ctx: reset_apply.execute(ctx, order), probe)  # type: ignore[no-any-return]
 
     def reset(self, goal: Goal, probe: Probe = silent) -> Result:
         return self.execute(self.plan(goal), probe)

@@ -35,11 +35,19 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import Behind, Ttl, left_of
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import identity as processes
-from slotkeeper.core.services.locks import LocksSeen
+from slotkeeper.core.services.looking import LocksSeen
 from slotkeeper.core.services.slot_commands import Polled
-from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
-from slotkeeper.core.slots.status.poll import PolledTable, PollTurn
-from slotkeeper.core.slots.status.retained import KnownBy, ShardRetained, SlotRetained, TableRetained
+from slotkeeper.core.slots.status import (
+    KnownBy,
+    PolledTable,
+    PollTurn,
+    ShardRetained,
+    SlotOnShard,
+    SlotRetained,
+    SlotView,
+    TableRetained,
+    TableSlots,
+)
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.state.audit import Audit

@@ -16,7 +16,7 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.slots.status.poll import PolledTable, PollTurn
+from slotkeeper.core.slots.status import PolledTable, PollTurn
 from tests.support.waiting import until
 from tests.tui.filled import NOW, StillClock, planted
 from tests.unit.config.samples import VALID

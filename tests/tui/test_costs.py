@@ -43,7 +43,7 @@ LATE = (
     *(
         "slotkeeper.console.monitor.store_reader",
         "slotkeeper.console.views.alerts",
-        "slotkeeper.core.slots.status.retained",
+        "slotkeeper.core.slots.status",
     ),
     *(
         "slotkeeper.console.monitor.health",

@@ -13,7 +13,7 @@ from slotkeeper.console.tui.screens.jobs import JobScreen
 from slotkeeper.console.tui.screens.locks import LocksScreen
 from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.services.locks import LocksSeen
+from slotkeeper.core.services.looking import LocksSeen
 from tests.tui.filled import (
     LARGE,
     NOW,

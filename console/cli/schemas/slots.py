@@ -22,8 +22,8 @@ from slotkeeper.console.cli.schemas.pieces import (
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.ttl import Behind, Severity
-from slotkeeper.core.slots.status.preflight import Action, MayBegin
-from slotkeeper.core.slots.status.retained import KnownBy
+from slotkeeper.core.slots.preflight import Action, MayBegin
+from slotkeeper.core.slots.status import KnownBy
 
 _SOURCE = text("the source's name")
 _TABLE = text("schema.table at the source")

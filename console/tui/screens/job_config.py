@@ -64,7 +64,7 @@ def describe_rows(loaded: Loaded, job: str) -> list[Row]:
         return []
     places: Iterable[str] = (f"jobs.{job}.", f"sources.{spec.source.name}.", f"sinks.{spec.sink.name}.")
     found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
-    from slotkeeper.core.services.promise import promise_of  # the first frame is seen without a sink's driver
+    from slotkeeper.core.services.doctor import promise_of  # the first frame is seen without a sink's driver
 
     said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "what follows"}
     return [Row("promise", Level.FINE, said)] + [

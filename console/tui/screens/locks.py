@@ -33,7 +33,7 @@ from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
-    from slotkeeper.core.services.locks import LocksSeen
+    from slotkeeper.core.services.looking import LocksSeen
 
 
 class LocksScreen(AskingScreen):

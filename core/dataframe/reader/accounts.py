@@ -111,7 +111,7 @@ def opened(place: Place) -> QueryAccounts:
 
 def _over(job: JobSpec) -> QueryAccounts:
     """Its name is not that of the query's other sessions: no start ends it, or waits for its end."""
-    from slotkeeper.core.services.sessions import open_store  # a program that only registers loads no driver
+    from slotkeeper.core.services.looking import open_store  # a program that only registers loads no driver
 
     return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
 

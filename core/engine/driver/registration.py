@@ -15,8 +15,8 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.position import Position, confirmable
 from slotkeeper.core.domain.position import Kept as Registered
+from slotkeeper.core.domain.position import Position, confirmable
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Comparison
-from slotkeeper.core.verify.pair import open_pair
+from slotkeeper.core.verify.compare import Comparison, compare, open_pair
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import server

@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.doctor import promise_of
 from tests.unit.config.samples import changed
 
 DORIS = """

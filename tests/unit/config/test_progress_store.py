@@ -8,8 +8,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.services.doctor import check_sink, grants, promises
-from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.doctor import check_sink, grants, promise_of, promises
 from tests.support.sqlite_pair import sink as sqlite
 from tests.unit.config.samples import VALID, added, changed
 

@@ -12,7 +12,7 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.slots.change import ChangePlan, Consent, Owner, refuse_without_consent
-from slotkeeper.core.slots.status.inspect import SlotView
+from slotkeeper.core.slots.status import SlotView
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 
 ROWS = (0, 7, None)

@@ -8,7 +8,7 @@ from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.inspection import Ask, Filter
-from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, TableSlots
+from slotkeeper.core.slots.status import SlotOnShard, SlotView, TableSlots
 from slotkeeper.core.sources.dws.position import place
 from tests.tui.pages import LESS, LIFE, NEW, PAID, page, row
 

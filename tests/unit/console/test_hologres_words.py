@@ -10,9 +10,7 @@ from slotkeeper.console.views.slots import SlotFacts, shard_columns, shard_rows,
 from slotkeeper.core.domain.inspection import ChangeRow, Page
 from slotkeeper.core.domain.slot import Column, RegisteredPoint, TableIdentity
 from slotkeeper.core.domain.ttl import Ttl
-from slotkeeper.core.slots.status.inspect import SlotView, TableSlots, inspect
-from slotkeeper.core.slots.status.retained import OwnLane, put_together
-from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.slots.status import OwnLane, SlotView, TableSlots, inspect, put_together, sights
 from slotkeeper.core.sources.hologres.position import HoloPosition
 from slotkeeper.core.sources.hologres.words import SLOT_WORDS, WORDS
 

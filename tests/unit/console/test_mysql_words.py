@@ -15,8 +15,7 @@ from slotkeeper.console.views.watch import _behind
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.ttl import Purge, Ttl
-from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
-from slotkeeper.core.slots.status.retained import OwnLane, TableRetained, put_together
+from slotkeeper.core.slots.status import OwnLane, SlotView, TableRetained, TableSlots, put_together
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, parse_position
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

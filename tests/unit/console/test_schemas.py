@@ -20,7 +20,7 @@ from slotkeeper.console.commands import main as main_cli
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.verify.comparison import Comparison, Found
+from slotkeeper.core.verify.compare import Comparison, Found
 from slotkeeper.demo import command as demo
 from slotkeeper.demo.run import DemoOptions
 from tests.support.promised import broken

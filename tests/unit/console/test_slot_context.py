@@ -12,8 +12,7 @@ from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.reset import Backup, OpenReset
 from slotkeeper.core.services.slot_commands import Polled
-from slotkeeper.core.slots.status.inspect import TableSlots
-from slotkeeper.core.slots.status.retained import TableRetained
+from slotkeeper.core.slots.status import TableRetained, TableSlots
 from slotkeeper.core.sources.dws import words as dws_words
 from tests.tui.filled import NOW, planted, polled, slot
 

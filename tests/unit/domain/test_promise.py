@@ -11,7 +11,7 @@ import pytest
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
 from slotkeeper.core.domain.traits import Delivery, SinkTraits, delivery, limits, promise
-from slotkeeper.core.services.promise import promise_of
+from slotkeeper.core.services.doctor import promise_of
 
 NOWHERE = Endpoint("none", "localhost", 1, "none", "none")
 JOB = JobSpec("j", NOWHERE, NOWHERE, "s", (ChannelSpec("ods.a", "mart.a"),))

@@ -14,7 +14,7 @@ from slotkeeper.core.slots.change import (
     refuse_unless_at_rest,
     refuse_without_consent,
 )
-from slotkeeper.core.slots.status.inspect import SlotView
+from slotkeeper.core.slots.status import SlotView
 
 OWNER = Owner("orders")
 

@@ -6,12 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.domain.ttl import Behind, Severity, Ttl
-from slotkeeper.core.slots.status.retained import (
-    KnownBy,
-    OwnLane,
-    TableRetained,
-    put_together,
-)
+from slotkeeper.core.slots.status import KnownBy, OwnLane, TableRetained, put_together
 from slotkeeper.core.sources.dws.position import place
 from slotkeeper.core.sources.dws.words import WORDS
 

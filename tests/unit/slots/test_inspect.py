@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.slots.status.inspect import SlotOnShard, SlotView, inspect
+from slotkeeper.core.slots.status import SlotOnShard, SlotView, inspect
 from slotkeeper.core.sources.dws.position import place
 
 EARLY, LATE = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (1, 2))

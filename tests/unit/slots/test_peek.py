@@ -12,7 +12,7 @@ from slotkeeper.core.domain.inspection import Ask, ChangeRow, Filter, Range, Sea
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
 from slotkeeper.core.errors import Refused, Unreachable
-from slotkeeper.core.slots.status.binlog_rows import peek
+from slotkeeper.core.services.binlog_rows import peek
 from slotkeeper.core.sources.dws.peek import Window, Windows
 from slotkeeper.core.sources.dws.position import DwsPosition, ours, place
 

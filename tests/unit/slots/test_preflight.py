@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.slots.status.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
+from slotkeeper.core.slots.preflight import Action, Facts, MayBegin, Rate, judge, left_by_shard, rate_between
 from slotkeeper.core.sources.dws.position import place
 from slotkeeper.core.sources.dws.words import WORDS
 

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from slotkeeper.console.commands import slots
-from slotkeeper.core.slots import create, drop, full_sync
+from slotkeeper.core.slots import change
 from slotkeeper.core.slots.change import Asked, ChangePlan
-from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
+from slotkeeper.core.slots.status import SlotView, TableSlots
 from slotkeeper.core.sources.dws.viewer import CALLS
 
 ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
@@ -28,7 +28,7 @@ def planned(module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch) -> C
     return made
 
 
-@pytest.mark.parametrize(("module", "verb"), [(create, "create"), (drop, "drop"), (full_sync, "register")])
+@pytest.mark.parametrize(("module", "verb"), [(change, "create"), (change, "drop"), (change, "register")])
 def test_a_dry_run_prints_sql_and_a_command_that_can_be_pasted(
     module: ModuleType, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

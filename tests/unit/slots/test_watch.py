@@ -11,8 +11,7 @@ from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.source import SlotWords
-from slotkeeper.core.slots.status.poll import COUNT_SLOWEST, NO_TIME, StatusPoller
-from slotkeeper.core.slots.status.retained import OwnLane
+from slotkeeper.core.slots.status import COUNT_SLOWEST, NO_TIME, OwnLane, StatusPoller
 from slotkeeper.core.sources.dws.position import place
 from slotkeeper.core.sources.dws.words import WORDS
 

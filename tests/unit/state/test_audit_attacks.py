@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.audit import FIRST, Actor, AuditLine, CopiedHead, Phase, compare
-from slotkeeper.core.services.audit_proof import Proof, SinkProof
+from slotkeeper.core.services.audit import Proof, SinkProof
 from slotkeeper.core.state import audit as audits
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder

@@ -11,9 +11,7 @@ import pytest
 
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.judgement.facts import SlotSeen
-from slotkeeper.core.slots.status.inspect import SlotView, TableSlots
-from slotkeeper.core.slots.status.retained import TableRetained
-from slotkeeper.core.slots.status.sights import sights
+from slotkeeper.core.slots.status import SlotView, TableRetained, TableSlots, sights
 from slotkeeper.core.state import slots_seen
 from slotkeeper.core.state.sqlite import Store
 

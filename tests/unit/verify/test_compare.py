@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from slotkeeper.core.drivers.pg_table import KeyColumn
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import Checksum, Digest, Key, KeyRange
-from slotkeeper.core.verify.compare import compare
-from slotkeeper.core.verify.comparison import Options
-from slotkeeper.core.verify.recheck import Verdict, verdict
+from slotkeeper.core.verify.compare import Options, Verdict, compare, verdict
 
 Rows = dict[int, str]
 

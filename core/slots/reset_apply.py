@@ -1,39 +1,154 @@
-"""Carries a plan out: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; each step is written
-down before the next, so that a crash is finished or rolled back by `resume.py`.
+"""Carries a plan out: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; finishes it after a crash.
 
-The rows go first and the points follow, as in a running job.
+Each step is written down before the next: `resume` finishes a reset that a crash left, or rolls it back where nothing
+was written yet. The rows go first and the points follow, as in a running job: each registration holds the lane's row.
+Lanes that go back are sent first: a server that refuses that has then changed nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from slotkeeper.core.domain.audit import AuditLine, Phase
 from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.position import Kept
+from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import (
+    BACKED_UP,
     BEGUN,
     DONE,
     GOING_BACK,
+    NEVER_BEGUN,
     ROLLED_BACK,
     WRITTEN,
+    Backup,
     Check,
+    Move,
+    OpenReset,
     ResetEntry,
     ResetPlan,
+    SavedLane,
     Swap,
+    backup_text,
     plan_from,
+    plan_text,
 )
 from slotkeeper.core.domain.reset_checks import time_check, what_moved
-from slotkeeper.core.domain.reset_files import MARKS, PLANS
+from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
 from slotkeeper.core.domain.row_counts import CopyRows
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Trouble
+from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.redaction import masked
-from slotkeeper.core.slots.reset import plan as planning
-from slotkeeper.core.slots.reset import points
-from slotkeeper.core.slots.reset.backup import back_up
-from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.slots import reset_plan
+from slotkeeper.core.slots import reset_plan as planning
+from slotkeeper.core.slots.reset_plan import ResetContext
+
+REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
+
+
+class Way(Enum):
+    """To what the plan says, or back to what was before."""
+
+    THERE = "there"
+    BACK = "back"
+
+
+def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
+    """Register every lane that the plan moves; one that fails for now does not keep the others from it.
+
+    On the way back no failure does: what can be put back is.
+    """
+    late: list[SlotkeeperError] = []
+    never: list[SlotkeeperError] = []
+    for move in sorted(plan.moves, key=lambda one: (not one.back, one.seen.row.key)):
+        if _points(move, way) is None:
+            continue
+        try:
+            _register(ctx, move, epoch, way)
+        except SlotkeeperError as error:
+            passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+            if not passes and way is Way.THERE:
+                raise
+            (late if passes else never).append(error)
+    if late:
+        words = "; ".join(dict.fromkeys(str(error) for error in late))
+        raise Busy(f"{len(late)} of {len(plan.moves)} DNs are not registered: {words}", code=late[0].code)
+    if never:
+        raise never[0]
+
+
+def _points(move: Move, way: Way) -> Kept | None:
+    """What is to be registered for a lane; None where what is kept is left alone."""
+    if move.points is None or way is Way.THERE:
+        return move.points
+    return None if move.seen.lost else move.seen.kept
+
+
+def _row(move: Move, way: Way) -> ProgressRow:
+    return move.to if way is Way.THERE else move.seen.row
+
+
+def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
+    points, row, place = _points(move, way), _row(move, way), move.seen.row.key.shard
+    assert points is not None and move.points is not None
+    there, back = move.points, move.seen.kept
+    ours = {there, back} | there.on_the_way(back) | back.on_the_way(there)
+    with ctx.retention.pinned(), ctx.resets.registration(row.key, epoch) as lock:
+        if lock.row.position != row.position:
+            raise Refused(f"{place}: the row is not where this reset put it")
+        first = next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
+        if first.kept != points:
+            if first.kept.missing and not move.seen.lost:
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
+            if not move.seen.lost and first.kept not in ours:
+                raise trouble(TroubleName.SLOT_MOVED, f"{place}: somebody else moved the slot while it was reset")
+            ctx.retention.restore(move.seen.shard, points, first, move.seen.lost, ctx.probe)
+        if row.registered is not None:
+            lock.record(row.registered, "")
+
+
+def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
+    """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
+    rows = {row.key: row for row in ctx.resets.rows()}
+    asking = any(_points(move, way) for move in plan.moves)
+    statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
+    found: dict[str, str] = {}
+    for move in plan.moves:
+        row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
+        now = rows.get(row.key)
+        if now is None:
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} is gone from the sink")
+        if now.epoch != epoch:
+            raise Superseded(f"{place}: epoch {now.epoch} has taken over from our {epoch}")
+        if (now.position, now.state) != (row.position, row.state):
+            raise Refused(f"{place}: the row is not where this reset put it")
+        text = f"stands at {row.position.text}, {row.state.value}" if row.position else "awaits its copy"
+        if points is not None:
+            seen = statuses[place].kept if place in statuses else None
+            if seen is None or seen.missing:
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
+            if seen != points:
+                raise Refused(f"{place}: requested {points.shown}, observed {seen.shown}", REFUSED_BACK)
+            text += f"; requested {points.shown}, observed {seen.shown}"
+        found[place] = text
+    return found
+
+
+def recount(ctx: ResetContext, plan: ResetPlan) -> None:
+    """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
+    for move in plan.moves:
+        if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
+            continue
+        now = ctx.retention.count(move.seen.shard, move.to.position, move.before)
+        if now.whole and now.total < move.read_again.total:
+            sentence = f"{move.seen.row.key.shard}: {now.total} of {move.read_again.total} changes are left"
+            raise Refused(f"{sentence}: they were purged in between", "plan again, or take --to snapshot")
+
 
 PASSING = frozenset(
     {
@@ -49,6 +164,37 @@ PASSING = frozenset(
 
 
 NAMED_NEXT = "what could be put back is; the next start of the job names the rest"
+
+
+def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
+    """Write the backup into a file that is flushed, then into the sink; the id is the reset's own."""
+    reset = ctx.new_id()
+    lanes = tuple(SavedLane(move.seen.row, move.seen.kept) for move in plan.moves)
+    columns = tuple((column.name, column.type) for column in identity.columns)
+    who, when = ctx.actor.text, ctx.clock.utc().isoformat(timespec="seconds")
+    what = (plan.dialect, plan.source, plan.table, plan.slot, plan.job)
+    backup = Backup(reset, *what, identity.text, columns, lanes, who, when, reason, plan.id)
+    text = backup_text(backup)
+    ctx.files.save(BACKUPS, reset, text)
+    ctx.probe("after_backup_file")
+    entry = ResetEntry(
+        id=reset,
+        job=plan.job,
+        source=plan.source,
+        table=plan.table,
+        slot=plan.slot,
+        target=plan.goal.text,
+        plan_id=plan.id,
+        step=BACKED_UP,
+        who=who,
+        reason=reason,
+        plan=plan_text(plan),
+        backup=text,
+    )
+    ctx.resets.make_table()
+    ctx.resets.insert_reset(entry)
+    ctx.probe("after_backup_row")
+    return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +316,10 @@ def take_over(ctx: ResetContext, entry: ResetEntry) -> int:
 def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) -> Result:
     """Register, read the status again, compare, recount; the rows are written already."""
     try:
-        points.register(ctx, plan, epoch, points.Way.THERE)
-        seen = points.compare(ctx, plan, epoch, points.Way.THERE)
+        register(ctx, plan, epoch, Way.THERE)
+        seen = compare(ctx, plan, epoch, Way.THERE)
         ctx.probe("after_compare")
-        points.recount(ctx, plan)
+        recount(ctx, plan)
     except SlotkeeperError as error:
         if error.kind in PASSING:
             ctx.resets.step(entry.id, WRITTEN, str(error))
@@ -209,8 +355,8 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
     """
     waits = PASSING if entry.step == GOING_BACK else PASSING | {ErrorKind.UNKNOWN}
     try:
-        points.register(ctx, plan, epoch, points.Way.BACK)
-        seen = points.compare(ctx, plan, epoch, points.Way.BACK)
+        register(ctx, plan, epoch, Way.BACK)
+        seen = compare(ctx, plan, epoch, Way.BACK)
     except SlotkeeperError as error:
         if error.kind in waits:
             ctx.resets.step(entry.id, GOING_BACK, why)
@@ -283,3 +429,52 @@ def _counts(rows: CopyRows | None) -> dict[str, str]:
 def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
     hint = f"the job does not start until then: `slotkeeper slots reset --resume {typed(entry.table, entry.slot)}`"
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)
+
+
+def resume(ctx: ResetContext) -> Result:
+    """Bring the slot's unfinished reset to its end; Refused where there is none, or the job is not at rest."""
+    refuse([ctx.at_rest()])
+    refuse([reset_plan.lease_check(ctx)])
+    entry = ctx.resets.open_entry()
+    if entry is None:
+        return _forget(ctx)
+    say(ctx, entry, Phase.INTENT, "slots reset --resume")
+    ctx.files.save(MARKS, entry.id, entry.mark.text)
+    ctx.probe("after_resume_intent")
+    try:
+        epoch = take_over(ctx, entry)
+    except Trouble as error:
+        if error.name is not TroubleName.PROGRESS_LOST:
+            raise
+        return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
+    entry = _again(ctx, entry)
+    made = plan_from(entry.plan, ctx.positions)
+    if entry.step == BEGUN:
+        return end(ctx, entry, Result(entry.id, ROLLED_BACK, "nothing had been written"))
+    if entry.step == WRITTEN:
+        return finish(ctx, entry, made, epoch)
+    return restore(ctx, entry, made, epoch, entry.outcome or "finishing it had failed")
+
+
+def _again(ctx: ResetContext, entry: ResetEntry) -> ResetEntry:
+    """The reset as it stands behind the new epoch: a commit that was on its way has landed or never will."""
+    return ctx.resets.reset(entry.id) or entry
+
+
+def _forget(ctx: ResetContext) -> Result:
+    """A mark without an open reset: the crash came before the first change, or after the last."""
+    for name in ctx.files.names(MARKS):
+        found = OpenReset.parse(name, ctx.files.load(MARKS, name) or "")
+        if (found.table, found.slot) != (ctx.job.channel.source_table, ctx.job.slot):
+            continue
+        entry = ctx.resets.reset(name)
+        if entry is None:
+            ctx.files.remove(MARKS, name)
+            return Result(name, ROLLED_BACK, "the sink knows nothing of it")
+        if entry.step == BACKED_UP:
+            return end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
+        if entry.step == DONE:
+            tell_job(ctx, entry, entry.outcome)
+        ctx.files.remove(MARKS, name)
+        return Result(name, entry.step, entry.outcome)
+    raise Refused(f"there is no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists what was done")

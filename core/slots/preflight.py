@@ -1,4 +1,4 @@
-"""May I VACUUM FULL, scale out or alter a table now: what its slots hold back, and a verdict for each action.
+"""Whether VACUUM FULL, a scale-out or a change of a table can start now: what its slots retain, and a verdict for each.
 
 The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts say who holds it.
 """

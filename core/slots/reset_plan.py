@@ -1,17 +1,20 @@
-"""The plan of a reset, the dry run: what each lane would do, what holds and what does not; nothing is changed.
+"""The plan of a reset, the dry run: what each lane would do, what holds and what does not; what a reset is given.
 
-No slot is made by planning: its points are listed, and only a slot that is there on every DN is asked about.
+Planning makes no slot: its points are listed, and only a slot that exists on every DN is asked about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Protocol
 
+from slotkeeper.core.clock import Clock
+from slotkeeper.core.domain.audit import Actor, AuditLine
 from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
-from slotkeeper.core.domain.position import Kept, Position, further
+from slotkeeper.core.domain.position import Kept, Position, Positions, further
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.query_report import AFTER_A_MOVE, WHERE_TO_ACT
 from slotkeeper.core.domain.reset import (
@@ -25,6 +28,7 @@ from slotkeeper.core.domain.reset import (
     Move,
     ResetPlan,
     TargetKind,
+    backup_from,
     named,
     plan_from,
     plan_text,
@@ -51,13 +55,84 @@ from slotkeeper.core.domain.reset_checks import (
     untouched_check,
     wanted,
 )
-from slotkeeper.core.domain.reset_files import PLANS
+from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
 from slotkeeper.core.domain.row_counts import CopyRows, RowCount
+from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
-from slotkeeper.core.domain.spec import NO_COPY, RESNAPSHOT, start_at
+from slotkeeper.core.domain.spec import NO_COPY, RESNAPSHOT, JobSpec, start_at
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.slots.reset.backup import load_backup
-from slotkeeper.core.slots.reset.context import ResetContext
+from slotkeeper.core.ports.driver import ResetStore
+from slotkeeper.core.ports.source import Retention
+
+Probe = Callable[[str], None]
+"""Called at named points of a reset; does nothing in production, stops or kills it in tests."""
+
+
+class Files(Protocol):
+    """The state folder's part: plans, backups, and the marks of unfinished resets."""
+
+    def save(self, kind: str, name: str, text: str) -> None: ...
+    def load(self, kind: str, name: str) -> str | None: ...
+    def remove(self, kind: str, name: str) -> None: ...
+    def names(self, kind: str) -> list[str]: ...
+
+
+def silent(point: str) -> None:
+    """The probe of production."""
+
+
+@dataclass
+class ResetContext:
+    """Everything that a reset is given; `positions` reads the source's texts.
+
+    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset, `void` after which reset
+    (its id) older comparisons say nothing any more. `silence` ends the other sessions at the source that register this
+    channel, False where it is not certain; `can_copy` says whether the target is empty or absent, `count_target` counts
+    it, `shape` says how it is brought in line with the source, whose columns were those behind a fingerprint. `apart`:
+    places of one shard say nothing of another's.
+    """
+
+    job: JobSpec
+    positions: Positions
+    retention: Retention
+    resets: ResetStore
+    files: Files
+    actor: Actor
+    audit: Callable[[AuditLine], object]
+    at_rest: Callable[[], Check]
+    report: Callable[[str], None]
+    void: Callable[[str], object]
+    silence: Callable[[], bool]
+    can_copy: Callable[[TableIdentity], bool]
+    shape: Callable[[TableIdentity, str], Reshape]
+    count_target: Callable[[TableIdentity], RowCount]
+    clock: Clock
+    pause: Callable[[float], None]
+    new_id: Callable[[], str]
+    steal: str = ""
+    apart: bool = False
+    probe: Probe = silent
+
+    @property
+    def what(self) -> str:
+        """The slot in words."""
+        return f"{self.job.source.name} {self.job.channel.source_table} slot {self.job.slot}"
+
+
+def load_backup(ctx: ResetContext, name: str) -> Backup:
+    """A backup by its id, from its file or else from the sink; Refused where it is none of this slot."""
+    text = ctx.files.load(BACKUPS, name)
+    if text is None:
+        entry = ctx.resets.reset(name)
+        if entry is None:
+            raise Refused(f"there is no backup {name!r}", "`slotkeeper slots history TABLE SLOT` lists them")
+        text = entry.backup
+    backup = backup_from(text, ctx.positions)
+    job = ctx.job
+    if (backup.source, backup.table, backup.slot) != (job.source.name, job.channel.source_table, job.slot):
+        raise Refused(f"backup {name} is of {backup.source} {backup.table} slot {backup.slot}", "not of this slot")
+    return backup
+
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10

@@ -1,0 +1,555 @@
+"""The status of a table's slots: how far each has come, what it retains DN by DN, and the polling of both.
+
+Unknown is None and a sentence in `TableSlots.untold` or `TableRetained.untold`, never 0.
+Every turn of the poller asks the most overdue question of one table: its points, or its unread rows, which cost more
+and are asked for less often, and ever less where the server takes long. Answers retain their own times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from slotkeeper.core.domain.finding import clock_apart
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
+from slotkeeper.core.domain.ttl import Behind, Purge, TimeLeft, Ttl, behind_of, left_of
+from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.judgement.facts import SlotSeen
+from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotPoller, SlotViewer, SlotWords
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOnShard:
+    """A slot on one DN; `unread` is that of the point that lies further back."""
+
+    shard: str
+    live: Position | None = None
+    durable: Position | None = None
+    registered_at: datetime | None = None
+    xmin: int | None = None
+    unread: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    """A slot of a table; `job` is the configured job that owns it, None for an external one.
+
+    `exists` is None where it cannot be told whether it is there.
+    """
+
+    name: str
+    job: str | None
+    exists: bool | None
+    shards: tuple[SlotOnShard, ...] = ()
+
+    @property
+    def oldest_point(self) -> Position | None:
+        """The point that keeps the server from cleaning; None where one of them is unknown."""
+        found = [point for one in self.shards for point in (one.live, one.durable)]
+        known = [place for place in found if place is not None]
+        return min(known) if known and len(known) == len(found) else None
+
+    @property
+    def registered_at(self) -> datetime | None:
+        """The registration that is longest ago among the DNs: the one whose TTL ends first."""
+        times = [one.registered_at for one in self.shards]
+        known = [at for at in times if at is not None]
+        return min(known) if known and len(known) == len(times) else None
+
+    @property
+    def unread(self) -> int | None:
+        """Unread rows in all; None where they are unknown on one DN."""
+        known = _all_known([one.unread for one in self.shards])
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSlots:
+    """The slots of one source table; `untold` says what this server cannot tell, `listed` whether it lists slots."""
+
+    source: str
+    table: str
+    slots: tuple[SlotView, ...]
+    untold: tuple[str, ...] = ()
+    listed: bool = True
+
+    def slot(self, name: str) -> SlotView:
+        """One slot by its name; raises Refused with the names that there are."""
+        for one in self.slots:
+            if one.name == name:
+                return one
+        names = ", ".join(one.name for one in self.slots) or "none"
+        raise Refused(f"{self.source} {self.table} has no slot {name!r}", f"its slots: {names}", where="source")
+
+
+def inspect(
+    source: str,
+    table: str,
+    owners: Mapping[str, str],
+    points: Sequence[RegisteredPoint] | None,
+    unread: Sequence[UnreadRows] | None,
+    words: SlotWords = NEUTRAL,
+) -> TableSlots:
+    """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name.
+
+    `points` and `unread` are the server's answers, None where it has none; `words` say that in its dialect.
+    """
+    untold = [text for text, answer in ((words.no_list, points), (words.no_count, unread)) if answer is None]
+    named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
+    listed = points is not None
+    slots = []
+    for name in sorted(named | set(owners)):
+        exists = True if name in named else False if listed else None
+        slots.append(SlotView(name, owners.get(name), exists, _shards(name, points or (), unread or ())))
+    return TableSlots(source, table, tuple(slots), tuple(filter(None, untold)), listed)
+
+
+def _shards(name: str, points: Iterable[RegisteredPoint], unread: Iterable[UnreadRows]) -> tuple[SlotOnShard, ...]:
+    mine = [one for one in points if one.slot == name]
+    counts = [one for one in unread if one.slot == name]
+    names = sorted({one.shard for one in mine} | {one.shard for one in counts})
+    return tuple(
+        _shard(shard, [one for one in mine if one.shard == shard], [one for one in counts if one.shard == shard])
+        for shard in names
+    )
+
+
+def _shard(shard: str, points: Sequence[RegisteredPoint], counts: Sequence[UnreadRows]) -> SlotOnShard:
+    by_flag = {one.checkpoint: one for one in points}
+    live, durable = by_flag.get(False), by_flag.get(True)
+    times = [one.registered_at for one in points if one.registered_at is not None]
+    xmins = [one.xmin for one in points if one.xmin is not None]
+    rows = [one.rows for one in counts if one.rows is not None]
+    return SlotOnShard(
+        shard,
+        live.point if live else None,
+        durable.point if durable else None,
+        max(times) if times else None,
+        min(xmins) if xmins else None,
+        max(rows) if rows else None,
+    )
+
+
+def _all_known(values: Sequence[int | None]) -> list[int]:
+    """The values where every one is known, else nothing."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
+
+
+NO_TIMES = "no registration time is known for {slots}, so no time left is told"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLane:
+    """What our sink remembers of a slot on one DN; `registered_at` is by the source's clock."""
+
+    shard: str
+    live: Position | None
+    durable: Position | None
+    registered_at: datetime | None
+
+
+class KnownBy(Enum):
+    """Whose registration time it is."""
+
+    SERVER = "server"
+    OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRetained:
+    """A slot on one DN; `oldest` where no other slot lies further back there, None where that cannot be told.
+
+    `unread` is what the DN keeps for the point that lies further back. Points marked OURS in `known_by` are those
+    that we registered, not those that the server holds.
+    """
+
+    shard: str
+    live: Position | None
+    durable: Position | None
+    behind: Behind | None
+    unread: int | None
+    registered_at: datetime | None
+    known_by: KnownBy | None
+    left: TimeLeft | None
+    oldest: bool | None
+
+    @property
+    def point(self) -> Position | None:
+        """The point that keeps the DN from cleaning."""
+        return None if self.live is None or self.durable is None else min(self.live, self.durable)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRetained:
+    """A slot of a table over all its DNs."""
+
+    slot: str
+    shards: tuple[ShardRetained, ...]
+
+    @property
+    def left(self) -> TimeLeft | None:
+        """What ends first among the DNs; None where it is unknown for one."""
+        known = [one.left for one in self.shards if one.left is not None]
+        return min(known, key=lambda one: one.expires_at) if known and len(known) == len(self.shards) else None
+
+    @property
+    def furthest_back(self) -> ShardRetained | None:
+        """The DN where its point is the lowest; None where a point is unknown."""
+        known = [(one.point, one.shard, one) for one in self.shards if one.point is not None]
+        return min(known)[2] if known and len(known) == len(self.shards) else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRetained:
+    """What is held back of a table's binlog; `consume_timeout` is in seconds, `words` are the dialect's."""
+
+    ttl: Ttl
+    consume_timeout: int | None
+    now: datetime
+    slots: tuple[SlotRetained, ...]
+    untold: tuple[str, ...]
+    words: SlotWords = NEUTRAL
+    purges: Mapping[str, Purge] = field(default_factory=dict)
+    """By slot, of a source that purges its files by their age."""
+
+    def slot(self, name: str) -> SlotRetained:
+        """One slot by its name; without DNs where nothing is known of it."""
+        return next((one for one in self.slots if one.slot == name), SlotRetained(name, ()))
+
+    def oldest_reader(self, shard: str) -> str | None:
+        """The slot that holds back most on a DN; None where that cannot be told."""
+        found = (slot.slot for slot in self.slots for one in slot.shards if one.shard == shard and one.oldest)
+        return next(found, None)
+
+
+def retained(
+    viewer: SlotViewer,
+    table: str,
+    points: Sequence[RegisteredPoint] | None,
+    unread: Sequence[UnreadRows] | None,
+    ours: Callable[[], Mapping[str, Sequence[OwnLane]]],
+) -> TableRetained | None:
+    """What the slots of a table hold back; None where there is no such table.
+
+    `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
+    lists no points, or none with a time.
+    """
+    ttl = viewer.ttl(table)
+    if ttl is None:
+        return None
+    mine = ours() if times_untold(points, ttl) else {}
+    found = put_together(ttl, viewer.consume_timeout(), viewer.now(), points, unread, mine, viewer.words)
+    return replace(found, purges=purges_of(viewer, mine))
+
+
+def purges_of(viewer: object, ours: Mapping[str, Sequence[OwnLane]]) -> dict[str, Purge]:
+    """What becomes of the files that each slot still needs, where the source purges them by their age."""
+    if not isinstance(viewer, PurgesByAge):
+        return {}
+    lows = {
+        slot: min((one.live for one in lanes if one.live is not None), default=None) for slot, lanes in ours.items()
+    }
+    try:
+        return {slot: viewer.purge(low) for slot, low in lows.items()}
+    except AccessRefused:  # of a login without the right to list files; doctor names the right
+        return {}
+
+
+def times_untold(points: Sequence[RegisteredPoint] | None, ttl: Ttl) -> bool:
+    """Whether only we can tell when something ends: no points are listed, or records go by their age, and no point
+    says up to when its slot has read."""
+    if points is None:
+        return True
+    return ttl.by_record and not any(one.registered_at for one in points)
+
+
+def put_together(
+    ttl: Ttl,
+    timeout: int | None,
+    now: datetime,
+    points: Sequence[RegisteredPoint] | None,
+    unread: Sequence[UnreadRows] | None,
+    ours: Mapping[str, Sequence[OwnLane]],
+    words: SlotWords = NEUTRAL,
+) -> TableRetained:
+    """The answers of server and sink as one value."""
+    if points is not None:
+        slots = _listed(points, unread or (), ttl, now)
+        for name, lanes in ours.items():
+            times = {lane.shard: lane.registered_at for lane in lanes}
+            slots[name] = [_by_ours(one, times.get(one.shard), ttl, now) for one in slots.get(name, [])]
+    else:
+        slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
+    found = tuple(SlotRetained(name, tuple(slots[name])) for name in sorted(slots))
+    untold = _untold(ttl, timeout, points is None, found, words)
+    return TableRetained(ttl, timeout, now, found, tuple(filter(None, untold)), words)
+
+
+def _listed(
+    points: Sequence[RegisteredPoint], unread: Sequence[UnreadRows], ttl: Ttl, now: datetime
+) -> dict[str, list[ShardRetained]]:
+    by_place: dict[tuple[str, str], list[RegisteredPoint]] = {}
+    for point in points:
+        by_place.setdefault((point.slot, point.shard), []).append(point)
+    lowest: dict[str, Position | None] = {}
+    for (_, shard), some in by_place.items():
+        known = [one.point for one in some if one.point is not None]
+        before = lowest.get(shard, known[0] if known else None)
+        complete = len(known) == len(some) and before is not None
+        lowest[shard] = min([before, *known]) if complete and before is not None else None
+    slots: dict[str, list[ShardRetained]] = {}
+    for (slot, shard), some in sorted(by_place.items()):
+        counts = [one for one in unread if one.slot == slot and one.shard == shard]
+        slots.setdefault(slot, []).append(_retaining(shard, some, counts, lowest[shard], ttl, now))
+    return slots
+
+
+def _retaining(
+    shard: str,
+    points: Sequence[RegisteredPoint],
+    counts: Sequence[UnreadRows],
+    lowest: Position | None,
+    ttl: Ttl,
+    now: datetime,
+) -> ShardRetained:
+    by_flag = {one.checkpoint: one for one in points}
+    live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
+    # each point has a time of its own, and the older one is cleared first
+    times = [one.registered_at for one in points if one.registered_at is not None]
+    at = min(times) if times and len(times) == len(points) else None
+    rows = [one.rows for one in counts if one.rows is not None]
+    known = [one.point for one in points if one.point is not None]
+    return ShardRetained(
+        shard,
+        live,
+        durable,
+        behind_of(live, durable),
+        max(rows) if rows and len(rows) == len(counts) else None,
+        at,
+        KnownBy.SERVER if at is not None else None,
+        left_of(at, ttl, now),
+        None if lowest is None or not known else min(known) == lowest,
+    )
+
+
+def _by_ours(one: ShardRetained, at: datetime | None, ttl: Ttl, now: datetime) -> ShardRetained:
+    """The same with our own time, where the server says none."""
+    if at is None or one.registered_at is not None:
+        return one
+    return replace(one, registered_at=at, known_by=KnownBy.OURS, left=left_of(at, ttl, now))
+
+
+def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> ShardRetained:
+    at = lane.registered_at
+    return ShardRetained(
+        lane.shard,
+        lane.live,
+        lane.durable,
+        behind_of(lane.live, lane.durable),
+        None,
+        at,
+        KnownBy.OURS if at is not None else None,
+        left_of(at, ttl, now),
+        None,
+    )
+
+
+def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRetained], words: SlotWords) -> list[str]:
+    said = []
+    if ttl.seconds is None:
+        said.append(words.no_ttl)
+    if ttl.by_record:
+        said.append(words.ages)
+    if timeout is None:
+        said.append(words.no_timeout)
+    if silent and any(one.known_by for slot in slots for one in slot.shards):
+        said.append(words.own_times)
+    nameless = [slot.slot for slot in slots if not all(one.registered_at for one in slot.shards) or not slot.shards]
+    if nameless and ttl.seconds is not None:
+        said.append(NO_TIMES.format(slots=", ".join(nameless)))
+    return said
+
+
+POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
+COUNT_SLOWEST = 300.0
+_SHARE = 20
+"""A count may take at most this part of the time between two of them."""
+NO_TIME = "the server did not count unread rows of this table in time"
+
+
+@dataclass(frozen=True, slots=True)
+class PolledTable:
+    """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet).
+
+    `clock_apart`: by how many seconds the server's clock was ahead of ours then, at least
+    (`slotkeeper.core.domain.finding`).
+    """
+
+    slots: TableSlots
+    retained: TableRetained
+    at: datetime
+    counted_at: datetime | None
+    clock_apart: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PollTurn:
+    """What one question brought: the table it was about, what is known of it now, and why it was not answered."""
+
+    table: str
+    seen: PolledTable | None
+    error: SlotkeeperError | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the error is the server's, not the table's."""
+        return isinstance(self.error, Unreachable) and (not self.error.timed_out or self.error.silent)
+
+
+@dataclass
+class _Table:
+    """What is known of one table; `asked` is when each question was last put, by a clock of our own."""
+
+    asked: dict[str, float] = field(default_factory=dict)
+    answer: TableAnswer | None = None
+    at: datetime | None = None
+    clock_apart: float = 0.0
+    unread: Sequence[UnreadRows] | None = ()
+    counted_at: datetime | None = None
+    count_every: float = COUNT_EVERY
+    late: bool = False
+    ours: dict[str, Sequence[OwnLane]] = field(default_factory=dict)
+    ours_at: float | None = None
+    purges: dict[str, Purge] = field(default_factory=dict)
+
+
+class StatusPoller:
+    """The tables of one source, asked in turn; used by one thread.
+
+    `owners` are, by table, the configured jobs by their slots; `ours` answers what the sink knows of a slot, asked only
+    where the server cannot list points.
+    """
+
+    def __init__(
+        self,
+        reader: SlotPoller,
+        source: str,
+        owners: Mapping[str, Mapping[str, str]],
+        ours: Callable[[str, str, datetime], Sequence[OwnLane]],
+        now: Callable[[], float],
+        utc: Callable[[], datetime],
+    ) -> None:
+        self._reader = reader
+        self._source = source
+        self._owners = owners
+        self._ours = ours
+        self._now = now
+        self._utc = utc
+        self._tables = {table: _Table() for table in owners}
+
+    def turn(self) -> PollTurn:
+        """Put the question that is most overdue."""
+        now = self._now()
+        table, question = self._due(now)
+        mine = self._tables[table]
+        mine.asked[question] = now
+        try:
+            if question == "points":
+                self._points(table, mine)
+            else:
+                self._count(table, mine)
+        except SlotkeeperError as error:
+            return PollTurn(table, self._seen(table, mine), error)
+        return PollTurn(table, self._seen(table, mine))
+
+    def close(self) -> None:
+        """End the session; a later turn opens another one."""
+        self._reader.close()
+
+    def _due(self, now: float) -> tuple[str, str]:
+        """Points of every table first, then counts, then what waits longest by its own interval."""
+
+        def waiting(each: tuple[str, str]) -> tuple[int, float]:
+            mine = self._tables[each[0]]
+            asked = mine.asked.get(each[1])
+            if asked is None:
+                return (0 if each[1] == "points" else 1 if mine.answer else 3), 0.0
+            every = POINTS_EVERY if each[1] == "points" else mine.count_every
+            return 2, -(now - asked) / every
+
+        return min(((table, question) for table in self._tables for question in ("points", "count")), key=waiting)
+
+    def _points(self, table: str, mine: _Table) -> None:
+        before = self._utc()
+        answer, after = self._reader.read_table(table), self._utc()
+        if answer is None:
+            del mine.asked["points"]  # asked again at the next turn, in other words
+            return
+        if answer.ttl is None:
+            raise Refused(f"there is no table {table}", "check the table's name", where="source")
+        if times_untold(answer.points, answer.ttl) and (
+            mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
+        ):
+            mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
+            mine.purges = purges_of(self._reader, mine.ours)
+            mine.ours_at = self._now()
+        mine.answer, mine.at = answer, self._utc()
+        mine.clock_apart = clock_apart(answer.now.timestamp(), before.timestamp(), after.timestamp())
+
+    def _count(self, table: str, mine: _Table) -> None:
+        began = self._now()
+        try:
+            mine.unread = self._reader.unread(table)
+        except SlotkeeperError as error:
+            if not error.timed_out or error.silent:
+                raise
+            mine.late = True
+            mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)
+            return
+        mine.late, mine.counted_at = False, self._utc()
+        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count will not learn it
+        mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
+
+    def _seen(self, table: str, mine: _Table) -> PolledTable | None:
+        answer, at = mine.answer, mine.at
+        if answer is None or answer.ttl is None or at is None:
+            return None
+        words = self._reader.words
+        slots = inspect(self._source, table, self._owners[table], answer.points, mine.unread, words)
+        if mine.late:
+            slots = replace(slots, untold=(*slots.untold, NO_TIME))
+        points, unread, ours = answer.points, mine.unread, mine.ours
+        found = put_together(answer.ttl, answer.consume_timeout, answer.now, points, unread, ours, words)
+        purges = {slot: one.counted_to(answer.now) for slot, one in mine.purges.items()}
+        return PolledTable(slots, replace(found, purges=purges), at, mine.counted_at, mine.clock_apart)
+
+
+def sights(
+    source: str,
+    table: str,
+    at: datetime,
+    slots: TableSlots,
+    retained: TableRetained,
+    owners: Mapping[str, str] | None = None,
+) -> list[SlotSeen]:
+    """Every slot that the look at a moment of this host's clock has shown.
+
+    `owners` are further jobs by the table's slots, which whoever looked did not ask for.
+    """
+    return [_sight(source, table, at, slot, retained, (owners or {}).get(slot.name, "")) for slot in slots.slots]
+
+
+def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained, owner: str) -> SlotSeen:
+    kept = retained.slot(slot.name)
+    # where nothing is kept for a slot, nothing of it can expire; records that it has not read may, by their own age
+    expires = retained.words.marks or kept.left is not None
+    left, back = (kept.left if expires else None), kept.furthest_back
+    return SlotSeen(
+        source, table, slot.name, slot.job or owner, at, slot.exists,
+        None if left is None else at + timedelta(seconds=left.seconds),
+        retained.ttl.seconds if expires else None, slot.unread, back.shard if back is not None else "",
+    )  # fmt: skip
