@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench import chart, report
-from slotkeeper.console.cli import context, manual
+from slotkeeper.console.cli import context
 from slotkeeper.console.cli.schemas import pages as schemas
+from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
 from slotkeeper.console.tui import keymap_page
 from slotkeeper.core.config import document
@@ -22,7 +23,7 @@ SCHEMAS = DOCS / "schemas"
 
 
 def _manual() -> str:
-    return manual.page(main_command(), context.installed_version())
+    return man.page(main_command(), context.installed_version())
 
 
 def _chart() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 INTERRUPTED = 130
 
 try:
-    from slotkeeper.console.cli import diagnostics, printed
+    from slotkeeper.console.cli import context, diagnostics
     from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
     from slotkeeper.console.tui import startup
     from slotkeeper.core.config.load import default_state_dir
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # the top of a front end
         code = int(_unwritten() or diagnostics.report(error, _log()))
     finally:
-        printed.given("")
+        context.config_given("")
     return UNJUDGED if judges(args) else code
 
 
@@ -66,7 +66,7 @@ def _run(args: Sequence[str]) -> int:
     from slotkeeper.console.commands import main as main_cli  # Typer is loaded for commands only
     from slotkeeper.core.drivers.deadline import interrupts_heard
 
-    printed.given(reset_warning.option(args, VALUED))
+    context.config_given(reset_warning.option(args, VALUED))
     with interrupts_heard():
         reset_warning.tell(args)
         return main_cli.run(args)

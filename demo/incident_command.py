@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotkeeper.console.cli import diagnostics, output
-from slotkeeper.console.cli.local_time import CLOCK, both
+from slotkeeper.console.cli.output import CLOCK, both
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import SlotkeeperError

@@ -1,4 +1,4 @@
-"""What every command is given by the command line: the options that all commands share.
+"""What every command is given by the command line: the options that all commands share, and commands to be pasted.
 
 Typer is not loaded here: the console is opened without it.
 """
@@ -6,6 +6,8 @@ Typer is not loaded here: the console is opened without it.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,3 +96,33 @@ def installed_version() -> str:
         return version("slotkeeper")
     except PackageNotFoundError:  # run from a folder that was never installed
         return "unknown"
+
+
+_PRINTED = re.compile(
+    r"\b(slotkeeper )(?=(?:run|jobs|watch|slots|locks|errors|alerts|audit|verify|status|doctor|config)\b)"
+)
+
+
+class _Given:
+    """What --config was, for this process."""
+
+    config = ""
+
+
+def config_given(config: str) -> None:
+    """From now on what this process prints names that file; "" for none."""
+    _Given.config = config
+
+
+def pasteable(text: str) -> str:
+    """A sentence or line with its commands as this process's user types them."""
+    return with_config(text, _Given.config)
+
+
+def with_config(text: str, config: str) -> str:
+    """A sentence whose commands name the configuration that they are for, so that they can be pasted.
+
+    >>> with_config("wait, or `slotkeeper jobs start a`", "/srv/my etl.toml"), with_config("slotkeeper doctor", "")
+    ("wait, or `slotkeeper --config '/srv/my etl.toml' jobs start a`", 'slotkeeper doctor')
+    """
+    return _PRINTED.sub(lambda found: f"{found[1]}--config {shlex.quote(config)} ", text) if config else text

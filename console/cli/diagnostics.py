@@ -1,4 +1,4 @@
-"""The only writer of stderr: one line for what went wrong, one for what to do next; and the exit code of each kind.
+"""The only writer of stderr: what went wrong and what to do next, how far a command is, and each kind's exit code.
 
 An error that we raise on purpose is shown in its own words. Anything else is a defect: one line, and the traceback in
 a log file that only its owner can read. Secrets are taken out of both.
@@ -11,13 +11,15 @@ import os
 import stat
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from enum import IntEnum
 from pathlib import Path
 
-from slotkeeper.console.cli import printed
+from slotkeeper.console.cli import context
+from slotkeeper.console.views.how_far import HowFar, time_left
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ownership import make_folder
@@ -90,9 +92,9 @@ def note(message: str) -> None:
 
 
 def _say(message: str, hint: str = "") -> None:
-    text = f"slotkeeper: {printed.complete(_clean(message))}\n"
+    text = f"slotkeeper: {context.pasteable(_clean(message))}\n"
     if hint:
-        text += f"  {printed.complete(safe(hint, _TYPED))}\n"
+        text += f"  {context.pasteable(safe(hint, _TYPED))}\n"
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -129,3 +131,27 @@ def _appending(log: Path) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file")
     return descriptor
+
+
+FIRST, AGAIN, AT_LEAST = 1.0, 1.0, 20.0
+"""Seconds before the first line, and between two: at once where another hundredth is done, else twenty."""
+_MONOTONIC = SystemClock().monotonic
+
+
+class Progress:
+    """Of one thing whose `done` grows to `total`; the total may change on the way."""
+
+    def __init__(self, what: str, unit: str, monotonic: Callable[[], float] = _MONOTONIC) -> None:
+        self._what, self._unit, self._monotonic = safe(what, 200), unit, monotonic
+        self._began = monotonic()
+        self._said_at, self._said = self._began + FIRST - AGAIN, ""
+
+    def at(self, done: int, total: int) -> None:
+        """It is so far by now."""
+        now = self._monotonic()
+        share = f"{done / total:.2f}" if total else ""
+        if now - self._said_at < (AGAIN if share != self._said else AT_LEAST):
+            return
+        self._said_at, self._said = now, share
+        left = time_left(done, total, now - self._began)
+        note(HowFar(self._what, min(done, total), total, self._unit, left).line)

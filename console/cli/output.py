@@ -1,7 +1,7 @@
-"""The only writer of stdout: lines, tables that fit a terminal, JSON and JSON lines.
+"""The only writer of stdout: lines, tables that fit a terminal, moments, JSON and JSON lines.
 
 Every cell passes `safe()`; JSON is ASCII and holds no control byte; known secrets are in neither. Unknown is None: "-"
-in a table, null in JSON.
+in a table, null in JSON. A moment for a person is UTC with the local time beside it; what a program reads stays UTC.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 from pathlib import PurePath
 
-from slotkeeper.console.cli import printed
-from slotkeeper.console.cli.local_time import both
+from slotkeeper.console.cli import context
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.redaction import masked
@@ -35,7 +34,7 @@ _GLUE = "\ue000"
 
 def line(text: object = "", ascii_only: bool = False) -> None:
     """One line of text, made visible."""
-    _write(printed.complete(_cell(text, ascii_only, limit=10_000)) + "\n")
+    _write(context.pasteable(_cell(text, ascii_only, limit=10_000)) + "\n")
 
 
 def raw(text: str) -> None:
@@ -53,7 +52,7 @@ def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
     indent = " " * (len(label) + 2)
     first = f"{label}  " if label else ""
     lines = textwrap.wrap(
-        _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), printed.complete(text).replace(_GLUE, "\\ue000")),
+        _COMMAND.sub(lambda found: found[0].replace(" ", _GLUE), context.pasteable(text).replace(_GLUE, "\\ue000")),
         WIDTH,
         initial_indent=first,
         subsequent_indent=indent if label else "",
@@ -222,3 +221,37 @@ def _plain(value: object) -> object:
     if isinstance(value, Iterable):
         return [_plain(each) for each in value]
     return masked(str(value))
+
+
+FULL = "%Y-%m-%dT%H:%M:%S"
+SHORT = "%m-%d %H:%M:%S"
+CLOCK = "%H:%M:%S"
+
+
+def both(moment: datetime, form: str = FULL) -> str:
+    """UTC in this form, and the local time with its offset where this machine (TZ, or /etc/localtime) has another.
+
+    The day is said where it is another one.
+
+    >>> both(datetime(2026, 1, 31, 23, 30, tzinfo=timezone.utc)).partition(" ")[0]
+    '2026-01-31T23:30:00Z'
+    """
+    utc = moment.astimezone(timezone.utc)
+    return f"{utc:{form}}Z{_beside(utc, utc.astimezone())}"
+
+
+def _beside(utc: datetime, here: datetime) -> str:
+    """The local time in brackets, "" where it is UTC.
+
+    >>> there = timezone(timedelta(hours=1))
+    >>> late = datetime(2026, 1, 31, 23, 30, tzinfo=timezone.utc)
+    >>> _beside(late, late.astimezone(there)), _beside(late, late)
+    (' (02-01 00:30:00+01:00)', '')
+    """
+    offset = here.utcoffset() or timedelta(0)
+    if not offset:
+        return ""
+    sign, minutes = ("-", -offset) if offset < timedelta(0) else ("+", offset)
+    hours, rest = divmod(int(minutes.total_seconds()) // 60, 60)
+    day = "" if here.date() == utc.date() else f"{here:%m-%d} "
+    return f" ({day}{here:%H:%M:%S}{sign}{hours:02d}:{rest:02d})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slotkeeper.console.cli import diagnostics, output, select
-from slotkeeper.console.cli.local_time import SHORT, both
+from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import OneJson, Reason, StateDir
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.errors import Refused

@@ -1,25 +1,115 @@
-"""`slotkeeper docs`: list the pages of the documentation, and open one.
+"""`slotkeeper docs`: list the pages of the documentation that an installation has, and open one.
 
-On a terminal a page is rendered and shown in the pager; anywhere else its Markdown is printed as it is.
+The pages are `docs/*.md` of the checkout, and the example units: `console/docs` is a link to the checkout's folder, so
+that a wheel has them as data of this package. On a terminal a page is rendered and shown in the pager; anywhere else
+its Markdown is printed as it is.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Annotated
 
 import typer
 
-from slotkeeper.console.cli import context, diagnostics, output, pages, select
-from slotkeeper.console.cli.pages import Page
+from slotkeeper.console.cli import context, diagnostics, output, select
 from slotkeeper.core.config import handover
+from slotkeeper.core.domain.text import anchor, see
 from slotkeeper.core.errors import ConfigError
+
+_HEADING = re.compile(r"^#{1,6} (.+)$")
+_FENCE = re.compile(r"^\s*(```|~~~)")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: `name` as it is typed, `text` from `section` (an anchor) on, or whole where that is empty."""
+
+    name: str
+    title: str
+    text: str
+    section: str = ""
+
+    @property
+    def markdown(self) -> bool:
+        """Whether it is Markdown; the other pages are files to copy."""
+        return "/" not in self.name
+
+
+def names() -> list[str]:
+    """What `slotkeeper docs` opens, in the order of its list."""
+    return list(_files())
+
+
+def titles() -> list[tuple[str, str]]:
+    """Each page's name and title."""
+    return [(name, _title(name, file.read_text("utf-8"))) for name, file in _files().items()]
+
+
+def page_named(typed: str) -> Page:
+    """The page that is typed as PAGE or PAGE#SECTION; raises ConfigError that names those there are."""
+    name, _, section = typed.partition("#")
+    files = _files()
+    name = name.removeprefix("docs/").removesuffix(".md").lower() if name not in files else name
+    if name not in files:
+        near = get_close_matches(name, files, n=1)
+        meant = f"did you mean {see(near[0])}? " if near else ""
+        raise ConfigError(f"no page {name!r}", f"{meant}`slotkeeper docs` lists the pages")
+    text = files[name].read_text("utf-8")
+    title = _title(name, text)
+    if not section:
+        return Page(name, title, text)
+    found = _section(text, section.lower())
+    if found is None:
+        raise ConfigError(f"page {name} has no section {section!r}", f"open the whole page: {see(name)}")
+    at, whole = found
+    return Page(name, title, "".join(text.splitlines(keepends=True)[at:]), whole)
+
+
+def _files() -> dict[str, Traversable]:
+    folder = resources.files("slotkeeper.console").joinpath("docs")
+    found = {file.name.removesuffix(".md"): file for file in folder.iterdir() if file.name.endswith(".md")}
+    units = {f"systemd/{file.name}": file for file in folder.joinpath("systemd").iterdir()}
+    return dict(sorted(found.items()) + sorted(units.items()))
+
+
+def _title(name: str, text: str) -> str:
+    """The first heading of a page; what a unit is for."""
+    found = re.search(r"^Description=(.+)$" if "/" in name else r"^# (.+)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _headings(text: str) -> list[tuple[int, str]]:
+    """The line number and the anchor of each heading; what looks like one in a block of code is none."""
+    found, fenced = [], False
+    for at, line in enumerate(text.splitlines()):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and (heading := _HEADING.match(line)):
+            found.append((at, anchor(heading[1])))
+    return found
+
+
+def _section(text: str, section: str) -> tuple[int, str] | None:
+    """Where a section starts, and its anchor: the one of that name, else the first that starts so."""
+    headings = _headings(text)
+    for fits in (str.__eq__, str.startswith):
+        for at, name in headings:
+            if fits(name, section):
+                return at, name
+    return None
+
 
 app = typer.Typer(help="Read the documentation.", add_completion=False)
 
@@ -33,7 +123,7 @@ def docs(
     ctx: typer.Context,
     page: Annotated[
         str,
-        typer.Argument(metavar="[PAGE]", help="a page, or PAGE#SECTION to start there", autocompletion=pages.names),
+        typer.Argument(metavar="[PAGE]", help="a page, or PAGE#SECTION to start there", autocompletion=names),
     ] = "",
     as_json: select.Json = False,
 ) -> None:
@@ -41,7 +131,7 @@ def docs(
     if not page:
         _list(as_json, select.ascii_only(ctx))
         return
-    found = pages.page(page)
+    found = page_named(page)
     if as_json:
         output.as_json({"page": found.name, "title": found.title, "section": found.section or None, "text": found.text})
     elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -51,7 +141,7 @@ def docs(
 
 
 def _list(as_json: bool, ascii_only: bool) -> None:
-    found = pages.titles()
+    found = titles()
     if as_json:
         output.as_json([{"page": name, "title": title} for name, title in found])
         return

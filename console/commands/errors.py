@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slotkeeper.console.cli import context, diagnostics, output, printed, select
-from slotkeeper.console.cli.local_time import SHORT, both
+from slotkeeper.console.cli import context, diagnostics, output, select
+from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneJob
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
@@ -209,7 +209,7 @@ def _outcome(one: Replayed) -> dict[str, Any]:
 def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: bool, as_json: bool) -> None:
     named = "--all" if every else " ".join(map(str, wanted))
     consent = f"--execute --reason TEXT --confirm {typed(job.name)} --rows {len(wanted)}"
-    how = printed.complete(f"slotkeeper errors discard {typed(job.name)} {named} {consent}")
+    how = context.pasteable(f"slotkeeper errors discard {typed(job.name)} {named} {consent}")
     if as_json:
         output.as_json({"executed": False, "ids": list(wanted), "how": how})
         return

@@ -16,10 +16,19 @@ from typing import Annotated
 
 import typer
 
-from slotkeeper.console.cli import completion, context, diagnostics, output, target_writers
-from slotkeeper.console.cli.first_config import FORM, NAMES, Place, Server, form_of, place_of, text_of
-from slotkeeper.console.cli.new_file import write_new
-from slotkeeper.console.cli.target_writers import Writer, free
+from slotkeeper.console.cli import completion, context, diagnostics, first_config, output
+from slotkeeper.console.cli.first_config import (
+    FORM,
+    NAMES,
+    Place,
+    Server,
+    Writer,
+    form_of,
+    free,
+    place_of,
+    text_of,
+    write_new,
+)
 from slotkeeper.console.commands import jobs
 from slotkeeper.console.tui import startup
 from slotkeeper.core.config.load import default_path, load_usable
@@ -119,7 +128,7 @@ def init(
     table = _answer("source table (schema.table)", "--table", table)
     second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
     own = table.rpartition(".")[2]
-    into = _target(into, own, target_writers.writers(second.place, shared.env))
+    into = _target(into, own, first_config.writers(second.place, shared.env))
     job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
     try:
         asked.write()

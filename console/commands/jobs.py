@@ -30,15 +30,11 @@ from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.state.verified import last
 
 if TYPE_CHECKING:
-    from slotkeeper.console.cli import job_audit
-    from slotkeeper.console.commands import job_drain, job_queries, job_retry, job_tables
+    from slotkeeper.console.commands import job_queries, job_verbs
     from slotkeeper.core.launch import control, tables
 else:  # `jobs list` is asked every few seconds by somebody's script
-    job_audit = later.module("slotkeeper.console.cli.job_audit")
-    job_drain = later.module("slotkeeper.console.commands.job_drain")
     job_queries = later.module("slotkeeper.console.commands.job_queries")
-    job_retry = later.module("slotkeeper.console.commands.job_retry")
-    job_tables = later.module("slotkeeper.console.commands.job_tables")
+    job_verbs = later.module("slotkeeper.console.commands.job_verbs")
     control = later.module("slotkeeper.core.launch.control")
     tables = later.module("slotkeeper.core.launch.tables")
 
@@ -138,7 +134,7 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         of_lane = ["state", "activity", "position", "latest", "delay", "retry"]
         heads = [*(["table"] if table else []), view.report.part.lower(), *of_lane]
         output.table(heads, [_lane(lane, table) for lane in view.report.lanes], select.ascii_only(ctx))
-    job_tables.show(view, select.ascii_only(ctx))
+    job_verbs.show(view, select.ascii_only(ctx))
     if errors:
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
         output.table(["count", "side", "code", "error"], rows, select.ascii_only(ctx))
@@ -175,17 +171,17 @@ def start(
     loaded, spec = select.starting(ctx, job)
     wait = 0.0 if no_wait else wait
     if table:
-        job_tables.refuse_take_over(take_over)
-        job_tables.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, _of_table(wait), reason, as_json)
+        job_verbs.refuse_take_over(take_over)
+        job_verbs.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, _of_table(wait), reason, as_json)
         return
     config, patience = str(loaded.path.absolute()), _start_patience(job, wait)
     with Store.open(loaded.state_dir, migrates=True) as store:
         job_queries.refuse(loaded, store, job)
-        job_tables.tell_taken_out(store, spec)
+        job_verbs.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
-        view = job_audit.noted(store, "jobs start", job, reason, act)
-        job_tables.tell_apart(store, spec)
+        view = job_verbs.noted(store, "jobs start", job, reason, act)
+        job_verbs.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -210,20 +206,18 @@ def restart(
     """Stop a job where it runs, and start it with the configuration as it is now; --table: one table, as configured."""
     loaded, spec = select.starting(ctx, job)
     if table:
-        job_tables.steer(
-            ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, _of_table(wait), reason, as_json
-        )
+        job_verbs.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, _of_table(wait), reason, as_json)
         return
     config, patience = str(loaded.path.absolute()), _start_patience(job, wait)
     with Store.open(loaded.state_dir, migrates=True) as store:
         job_queries.refuse(loaded, store, job)
         store.register_job(job, config)
-        job_tables.tell_taken_out(store, spec)
+        job_verbs.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
-        view = job_audit.noted(
+        view = job_verbs.noted(
             store, "jobs restart", job, reason, partial(control.restart, store, job, config, patience=patience)
         )
-        job_tables.tell_apart(store, spec)
+        job_verbs.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
@@ -246,13 +240,13 @@ def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
     ) -> None:
         loaded, folder = _place(ctx, state_dir)
         if table:
-            job_tables.steer(ctx, folder, loaded, job, table, tables.Ask(verb), wait, reason, as_json)
+            job_verbs.steer(ctx, folder, loaded, job, table, tables.Ask(verb), wait, reason, as_json)
             return
         with Store.open(folder) as store:
             select.refuse_refused(loaded, store, job)
             job_queries.refuse(loaded, store, job)
             observe(store, job)
-            view = job_audit.noted(
+            view = job_verbs.noted(
                 store, f"jobs {verb}", job, reason, partial(getattr(control, verb), store, job, _patience(wait))
             )
         _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
@@ -285,12 +279,12 @@ def retry(
     """
     loaded, folder = _place(ctx, state_dir)
     if table and loaded is not None and job in loaded.jobs:
-        job_tables.refuse_whole(loaded.jobs[job])
+        job_verbs.refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
         job_queries.refuse(loaded, store, job)
         observe(store, job)
-        job_retry.retried(ctx, store, job, table, wait, reason, as_json)
+        job_verbs.retried(ctx, store, job, table, wait, reason, as_json)
 
 
 @app.command("ensure")
@@ -311,7 +305,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
         def start_again(view: JobView) -> JobView:
             if view.name in refused:
                 raise refused[view.name]
-            return job_audit.noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
+            return job_verbs.noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
 
         found = ensure(store, start_again)
         if loaded is not None:
@@ -411,7 +405,7 @@ def drain(
     The job goes on running and registering. 0: now; 1: not within the time, with what is left per DN.
     """
     loaded, spec = select.job_of(ctx, job)
-    job_drain.drain(ctx, loaded, spec, wait, as_json)
+    job_verbs.drain(ctx, loaded, spec, wait, as_json)
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
@@ -457,7 +451,7 @@ def _show_head(ctx: typer.Context, view: JobView, limits: Limits) -> None:
         ("state", view.state),
         ("wanted", _WANTED.get(view.wanted) if view.wanted else None),
         ("reason", why_of(view)),
-        ("do", for_job(view.safe, view.name) or job_tables.to_do_first(view)),
+        ("do", for_job(view.safe, view.name) or job_verbs.to_do_first(view)),
         ("started", output.second(view.started_at)),
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
@@ -486,7 +480,7 @@ def _brief(view: JobView) -> dict[str, object]:
     return {
         "job": found.pop("name"),
         **found,
-        "tables": [job_tables.as_values(one) for one in living_tables(view)],
+        "tables": [job_verbs.as_values(one) for one in living_tables(view)],
         "queries": (),
     }
 
@@ -495,7 +489,7 @@ def _report(report: JobReport | None) -> dict[str, object] | None:
     if report is None:
         return None
     found = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
-    return found | {name: [job_tables.as_values(one) for one in found[name]] for name in _DATED}
+    return found | {name: [job_verbs.as_values(one) for one in found[name]] for name in _DATED}
 
 
 def _why_never(name: str, silent: Container[str]) -> str:

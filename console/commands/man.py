@@ -1,15 +1,23 @@
-"""`slotkeeper man`: the manual page, in the pager where there is a terminal, else as roff."""
+"""`slotkeeper man`: the manual page in roff, made from the commands, their help, the exit codes and the environment.
+
+In the pager where there is a terminal. The macros are those of man(7) that groff_man(7) and mandoc share.
+"""
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import typer
 
-from slotkeeper.console.cli import context, manual, output
+from slotkeeper.console.cli import context, output
+from slotkeeper.console.cli.diagnostics import ExitCode
 from slotkeeper.core.config import handover
+from slotkeeper.core.config.load import CONFIG_VARIABLE
 
 app = typer.Typer(help="Show the manual page.", add_completion=False)
 
@@ -17,8 +25,102 @@ app = typer.Typer(help="Show the manual page.", add_completion=False)
 @app.command()
 def man(ctx: typer.Context) -> None:
     """Show the manual page; where nobody reads a screen: print it, for `slotkeeper man | man -l -` or to install it."""
-    text = manual.page(ctx.find_root().command, context.installed_version())
+    text = page(ctx.find_root().command, context.installed_version())
     if sys.stdout.isatty() and shutil.which("man"):
         subprocess.run(["man", "-l", "-"], input=text.encode(), check=False, env=handover.environment())
         return
     output.block(text)
+
+
+_CODES = {
+    ExitCode.FINE: "fine",
+    ExitCode.FAILED: "failed",
+    ExitCode.USAGE: "the command line or the configuration is wrong",
+    ExitCode.REFUSED: "refused by a precondition, which is named",
+    ExitCode.DIFFERENT: "a difference was found",
+    ExitCode.UNREACHABLE: "a server does not answer",
+}
+_ENVIRONMENT = {
+    CONFIG_VARIABLE: "The configuration file, where --config names none.",
+    "XDG_CONFIG_HOME, XDG_STATE_HOME": "Where the configuration and the state folder are looked for by default.",
+    "SLOTKEEPER__SECTION__KEY": "One value of the configuration, such as SLOTKEEPER__JOBS__ORDERS_RT__START.",
+    "NO_COLOR": "Set to anything: no colours.",
+    "PAGER": "What shows a page of slotkeeper docs on a terminal; default: less.",
+    "TZ": "The zone of the local time that stands beside UTC where a person reads.",
+}
+_FILES = {
+    "~/.config/slotkeeper/config.toml": "The configuration, where nothing else names one.",
+    "~/.local/state/slotkeeper": "The state folder, where [state] dir names no other: jobs, logs, audit, backups.",
+}
+_EXAMPLES = {
+    "slotkeeper demo": "Try everything on this host, without a warehouse; `slotkeeper demo stop` ends a kept demo.",
+    "slotkeeper init": "Write a configuration for a first job after a few questions, and start it.",
+    "slotkeeper": "Open the console.",
+    "slotkeeper status --exit-code": "One answer for monitoring: 0 ok, 1 warning, 2 critical, 3 not known.",
+}
+
+
+def page(root: Any, version: str) -> str:
+    """The page of this command tree, ending with a line end."""
+    return "\n".join(_lines(root, version)) + "\n"
+
+
+def _lines(root: Any, version: str) -> Iterator[str]:
+    yield f'.TH SLOTKEEPER 1 "" "slotkeeper {escaped(version)}" "User Commands"'
+    yield from (".SH NAME", r"slotkeeper \- mirror warehouse binlogs into tables, and steer the jobs that do")
+    yield from (".SH SYNOPSIS", ".B slotkeeper", r"[\fIOPTION\fR]...", ".br", ".B slotkeeper")
+    yield r"\fICOMMAND\fR [\fIARGUMENT\fR]..."
+    context = root.make_context("slotkeeper", [], resilient_parsing=True)
+    yield from (".SH DESCRIPTION", *_paragraphs(root.help))
+    yield from (".SH OPTIONS", "These may be typed anywhere on the line.", *_options(root, context))
+    yield ".SH COMMANDS"
+    for name in root.list_commands(context):
+        yield from _command(root.get_command(context, name), name, context)
+    yield from _listed("EXIT STATUS", {str(int(code)): words for code, words in _CODES.items()})
+    yield from _listed("ENVIRONMENT", _ENVIRONMENT)
+    yield from _listed("FILES", _FILES)
+    yield from _listed("EXAMPLES", _EXAMPLES)
+    yield from (".SH SEE ALSO", r"slotkeeper docs lists the pages; slotkeeper docs runbook opens one.")
+
+
+def _listed(heading: str, entries: dict[str, str]) -> Iterator[str]:
+    yield f".SH {heading}"
+    for name, words in entries.items():
+        yield from (".TP", f".B {escaped(name)}", escaped(words))
+
+
+def _command(command: Any, path: str, parent: Any) -> Iterator[str]:
+    """A command with its options, then those below it."""
+    context = command.make_context(path, [], parent=parent, resilient_parsing=True)
+    below = getattr(command, "commands", {})
+    if not below or getattr(command, "invoke_without_command", False):
+        arguments = [one.metavar or one.name.upper() for one in command.params if one.param_type_name == "argument"]
+        yield f'.SS "{escaped(" ".join(["slotkeeper", path, *arguments]))}"'
+        yield from _paragraphs(command.help)
+        yield from _options(command, context)
+    for name, one in below.items():
+        yield from _command(one, f"{path} {name}", context)
+
+
+def _options(command: Any, context: Any) -> Iterator[str]:
+    for one in command.params:
+        record = one.get_help_record(context) if one.param_type_name == "option" and not one.hidden else None
+        if record is not None:
+            yield from (".TP", rf"\fB{escaped(record[0])}\fR", escaped(" ".join(record[1].split())) or r"\&")
+
+
+def _paragraphs(text: str | None) -> Iterator[str]:
+    for place, each in enumerate(inspect.cleandoc(text or "").split("\n\n")):
+        if place:
+            yield ".PP"
+        yield escaped(" ".join(each.split()))
+
+
+def escaped(text: str) -> str:
+    r"""Text as roff shows it: no escape, no request, and hyphens that can be pasted into a shell.
+
+    >>> escaped(".B --a\\b"), escaped("'s")
+    ('\\&.B \\-\\-a\\eb', "\\&'s")
+    """
+    shown = text.replace("\\", r"\e").replace("-", r"\-")
+    return rf"\&{shown}" if shown.startswith((".", "'")) else shown

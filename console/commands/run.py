@@ -19,9 +19,9 @@ from typing import Annotated
 import typer
 
 from slotkeeper.console.cli import diagnostics, select
-from slotkeeper.console.cli.job_audit import noted
 from slotkeeper.console.cli.select import Job, Reason
-from slotkeeper.console.commands import job_tables
+from slotkeeper.console.commands import job_verbs
+from slotkeeper.console.commands.job_verbs import noted
 from slotkeeper.console.monitor.why import why_of
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobView
@@ -64,7 +64,7 @@ def run(
     extra += ["--wait-ms", str(wait)] if wait is not None else []
     launch = replace(LAUNCH, extra=tuple(extra))
     with Store.open(loaded.state_dir, migrates=True) as store:
-        job_tables.tell_apart(store, spec)
+        job_verbs.tell_apart(store, spec)
         with _signals_kept(), _followed(store.folder.log(job)):
             act = partial(control.run_here, store, job, str(loaded.path.absolute()), launch, take_over)
             view = noted(store, "run", job, reason, act)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
-from slotkeeper.console.cli.local_time import SHORT, both
+from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
 from slotkeeper.console.commands import peek, reset, slot_purge
 from slotkeeper.core.config.model import Loaded, owners

@@ -12,9 +12,9 @@ from pathlib import Path
 import typer
 
 from slotkeeper.console.cli import diagnostics, output, select
-from slotkeeper.console.cli.progress import Progress
+from slotkeeper.console.cli.diagnostics import Progress
 from slotkeeper.console.cli.select import Job, OneJson, OneTable
-from slotkeeper.console.commands import job_tables
+from slotkeeper.console.commands import job_verbs
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.row_counts import APART, Verified
@@ -48,14 +48,14 @@ def verify(
     """
     loaded, spec = select.job_of(ctx, job)
     if table:
-        spec = job_tables.narrowed(spec, table)
+        spec = job_verbs.narrowed(spec, table)
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
     parts: list[tuple[JobSpec, Comparison]] = []
     for part in spec.narrowed:
-        moves, what = runs and not job_tables.off(view, part.channel.source_table), _what(spec, part, len(parts))
+        moves, what = runs and not job_verbs.off(view, part.channel.source_table), _what(spec, part, len(parts))
         parts.append((part, verify_service.verify(part, moves, Progress(what, "rows compared").at)))
     verdict = _worst(_verdict(found) for _, found in parts)
     if not table or verdict == "different":
@@ -172,7 +172,7 @@ def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:
 
 
 def _tell_limits(spec: JobSpec, found: Comparison, view: JobView | None, runs: bool) -> None:
-    alone = job_tables.off(view, spec.channel.source_table) if runs else ""
+    alone = job_verbs.off(view, spec.channel.source_table) if runs else ""
     if alone and not found.equal:
         table = spec.channel.source_table
         diagnostics.note(f"table {table} is {alone}: a difference may be a change that it has not applied yet")

@@ -14,7 +14,7 @@ _ALONE = {
     "core/domain/remedy.py",
     "core/judgement/judge.py",
     "core/sinks/postgres/doctor.py",
-    "console/cli/manual.py",
+    "console/commands/man.py",
     "console/commands/doctor.py",
     "console/commands/errors.py",
     "console/commands/reset.py",

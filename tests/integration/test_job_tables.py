@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.commands import job_tables
+from slotkeeper.console.commands import job_verbs
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.spec import ChannelSpec
@@ -151,7 +151,7 @@ def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
     place.jobs.store.register_job(JOB, "c")
     tables.want(place.jobs.store, JOB, B, WantedState.STOP)
     # the job itself does not start here: no Spark is asked for, and what stays is said all the same
-    job_tables.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
+    job_verbs.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
     said = place.capfd.readouterr().err
     assert f"1 table stays stopped: {B}; `slotkeeper jobs start {JOB} --table TABLE` starts one" in said
 
@@ -159,9 +159,9 @@ def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
 def test_a_start_names_the_table_that_was_taken_out_and_what_its_slot_keeps(place: Place) -> None:
     place.start()
     loaded = load(place.config, {}).jobs[JOB]
-    job_tables.tell_taken_out(place.jobs.store, loaded)
+    job_verbs.tell_taken_out(place.jobs.store, loaded)
     assert B not in place.capfd.readouterr().err
-    job_tables.tell_taken_out(place.jobs.store, loaded.of(A))
+    job_verbs.tell_taken_out(place.jobs.store, loaded.of(A))
     said = place.capfd.readouterr().err
     assert f"{B} is a table of this job no more" in said
     assert f"`slotkeeper slots drop {B} {loaded.slot} --source {loaded.source.name}`" in said

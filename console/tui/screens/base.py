@@ -18,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from slotkeeper.console.cli.printed import with_config
+from slotkeeper.console.cli.context import with_config
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.keymap import bindings_of, shown_key
 from slotkeeper.console.tui.screens.sharing import has_tabs

@@ -12,7 +12,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from slotkeeper.console.cli.new_file import write_new
+from slotkeeper.console.cli.first_config import write_new
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Frame, Line
 from slotkeeper.console.tui.terminal import START_DEMO, START_INIT

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.cli import pages
+from slotkeeper.console.commands import docs
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.demo.incidents.registry import INCIDENTS
@@ -60,7 +60,7 @@ def test_every_page_that_a_text_names_opens_at_its_section() -> None:
     named = sorted(calls())
     assert len(named) > 12
     for file, name, title in named:
-        found = pages.page(typed(name, title))
+        found = docs.page_named(typed(name, title))
         assert found.text and bool(found.section) == bool(title), file
 
 
@@ -71,13 +71,13 @@ def typed(name: str, title: str) -> str:
 
 def test_every_incident_has_its_section() -> None:
     for incident in INCIDENTS:
-        assert pages.page(typed("runbook", incident.page)).text.startswith(f"## {incident.page}\n")
+        assert docs.page_named(typed("runbook", incident.page)).text.startswith(f"## {incident.page}\n")
 
 
 @pytest.mark.parametrize("file", ["config.example.toml", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))])
 def test_every_page_that_a_file_names_as_a_command_opens(file: str) -> None:
     for page in COMMAND.findall((ROOT / file).read_text("utf-8")):
-        assert pages.page(page).text, page
+        assert docs.page_named(page).text, page
 
 
 def test_the_list_has_every_page_and_unit_with_a_title(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ def test_a_section_may_be_typed_as_it_begins(capsys: pytest.CaptureFixture[str])
 
 def test_what_looks_like_a_heading_in_a_block_of_code_is_no_section() -> None:
     with pytest.raises(ConfigError, match="no section"):
-        pages.page("alerts#binsh")
+        docs.page_named("alerts#binsh")
 
 
 @pytest.mark.parametrize("wrong", ["runbok", "../README", "adr/0001", "runbook#nothing-of-that-name"])

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 import pytest
 
 from slotkeeper.console.cli import output
-from slotkeeper.console.cli.local_time import CLOCK, SHORT, both
+from slotkeeper.console.cli.output import CLOCK, SHORT, both
 
 WINTER = datetime(2026, 1, 31, 23, 30, 5, tzinfo=timezone.utc)
 SUMMER = datetime(2026, 7, 1, 10, 0, 0, tzinfo=timezone.utc)

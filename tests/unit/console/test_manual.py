@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.cli.diagnostics import ExitCode
-from slotkeeper.console.cli.manual import escaped
+from slotkeeper.console.commands.man import escaped
 from tests.architecture.checkout import ROOT
 from tests.unit.console.test_schemas import commands
 

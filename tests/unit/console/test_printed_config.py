@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.cli import diagnostics, output, printed
+from slotkeeper.console.cli import context, diagnostics, output
 from slotkeeper.core.errors import Refused
 
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     yield
-    printed.given("")
+    context.config_given("")
 
 
 def test_lines_paragraphs_and_hints_name_the_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    printed.given("/srv/my etl.toml")
+    context.config_given("/srv/my etl.toml")
     output.line("slotkeeper slots reset t s --execute")
     output.paragraph("do", "wait, or `slotkeeper alerts test`")
     diagnostics.report(Refused("no", "`slotkeeper locks` says who"), tmp_path / "log")
@@ -30,7 +30,7 @@ def test_lines_paragraphs_and_hints_name_the_configuration(capsys: pytest.Captur
 
 
 def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
-    printed.given("c.toml")
+    context.config_given("c.toml")
     output.as_json({"do": "`slotkeeper jobs start a`"})
     assert "--config" not in capsys.readouterr().out
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.cli.first_config import Place, Server, text_of
-from slotkeeper.console.cli.target_writers import Writer, writers
+from slotkeeper.console.cli.first_config import Place, Server, Writer, text_of, writers
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.state.sqlite import Store
 

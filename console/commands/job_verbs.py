@@ -1,0 +1,354 @@
+"""What the verbs of `slotkeeper jobs` do to a job or to one table of it (`--table`), audited: steer, retry, drain.
+
+Unlike a change of a slot, a job is started and stopped even where the audit cannot be written: a full disk must not
+keep it running.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import typer
+
+from slotkeeper.console.cli import diagnostics, output, select
+from slotkeeper.console.cli.diagnostics import Progress
+from slotkeeper.console.monitor.why import living_tables
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
+from slotkeeper.core.domain.locks import LockWait
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.domain.tries import TryAnswer, in_words
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.launch import tries
+from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.sources import registry
+from slotkeeper.core.state import tables
+from slotkeeper.core.state.audit import Audit, intent, outcome
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.rows import moment
+from slotkeeper.core.state.sqlite import Store
+
+_Seen = TypeVar("_Seen", JobView, TableReport, tuple[TryAnswer, ...])
+
+
+def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
+    """Write what is meant, do it, write what was seen; an error is written and goes on its way."""
+    row = store.job(job)
+    line = intent(action, f"job {job}", reason, {"state": row.state.value if row else "never started"})
+    return _noted(store, line, act, lambda view: view.state.value)
+
+
+def noted_table(
+    store: Store, action: str, job: str, table: str, reason: str, act: Callable[[], TableReport]
+) -> TableReport:
+    """The same of one table of a job."""
+    row = store.job(job)
+    known = row.report.tables if row and row.report else ()
+    state = next((one.state for one in known if one.source_table == table), "unknown")
+    line = intent(action, f"job {job} table {table}", reason, {"state": state})
+    return _noted(store, line, act, lambda found: found.state)
+
+
+def noted_try(
+    store: Store, job: str, table: str, reason: str, act: Callable[[], tuple[TryAnswer, ...]]
+) -> tuple[TryAnswer, ...]:
+    """The same of a try before its time."""
+    row, what = store.job(job), f"job {job} table {table}" if table else f"job {job}"
+    line = intent("jobs retry", what, reason, {"state": row.state.value if row else "never started"})
+    return _noted(store, line, act, lambda found: in_words(found) if found else "asked for")
+
+
+def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Callable[[_Seen], str]) -> _Seen:
+    audit = Audit(store.folder)
+    _write(audit, line)
+    try:
+        seen = act()
+    except BaseException as error:
+        _write(audit, outcome(line, f"failed: {safe(error, 300) or type(error).__name__}", {}))
+        raise
+    _write(audit, outcome(line, state_of(seen), {"state": state_of(seen)}))
+    return seen
+
+
+def _write(audit: Audit, line: AuditLine) -> None:
+    try:
+        audit.append(line)
+    except StateError as error:
+        diagnostics.warn(f"not in the audit: {error.message}")
+
+
+_GOES_ON = {Ask.PAUSE: (JobState.PAUSED,), Ask.STOP: (JobState.STOPPED,)}
+_STAYS = ((WantedState.STOP, "stopped", "start"), (WantedState.PAUSE, "paused", "resume"))
+
+
+def steer(
+    ctx: typer.Context,
+    folder: Path,
+    loaded: Loaded | None,
+    job: str,
+    table: str,
+    what: Ask,
+    wait: float,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Ask something of one table of a running job, wait for the effect, tell it in one line."""
+    if loaded is not None and job in loaded.jobs:
+        refuse_whole(loaded.jobs[job])
+    with Store.open(folder) as store:
+        select.refuse_refused(loaded, store, job)
+        patience = TablePatience(wait, partial(_progress, job))
+        act = partial(ask, store, job, table, what, patience)
+        found = noted_table(store, f"jobs {what.value}", job, table, reason, act)
+    if as_json:
+        output.as_json({"job": job, "table": table, "state": found.state, **_values(found)})
+    else:
+        output.line(f"{job} {table}: {found.state}{f' ({found.reason})' if found.reason else ''}", _ascii(ctx))
+    if not (wait == 0 or _reached(what, found)):
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _values(table: TableReport) -> dict[str, object]:
+    return {name: getattr(table, name) for name in ("target", "reason", "trouble", "safe")}
+
+
+class Since(Protocol):
+    """What a driver tells with the time from which on it holds, in seconds since 1970."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def since(self) -> float | None: ...
+
+
+def as_values(one: Since) -> dict[str, object]:
+    """Such a thing as JSON values: its time is one, and so are those of who is in front where it is a wait."""
+    found = {**dataclasses.asdict(one), "since": moment(one.since)}
+    return found | ({"blockers": list(map(as_values, one.blockers))} if isinstance(one, LockWait) else {})
+
+
+def _ascii(ctx: typer.Context) -> bool:
+    return select.ascii_only(ctx)
+
+
+def _reached(what: Ask, found: TableReport) -> bool:
+    goals = _GOES_ON.get(what)
+    return found.state != JobState.FAILED.value if goals is None else found.state in [one.value for one in goals]
+
+
+def _progress(job: str, table: TableReport) -> None:
+    diagnostics.note(f"{job} {table.source_table}: {table.state}")
+
+
+def refuse_whole(spec: JobSpec) -> None:
+    """Raise Refused where no table of the job can go on without the others."""
+    if len(spec.channels) == 1:
+        refuse_one_table(spec.name)
+    if registry.open(spec.source_kind).traits.shares_position:
+        refuse_one_position(spec.name)
+
+
+def refuse_take_over(take_over: bool) -> None:
+    """Raise Refused: one table is started by the job's own living driver, which takes over nothing."""
+    if take_over:
+        raise Refused("--take-over is of a whole job", "without --table, or without --take-over")
+
+
+def narrowed(spec: JobSpec, table: str) -> JobSpec:
+    """The job with this one table; Refused with the known ones where it has none such, or no other."""
+    if len(spec.channels) == 1:
+        refuse_one_table(spec.name)
+    known = [channel.source_table for channel in spec.channels]
+    if table not in known:
+        raise Refused(f"job {spec.name} has no table {table!r}", f"it has: {', '.join(sorted(known))}")
+    return spec.of(table)
+
+
+def off(view: JobView | None, table: str) -> str:
+    """The state of a table that does not go on while its job does, whose lanes are waited for in vain; "" of others."""
+    found = amiss(view.report.tables) if view is not None and view.reported and view.report else []
+    return next((one.state for one in found if one.source_table == table), "")
+
+
+def tell_apart(store: Store, spec: JobSpec) -> None:
+    """Say which tables a start of the whole job leaves as they are, because that is wanted of them alone."""
+    asked = tables.wanted(store, spec.name)
+    known = [channel.source_table for channel in spec.channels]
+    for wanted, word, verb in _STAYS:
+        found = [table for table in known if table in asked and asked[table].wanted is wanted]
+        if found and len(known) > 1:
+            number = f"{len(found)} table{' stays' if len(found) == 1 else 's stay'} {word}"
+            does = f"`slotkeeper jobs {verb} {typed(spec.name)} --table TABLE` {verb}s one"
+            diagnostics.note(f"{spec.name}: {number}: {', '.join(found)}; {does}")
+
+
+def tell_taken_out(store: Store, spec: JobSpec) -> None:
+    """Say which tables the job had when it last ran and has no more: their slots are for a person to decide about.
+
+    Nobody registers such a slot any more, and until its TTL ends it holds its table's changes back.
+    """
+    row = store.job(spec.name)
+    report = row.report if row is not None else None
+    lanes, single = (report.lanes, report.tables) if report is not None else ((), ())
+    had = {lane.source_table for lane in lanes} | {table.source_table for table in single}
+    for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
+        place = typed(table, spec.slot)
+        what = f"{table} is a table of this job no more, and its slot {spec.slot} keeps its changes until its TTL ends"
+        drop = f"`slotkeeper slots drop {place} --source {typed(spec.source.name)}`"
+        cure = f"put back it goes on where it stood; {drop} lets the changes go, `slots list` names it until then"
+        diagnostics.note(f"{spec.name}: {what}; {cure}")
+
+
+def to_do_first(view: JobView) -> str:
+    """What is safe to do about the table that is off worst, "" where all go on."""
+    return next((to_do(view.name, table) for table in amiss(living_tables(view))), "")
+
+
+def show(view: JobView, ascii_only: bool) -> None:
+    """How the tables of a living job stand, with what to do about each that does not go on."""
+    found = living_tables(view)
+    if not found:
+        return
+    rows: list[list[object]] = [[one.source_table, one.target, one.state, one.trouble or None] for one in found]
+    output.table(["table", "target", "state", "trouble"], rows, ascii_only)
+    stuck = amiss(found)
+    for one in [*stuck, *(one for one in found if one.reason and one not in stuck)]:
+        if one.reason:
+            output.paragraph(one.source_table, f"{one.state}: {one.reason}", ascii_only)
+        if one in stuck:
+            output.line(f"  do  {to_do(view.name, one)}", ascii_only)  # on one line: a command is pasted
+
+
+def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
+    """Ask, wait for the answer, tell it; audited. Raises what `slotkeeper.core.launch.tries.ask` does."""
+    found = noted_try(store, job, table, reason, partial(tries.ask, store, job, table, wait))
+    if as_json:
+        output.as_json(_tried_values(job, table, found))
+    else:
+        said = in_words(found) if found else "asked for; nothing is waited for"
+        output.line(f"{' '.join(filter(None, (job, table)))}: {said}", select.ascii_only(ctx))
+
+
+def _tried_values(job: str, table: str, found: Sequence[TryAnswer]) -> dict[str, object]:
+    lanes = {name: [lane for one in found for lane in getattr(one, name)] for name in ("tried", "polled", "busy")}
+    refused = {lane: why for one in found for lane, why in one.refused.items()}
+    said = in_words(found) if found else ""
+    return {"job": job, "table": table or None, "answered": bool(found), **lanes, "refused": refused, "said": said}
+
+
+POLL_SECONDS = 0.5
+_PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+_STREAMING = (JobState.RUNNING, JobState.CATCHING_UP, JobState.PENDING)
+"""States in which draining may be waited for: one that was resumed a moment ago is PENDING, and streams soon."""
+NOT_KNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is unread in words, by DN or by table and DN; `rows` in all, None where they cannot be counted."""
+
+    by_lane: Mapping[str, str]
+    rows: int | None = None
+
+    @property
+    def text(self) -> str:
+        return "; ".join(text if lane == NOT_KNOWN else f"{lane}: {text}" for lane, text in self.by_lane.items())
+
+
+def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_json: bool) -> None:
+    """Wait for at most so many seconds, telling what is left; Refused where the job does not stream."""
+    end, shown, most = time.monotonic() + wait, "", 0
+    progress = Progress(spec.name, "rows drained")
+    with Store.open(loaded.state_dir) as store:
+        view = _streaming(store, spec.name)
+        while True:
+            left = _left(loaded, spec)
+            if not left.by_lane or time.monotonic() >= end:
+                break
+            if left.rows is not None:
+                most = max(most, left.rows)
+                progress.at(most - left.rows, most)
+            if shown != (shown := left.text if left.rows is None else ", ".join(left.by_lane)):
+                diagnostics.note(f"{spec.name}: {left.text}")
+            time.sleep(POLL_SECONDS)
+            view = _streaming(store, spec.name, exit_code=True)
+    _tell(ctx, spec, left, view, as_json)
+
+
+def _left(loaded: Loaded, spec: JobSpec) -> _Left:
+    # `jobs list` must load no database driver
+    from slotkeeper.core.services import slot_commands
+    from slotkeeper.core.slots.preflight import left_by_shard
+
+    by_lane: dict[str, str] = {}
+    unread: list[int | None] = []
+    try:
+        for channel in spec.channels:
+            found = slot_commands.preflight(loaded, spec.source.name, channel.source_table, lambda jobs: ())
+            by_lane |= {spec.lane_name(channel.source_table, dn): said for dn, said in left_by_shard(found).items()}
+            unread.append(found.unread)
+    except SlotkeeperError as error:
+        if error.kind not in _PASSING:
+            raise
+        return _Left({NOT_KNOWN: error.message})
+    known = [rows for rows in unread if rows is not None]
+    return _Left(by_lane, sum(known) if len(known) == len(unread) else None)
+
+
+def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobView, as_json: bool) -> None:
+    at, table = SystemClock().utc(), ", ".join(channel.source_table for channel in spec.channels)
+    until = f"until the next commit on {table}; the job reads and registers that again by itself"
+    if as_json:
+        output.as_json(
+            {
+                "job": spec.name,
+                "table": table,
+                "drained": not left.by_lane,
+                "at": at,
+                "holds": until,
+                "quiet_seconds": _quiet_seconds(view, at),
+                "left": left.by_lane,
+            }
+        )
+    elif left.by_lane:
+        output.line(f"{spec.name}: not drained: {left.text}", select.ascii_only(ctx))
+    else:
+        output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
+        output.line(f"it holds {until}", select.ascii_only(ctx))
+    if left.by_lane:
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+def _quiet_seconds(view: JobView, now: datetime) -> float | None:
+    """How long ago the job last applied a change, as far as this run of it knows."""
+    if view.report is None or view.reported_at is None:
+        return None
+    ages = [lane.last_commit_age for lane in view.report.lanes if lane.last_commit_age is not None]
+    past = elapsed(view.reported_at, now)
+    return round(min(ages) + past, 1) if ages and past is not None else None
+
+
+def _streaming(store: Store, job: str, exit_code: bool = False) -> JobView:
+    """The job while it streams; Refused (or, later on, exit code 1) where it does not."""
+    view = observe(store, job)
+    if view.state in _STREAMING and view.lives:
+        return view
+    why = f": {view.reason}" if view.reason else ""
+    text = f"job {job} is {view.state.value}{why}; draining needs a job that is RUNNING or CATCHING UP"
+    if exit_code:
+        diagnostics.warn(text)
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+    raise Refused(text, f"`slotkeeper jobs start {job}`")
