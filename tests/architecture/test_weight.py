@@ -7,12 +7,37 @@ from pathlib import Path
 from tests.architecture.checkout import PACKAGES, ROOT
 from tests.architecture.weight import Weight, weights
 
-MOST_LINES: dict[str, int] = {
-}  # fmt: skip
+MOST_LINES = {
+    "core": 1_900,
+    "core/alerts": 500,
+    "core/config": 4_100,
+    "core/dataframe": 3_200,
+    "core/domain": 7_700,
+    "core/drivers": 4_300,
+    "core/engine": 7_400,
+    "core/judgement": 900,
+    "core/launch": 3_200,
+    "core/ports": 2_000,
+    "core/services": 2_100,
+    "core/sinks": 12_500,
+    "core/slots": 2_600,
+    "core/sources": 17_300,
+    "core/spark": 2_500,
+    "core/state": 3_100,
+    "core/verify": 400,
+    "core/wiring": 600,
+    "console": 200,
+    "console/actions": 1_700,
+    "console/cli": 3_200,
+    "console/commands": 5_600,
+    "console/monitor": 2_200,
+    "console/tui": 9_000,
+    "console/views": 4_900,
+}
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 0, 0, 0, 0
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 526, 48, 75, 553
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
 
 
