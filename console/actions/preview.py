@@ -18,7 +18,7 @@ from slotkeeper.console.views.rows import UNKNOWN, short
 from slotkeeper.core.domain.reset import TAKES_COPY, Move, ResetPlan
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
-from slotkeeper.core.services.reset import plan_shown
+from slotkeeper.core.services.reset_texts import plan_shown
 
 _ANY = 10_000
 FULL = 24

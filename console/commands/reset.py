@@ -31,7 +31,7 @@ from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.services import reset as reset_service
-from slotkeeper.core.services.reset import backup_of
+from slotkeeper.core.services.reset_texts import backup_of
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_plan as plan
 from slotkeeper.core.slots.reset_apply import ResetOrder, Result

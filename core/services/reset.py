@@ -1,25 +1,22 @@
-"""What a reset of a slot is given: a session at the source, one at the sink with the lease, files and their texts.
+"""What a reset of a slot is given: a session at the source, one at the sink with the lease, files.
 
 The console asks whether a job runs, because processes are seen above this layer.
 """
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.position import Positions
-from slotkeeper.core.domain.reset import Backup, Check, ResetPlan, backup_from, plan_of
+from slotkeeper.core.domain.reset import Check
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import see
-from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
+from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.source import Retention
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
@@ -33,25 +30,6 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.resets import ResetFiles
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import end_channel_sessions
-
-
-def backup_of(text: str) -> Backup:
-    """A backup by the dialect that it names; raises Refused where it is damaged."""
-    try:
-        positions = _positions(json.loads(text))
-    except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
-        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
-    return backup_from(text, positions)
-
-
-def plan_shown(found: Mapping[str, Any]) -> ResetPlan:
-    """The plan of a command's JSON; raises ValueError, KeyError or TypeError where it is none."""
-    return plan_of(found, _positions(found))
-
-
-def _positions(found: Mapping[str, Any]) -> Positions:
-    return registry.open(str(found["dialect"])).positions
-
 
 STORE_LIMIT_MS = 40_000
 """Of one statement of a reset at its store, which has few rows: longer than a lock there is waited for (30 s)."""

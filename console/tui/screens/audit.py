@@ -118,7 +118,7 @@ class SlotHistoryScreen(TableScreen):
 
     def _read(self) -> list[Backup]:
         from slotkeeper.core.domain.reset_files import BACKUPS
-        from slotkeeper.core.services.reset import backup_of
+        from slotkeeper.core.services.reset_texts import backup_of
         from slotkeeper.core.state.folder import StateFolder
         from slotkeeper.core.state.resets import ResetFiles
 
