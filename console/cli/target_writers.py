@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotkeeper.console.cli.first_config import Place
-from slotkeeper.core.config.load import default_state_dir, find, load_usable
+from slotkeeper.core.config.load import default_path, default_state_dir, find, load_usable
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobState
@@ -58,8 +58,9 @@ def free(target: str, taken: Mapping[str, Writer]) -> str:
 def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
     """Each that can be read; a broken one must not block a first job."""
     paths: dict[Path, None] = {}
-    with suppress(*_UNREADABLE):
-        paths[find(None, env).absolute()] = None
+    for usual in (lambda: find(None, env), lambda: default_path(env)):
+        with suppress(*_UNREADABLE):
+            paths[usual().absolute()] = None
     folders: dict[Path, None] = {default_state_dir(env): None}
     loads: list[Loaded] = []
     for path in paths:

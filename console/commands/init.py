@@ -22,7 +22,8 @@ from slotkeeper.console.cli.new_file import write_new
 from slotkeeper.console.cli.target_writers import Writer, free
 from slotkeeper.console.commands import jobs
 from slotkeeper.console.tui import startup
-from slotkeeper.core.config.load import default_path, load_usable
+from slotkeeper.core.config.load import default_path, find, load_usable
+from slotkeeper.core.config.model import NoConfig
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.tls import loopback
@@ -110,7 +111,7 @@ def init(
     code 1: a check failed, or the job failed or has not started.
     """
     shared = context.of(ctx)
-    path = shared.config or default_path(shared.env)
+    path = _file(shared)
     _refuse_existing(path)
     output.block(_PLAN.format(path=path))
     asked = _Asked(path.absolute().parent)
@@ -249,6 +250,14 @@ def _again(what: str, hint: str, given: bool) -> None:
 
 def _ask(question: str, default: str | None) -> str:
     return str(typer.prompt(question, default=default, err=True, show_default=bool(default))).strip()
+
+
+def _file(shared: context.Invocation) -> Path:
+    """The configuration that every other command of this command line would read."""
+    try:
+        return find(shared.config, shared.env)
+    except NoConfig:
+        return default_path(shared.env)
 
 
 def _refuse_existing(path: Path) -> None:
