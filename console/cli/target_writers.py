@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from slotkeeper.console.cli.first_config import Place
@@ -58,7 +59,7 @@ def free(target: str, taken: Mapping[str, Writer]) -> str:
 def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
     """Each that can be read; a broken one must not block a first job."""
     paths: dict[Path, None] = {}
-    for usual in (lambda: find(None, env), lambda: default_path(env)):
+    for usual in (partial(find, None, env), partial(default_path, env)):
         with suppress(*_UNREADABLE):
             paths[usual().absolute()] = None
     folders: dict[Path, None] = {default_state_dir(env): None}
