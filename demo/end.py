@@ -69,8 +69,8 @@ class End:
 
     @property
     def stays(self) -> str:
-        """Where the files of a failed demo are, and what deletes them; empty without a demo."""
-        if self.demo is None:
+        """Where the files of a failed demo are, and what deletes them; empty where there are none."""
+        if self.demo is None or not self.demo.folder.exists():
             return ""
         log = f"; log: {self.log}" if self.log is not None else ""
         return f"the folder stays: {self.demo.folder}{log}; `slotkeeper demo stop` deletes it"

@@ -56,6 +56,7 @@ ROWS = 120_000
 _LOG_BYTES = 1 << 20
 STOP_SECONDS = 120.0
 """How long the end of a demo waits for its job: a busy host needs more than the supervisor's own limits."""
+_STARTING = "demo-servers"  # of threads
 _COMMAND = re.compile(r"[;,]? ?(see )?`slotkeeper [^`]*`")
 """Advice about a job that the demo is about to remove."""
 
@@ -240,7 +241,7 @@ class Demo:
     def prepare(self) -> None:
         """Start the servers, make and load the table, write the configuration."""
         self._say(f"starting PostgreSQL servers: {' and '.join(self.servers)}")
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(2, _STARTING) as pool:
             starting = [
                 pool.submit(postgres.start, self.folder / name, name, {"shared_buffers": "256MB"})
                 for name in self.servers
@@ -526,6 +527,9 @@ class Demo:
 
         `keeps`: configuration, state and logs stay, the servers' data do not.
         """
+        for thread in threading.enumerate():
+            if thread.name.startswith(_STARTING):  # Ctrl-C within `submit` hides a thread from its pool
+                thread.join(STOP_SECONDS)
         self._quiet_threads()
         if self.store is not None:
             try:

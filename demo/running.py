@@ -53,11 +53,18 @@ class Note:
 
 @contextmanager
 def noted(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Note the demo of this folder for the block; the note stays for as long as the folder does. Raises StateError."""
-    kept = StateFolder.open(default_state_dir(env))
-    file = kept.path / NOTES / f"{folder.name}.json"
-    values = {"folder": str(folder), "process": dataclasses.asdict(identity.of(os.getpid()))}
-    kept.replace(file, json.dumps(values).encode())
+    """Note the demo of this folder for the block; the note stays for as long as the folder does.
+
+    Raises StateError, and deletes the folder, where the note cannot be stored.
+    """
+    try:
+        kept = StateFolder.open(default_state_dir(env))
+        file = kept.path / NOTES / f"{folder.name}.json"
+        values = {"folder": str(folder), "process": dataclasses.asdict(identity.of(os.getpid()))}
+        kept.replace(file, json.dumps(values).encode())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # without a note `demo stop` would not find it
+        raise
     try:
         yield
     finally:

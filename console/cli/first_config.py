@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from slotkeeper.core.config.load import default_state_dir, find, load_usable
+from slotkeeper.core.config.load import default_path, default_state_dir, find, load_usable
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, loopback
 from slotkeeper.core.domain.job import JobState
@@ -184,8 +185,9 @@ def free(target: str, taken: Mapping[str, Writer]) -> str:
 def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
     """Each that can be read; a broken one must not block a first job."""
     paths: dict[Path, None] = {}
-    with suppress(*_UNREADABLE):
-        paths[find(None, env).absolute()] = None
+    for usual in (partial(find, None, env), partial(default_path, env)):
+        with suppress(*_UNREADABLE):
+            paths[usual().absolute()] = None
     folders: dict[Path, None] = {default_state_dir(env): None}
     loads: list[Loaded] = []
     for path in paths:

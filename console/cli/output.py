@@ -32,6 +32,10 @@ _GLUE = "\ue000"
 """Stands for a blank that no line ends at."""
 
 
+class Unwritten(OSError):
+    """Stdout takes no more, as on a full disk; a reader that has gone is a BrokenPipeError instead."""
+
+
 def line(text: object = "", ascii_only: bool = False) -> None:
     """One line of text, made visible."""
     _write(context.pasteable(_cell(text, ascii_only, limit=10_000)) + "\n")
@@ -135,7 +139,12 @@ def _terminal_width() -> int:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(text)
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritten(error.errno, error.strerror) from error
 
 
 def _cell(value: object, ascii_only: bool, limit: int = 500) -> str:

@@ -31,7 +31,8 @@ from slotkeeper.console.cli.first_config import (
 )
 from slotkeeper.console.commands import jobs
 from slotkeeper.console.tui import startup
-from slotkeeper.core.config.load import default_path, load_usable
+from slotkeeper.core.config.load import default_path, find, load_usable
+from slotkeeper.core.config.model import NoConfig
 from slotkeeper.core.domain.endpoint import loopback
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.text import typed
@@ -119,7 +120,7 @@ def init(
     code 1: a check failed, or the job failed or has not started.
     """
     shared = context.of(ctx)
-    path = shared.config or default_path(shared.env)
+    path = _file(shared)
     _refuse_existing(path)
     output.block(_PLAN.format(path=path))
     asked = _Asked(path.absolute().parent)
@@ -258,6 +259,14 @@ def _again(what: str, hint: str, given: bool) -> None:
 
 def _ask(question: str, default: str | None) -> str:
     return str(typer.prompt(question, default=default, err=True, show_default=bool(default))).strip()
+
+
+def _file(shared: context.Invocation) -> Path:
+    """The configuration that every other command of this command line would read."""
+    try:
+        return find(shared.config, shared.env)
+    except NoConfig:
+        return default_path(shared.env)
 
 
 def _refuse_existing(path: Path) -> None:

@@ -85,6 +85,19 @@ def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that
     assert load(second, {}).jobs["orders_own"].channel.target == "mart.orders_2"
 
 
+def test_the_file_that_the_environment_names_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "named.toml"
+    monkeypatch.setenv("SLOTKEEPER_CONFIG", str(file))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["init"]) == 2
+    assert f"Writes   {file}\n" in capsys.readouterr().out
+    file.touch()
+    assert main(["init"]) == 2
+    assert f"configuration {file}: already exists" in capsys.readouterr().err
+
+
 def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,18 +7,21 @@ import json
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Busy, ConfigError
-from slotkeeper.demo import binaries, postgres
+from slotkeeper.demo import binaries, command, postgres
 from slotkeeper.demo import sources as demo_sources
 from slotkeeper.demo.end import ending
-from slotkeeper.demo.run import Demo, DemoOptions
+from slotkeeper.demo.run import JOB, TARGET, Demo, DemoOptions, configuration
 from tests.support.promised import broken
 
 RUN = ["demo", "--headless", "--duration", "1s", "--json"]
@@ -93,6 +96,52 @@ def test_an_interrupted_demo_is_one_object_and_leaves_no_folder(
     assert not list(place.iterdir())
 
 
+def test_a_server_that_starts_while_ctrl_c_is_pressed_leaves_no_folder(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C within `submit` hides the new thread from its pool, which then does not wait for it."""
+    start, started = threading.Thread.start, list[threading.Thread]()
+    closing, closed = threading.Event(), threading.Event()
+
+    class Closing(Demo):
+        def close(self, keeps: bool = False) -> None:
+            closing.set()
+            super().close(keeps)
+            closed.set()
+
+    def start_late(folder: Path, *_: object) -> None:
+        assert closing.wait(30)
+        for _turn in range(50):
+            if folder.parent.exists():
+                closed.wait(0.01)
+        folder.mkdir(parents=True)
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if not thread.name.startswith("demo-servers"):
+            return
+        started.append(thread)
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(demo_sources.KINDS, "dws", Closing)
+    monkeypatch.setattr(postgres, "start", start_late)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    assert ended(RUN, capsys)[:2] == (130, {"ok": False, "why": "interrupted", "log": None})
+    started[0].join(30)
+    assert not list(place.iterdir())
+
+
+def test_a_demo_whose_note_cannot_be_stored_leaves_no_folder_and_names_none(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place.parent / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(place.parent / "file"))
+    code, found, said = ended(RUN, capsys)
+    assert (code, found["ok"]) == (3, False) and "state folder" in str(found["why"])
+    assert not list(place.iterdir()) and "the folder stays" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -137,6 +186,28 @@ def test_a_wrong_folder_of_programs_is_named_and_no_extra_is_asked_for(
     assert "set SLOTKEEPER_PG_BIN to the folder" in said and "slotkeeper[demo]" not in said
 
 
+@pytest.mark.parametrize("line", ["exec sleep 60", r"printf '\377 (PostgreSQL) 9\n'"], ids=["hangs", "not UTF-8"])
+def test_a_program_without_a_readable_version_is_a_wrong_folder(
+    line: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = place.parent / "bin"
+    _programs(folder, 9)
+    (folder / "initdb").write_text(f"#!/bin/sh\n{line}\n", "utf-8")
+    monkeypatch.setattr(binaries, "VERSION_SECONDS", 0.5)
+    monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(folder))
+    code, found, _ = ended(RUN, capsys)
+    assert code == 2 and f"SLOTKEEPER_PG_BIN is wrong: {folder} has" in str(found["why"])
+
+
+def test_a_relative_folder_of_programs_is_found_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _programs(tmp_path / "bin", 17)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOTKEEPER_PG_BIN", "bin")
+    assert binaries.find_binaries().folder == tmp_path / "bin"
+
+
 def _programs(folder: Path, version: int) -> None:
     folder.mkdir()
     for name in ("initdb", "postgres", "pg_ctl"):
@@ -165,3 +236,14 @@ def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pyte
     (folder,) = place.iterdir()
     assert found == {"ok": False, "log": None}
     assert f"the folder stays: {folder}" in capsys.readouterr().err
+
+
+def test_the_invitation_of_a_kept_demo_names_a_target_that_its_job_does_not_write(tmp_path: Path) -> None:
+    run = Demo(DemoOptions(), print)
+    one = Endpoint("one", "127.0.0.1", 1, "d", "u", SecretRef("file", "/p"), sslmode="disable")
+    run.config.write_text(configuration(one, one, tmp_path, run.options), "utf-8")
+    run.loaded = load(run.config, {})
+    (channel,) = run.loaded.jobs[JOB].channels
+    assert channel.target == TARGET
+    words = command._invitation(run).split()
+    assert words[words.index("--into") + 1] not in ("", TARGET)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from slotkeeper.console.cli import output
 
 CELLS = st.none() | st.integers() | st.booleans() | st.floats() | st.text() | st.binary()
+ROOT = Path(__file__).parents[3]
 HOSTILE = "a\x1b]52;c;x\x07\n\u202e[red]\x7f\x9b"
 
 
@@ -115,3 +119,19 @@ def test_a_narrow_terminal_goes_without_spare_columns_before_anything_is_cut() -
     assert narrow[0].split() == ["id", "message"] and narrow[2] == "17  value out of range for numeric(12,2)"
     some = output.table_lines(headers, [row], True, 52, ["kind", "where"])
     assert some[0].split() == ["id", "where", "message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [(["docs", "runbook"], ""), (["docs", "runbook"], "1"), (["--help"], "")],
+    ids=["long", "long, unbuffered", "short"],
+)
+def test_an_answer_onto_a_full_disk_is_one_line_and_no_defect(words: list[str], unbuffered: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "slotkeeper.console", *words],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=env,
+        )  # fmt: skip
+    said = "slotkeeper: warning: what was to be printed cannot be written: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, said)

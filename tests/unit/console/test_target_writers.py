@@ -43,6 +43,14 @@ def test_jobs_of_the_usual_configuration_and_of_the_state_folder_are_known(env: 
     }
 
 
+def test_the_default_configuration_is_known_beside_the_one_that_the_environment_names(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    usual = configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
+    named = {**env, "SLOTKEEPER_CONFIG": str(tmp_path / "new.toml")}
+    assert writers(SINK, named) == {"mart.orders": Writer("orders", usual)}
+
+
 @pytest.mark.parametrize(
     ("sink", "same"),
     [
