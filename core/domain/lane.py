@@ -323,7 +323,10 @@ MARGIN = 60.0
 
 
 class RecordTtls:
-    """What was latest when for each lane of a table with such a TTL; all others cost nothing.
+    """What was latest when for each lane of a table that deletes records by their own age, read or not.
+
+    DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A
+    lane that has applied everything up to P may miss one only where P was latest longer than that ago.
 
     `ttls` are in seconds by source table; `curves` by lane outlive this: a job that is resumed goes on with them.
     """
