@@ -111,7 +111,7 @@ def test_a_server_that_starts_while_ctrl_c_is_pressed_leaves_no_folder(
 
     def start_late(folder: Path, *_: object) -> None:
         assert closing.wait(30)
-        for _ in range(50):
+        for _turn in range(50):
             if folder.parent.exists():
                 closed.wait(0.01)
         folder.mkdir(parents=True)
