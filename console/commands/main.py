@@ -204,14 +204,14 @@ def root(
 
 def _print_status(ctx: typer.Context, shared: Invocation) -> None:
     """What `status` prints, and why there is no screen; raises ConfigError where there is no configuration either."""
-    from slotkeeper.console.commands import status  # only where it is printed
-
     why = startup.no_screen()
     try:
         find(shared.config, shared.env)
     except NoConfig as error:
         hint = "`slotkeeper init` writes one, `slotkeeper demo` needs none"
         raise ConfigError(f"no configuration, and no screen: {why}", hint) from error
+    from slotkeeper.console.commands import status  # only where it is printed
+
     status.status(ctx)
     diagnostics.note(f"no screen: {why}; this is `slotkeeper status`")
 

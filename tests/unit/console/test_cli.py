@@ -246,3 +246,20 @@ def test_a_narrow_locale_is_no_defect(file: Path) -> None:
     code = "import sys; from slotkeeper.console.__main__ import main; sys.exit(main(sys.argv[1:]))"
     done = _python(code, "config", "show", "--config", str(file), PYTHONIOENCODING="ascii", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_a_configuration_and_a_screen_no_command_is_loaded(tmp_path: Path) -> None:
+    script = "import sys\nfrom slotkeeper.console.__main__ import main\ncode = main([])\n"
+    script += "print(code, *(name for name in sys.modules if name.startswith('slotkeeper.console.commands.')))"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    env = {name: env[name] for name in env if not name.startswith(("XDG_", "SLOTKEEPER_"))}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.stdout.split() == ["2", "slotkeeper.console.commands.main"], ended.stderr
