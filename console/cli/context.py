@@ -110,7 +110,10 @@ class _Given:
 
 
 def config_given(config: str) -> None:
-    """From now on what this process prints names that file; "" for none."""
+    """From now on what this process prints names that file; "" for none.
+
+    Another shell does not know a --config of this command line. It finds `$SLOTKEEPER_CONFIG` and the default file.
+    """
     _Given.config = config
 
 

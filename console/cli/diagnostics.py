@@ -139,7 +139,7 @@ _MONOTONIC = SystemClock().monotonic
 
 
 class Progress:
-    """Of one thing whose `done` grows to `total`; the total may change on the way."""
+    """Of one thing whose `done` grows to `total`, at a pace that a person can read; the total can change on the way."""
 
     def __init__(self, what: str, unit: str, monotonic: Callable[[], float] = _MONOTONIC) -> None:
         self._what, self._unit, self._monotonic = safe(what, 200), unit, monotonic
