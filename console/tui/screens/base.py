@@ -169,9 +169,9 @@ class Frame(Screen[None]):
 
     def draw_crumb(self) -> None:
         """Where one is, or what was said last."""
-        if self.is_mounted:
+        for line in self.query("#crumb").results(Line):  # none before the screen is composed: keys can come earlier
             level, words = self.console.said or (Level.FINE, self.crumb())
-            self._line("crumb").say(self.text(self.cut(f" {words}"), level))
+            line.say(self.text(self.cut(f" {words}"), level))
 
     # Keys
 
