@@ -174,3 +174,14 @@ async def test_typing_searches_help_and_enter_does_it_on_the_screen_below(made: 
 async def test_help_says_that_changes_are_armed(made: Filled, pilot: Pilot[int]) -> None:
     await typed(pilot, "rw INC-2304")
     assert "armed: INC-2304" in await _help(made, pilot)
+
+
+@driven()
+async def test_a_message_and_a_tick_before_a_screen_is_composed_change_nothing(made: Filled, pilot: Pilot[int]) -> None:
+    assert made.app.frame is not None
+    opening = HelpScreen(made.app.frame)
+    made.app.push_screen(opening)
+    made.app.say("said while it opens")
+    opening.tick()
+    await pilot.pause()
+    assert made.app.screen is opening and "said while it opens" in screen(made.app)

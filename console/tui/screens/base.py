@@ -147,8 +147,8 @@ class Frame(Screen[None]):
 
     def redraw(self) -> None:
         """Everything, where this is what is seen."""
-        if not self.is_mounted or not self.is_current or not self.query("#identity"):
-            return  # on its way in or out: keys may be typed faster than a screen opens
+        if not self.is_current or not self._is_composed:
+            return
         self.draw_identity()
         self._line("tabs").say(self._tabs())
         self._line("keys").say(self._keys())
@@ -165,13 +165,14 @@ class Frame(Screen[None]):
 
     def draw_identity(self) -> None:
         """The first row."""
-        self._line("identity").say(self._identity())
+        if self._is_composed:
+            self._line("identity").say(self._identity())
 
     def draw_crumb(self) -> None:
         """Where one is, or what was said last."""
-        for line in self.query("#crumb").results(Line):  # none before the screen is composed: keys can come earlier
+        if self._is_composed:
             level, words = self.console.said or (Level.FINE, self.crumb())
-            line.say(self.text(self.cut(f" {words}"), level))
+            self._line("crumb").say(self.text(self.cut(f" {words}"), level))
 
     # Keys
 
@@ -268,6 +269,11 @@ class Frame(Screen[None]):
 
     def _line(self, id: str) -> Line:
         return self.query_one(f"#{id}", Line)
+
+    @property
+    def _is_composed(self) -> bool:
+        """Whether its lines exist: keys and ticks can come before a screen is composed and after it has gone."""
+        return self.is_mounted and bool(self.query("#identity")) and bool(self.query("#crumb"))
 
     def _identity(self) -> Text:
         app = self.console
