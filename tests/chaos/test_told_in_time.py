@@ -174,7 +174,7 @@ def _jvm_killed(night: Night) -> None:
 
 
 def _marks(row: Row) -> tuple[pytest.MarkDecorator, ...]:
-    return (pytest.mark.chaos, pytest.mark.spark) if row.spark else (pytest.mark.chaos,)
+    return (pytest.mark.spark,) if row.spark else ()
 
 
 ROWS = (
@@ -194,11 +194,12 @@ ROWS = (
     Row("somebody locks the target, on Spark", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked,
         spark=True),
 )  # fmt: skip
-IN_MAKE_TEST = ("a DN hangs", "the sink is stopped", "the driver is killed", "a colleague pauses the job")
-_CASES = [
-    pytest.param(row, id=row.name.replace(" ", "_"), marks=() if row.name in IN_MAKE_TEST else _marks(row))
-    for row in ROWS
-]
+IN_MAKE_TEST = (ROWS[0], ROWS[2], ROWS[3], ROWS[10])
+"""Without the five seconds, which a machine that does something else may not have."""
+
+
+def _words_of(row: Row) -> str:
+    return row.name.replace(" ", "_")
 
 
 @pytest.fixture(scope="module")
@@ -235,25 +236,46 @@ def night(product: Product, row: Row) -> Iterator[Night]:
     product.store.apply(job.name, JobEvent.CANCELLED, "over")
 
 
-@pytest.mark.parametrize("row", _CASES)
-def test_a_fault_is_told_with_whose_it_is_and_stays_told_until_its_cure(row: Row, night: Night, page: Page) -> None:
+@pytest.mark.parametrize("row", [pytest.param(row, id=_words_of(row)) for row in IN_MAKE_TEST])
+def test_a_fault_is_told_with_whose_it_is_and_stays_told_until_its_cure(row: Row, night: Night) -> None:
+    _told(row, night)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("row", [pytest.param(row, id=_words_of(row), marks=_marks(row)) for row in ROWS])
+def test_a_fault_is_told_within_five_seconds(row: Row, night: Night, page: Page) -> None:
+    told = _told(row, night)
+    since = "the limit passing" if row.late else "the fault"
+    page.add(row.name, f"{told.late:.1f}", since, told.samples, 0, told.apart)
+    assert told.late <= TOLD_WITHIN, f"told {told.late:.1f} s after it began"
+
+
+@dataclass(frozen=True)
+class Told:
+    """How late a fault was told, in s, and of how many samples after it the screen and the judgement were apart."""
+
+    late: float
+    samples: int
+    apart: int
+
+
+def _told(row: Row, night: Night) -> Told:
     watcher = night.watcher
     began = time.monotonic()
     row.make(night)
+    if row.cure is not None:
+        night.ends.callback(row.cure, night)
     t0 = time.monotonic() + row.late
     first = watcher.until(lambda one: one.told(row.rule, row.words), 60, f"{row.rule} with {row.words!r}")
     (fault,) = [one for one in first.faults if one.rule == row.rule][:1]
     assert fault.party is row.party, fault
     after = watcher.during(STAYS)
     calm = [one.at - began for one in after if one.screen_calm or not one.faults]
-    apart = [one for one in after if one.screen_calm != (not one.faults)]
-    page.add(row.name, f"{max(0.0, first.at - t0):.1f}", "the limit passing" if row.late else "the fault", len(after),
-             len(calm), len(apart))  # fmt: skip
     assert not calm, f"calm {calm} s after the fault"
-    assert first.at - t0 <= TOLD_WITHIN, f"told {first.at - t0:.1f} s after it began"
     if row.cure is not None:
         row.cure(night)
         watcher.until(lambda one: one.screen_calm and not one.faults, 90, "its end")
+    return Told(max(0.0, first.at - t0), len(after), sum(one.screen_calm != (not one.faults) for one in after))
 
 
 @pytest.mark.chaos
