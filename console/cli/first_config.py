@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -51,7 +52,7 @@ create_target = true
 binlog = true
 """
 _HEAD = """\
-# Written by `slotkeeper init`. What else may stand here, with every default: config.example.toml
+# Written by `slotkeeper init`. Every other key, with its default: config.example.toml
 """
 
 
@@ -158,59 +159,83 @@ class Writer:
     config: Path
 
 
-def writers(sink: Place, env: Mapping[str, str]) -> dict[str, Writer]:
-    """By target: the jobs that write to this sink, of the usual configuration and of those that jobs started from."""
-    found: dict[str, Writer] = {}
-    for loaded in _configurations(env):
-        for job in loaded.jobs.values():
-            if _same(job.sink, sink):
-                for channel in job.channels:
-                    found.setdefault(channel.target, Writer(job.name, loaded.path))
-    return found
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What other jobs already have: `loads` are their configurations, `jobs` the names that state folders record."""
+
+    loads: list[Loaded]
+    jobs: dict[str, Path]
+
+    def targets(self, sink: Place) -> dict[str, Writer]:
+        """By target: the jobs that write to this sink."""
+        found: dict[str, Writer] = {}
+        for loaded in self.loads:
+            for job in loaded.jobs.values():
+                if _same(job.sink, sink):
+                    for channel in job.channels:
+                        found.setdefault(channel.target, Writer(job.name, loaded.path))
+        return found
+
+    def names(self) -> dict[str, Writer]:
+        """By name: the jobs that have it. A slot has its job's name, so a second one is refused in any state folder."""
+        found = {name: Writer(name, config) for name, config in self.jobs.items()}
+        for loaded in self.loads:
+            for name in loaded.jobs:
+                found.setdefault(name, Writer(name, loaded.path))
+        return found
 
 
-def free(target: str, taken: Mapping[str, Writer]) -> str:
-    """The target itself, or with the first number that makes it free.
+def known(env: Mapping[str, str], path: Path) -> Known:
+    """The jobs of the usual configuration, of those beside `path`, and of those that recorded jobs started from.
 
-    >>> free("mart.orders", {"mart.orders": Writer("a", Path("c")), "mart.orders_2": Writer("b", Path("c"))})
+    A configuration that cannot be read is passed over: it must not block a first job.
+    """
+    usual: dict[Path, None] = {}
+    for place in (partial(find, None, env), partial(default_path, env)):
+        with suppress(*_UNREADABLE):
+            usual[place().absolute()] = None
+    with suppress(OSError):
+        beside = (file for file in sorted(path.absolute().parent.glob("*.toml")) if file.is_file())
+        usual |= dict.fromkeys(islice(beside, _BESIDE))
+    folders: dict[Path, None] = {default_state_dir(env): None}
+    loads = list(_loaded(usual, env))
+    folders |= {loaded.state_dir: None for loaded in loads}
+    jobs = {name: config for folder in folders for name, config in _recorded(folder).items()}
+    loads += _loaded(dict.fromkeys(config for config in jobs.values() if config not in usual), env)
+    return Known(loads, jobs)
+
+
+_BESIDE = 50
+"""Files of a folder that are read: a configuration may stand in a folder of something else."""
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The name itself, or with the first number that makes it free.
+
+    >>> free("mart.orders", ("mart.orders", "mart.orders_2"))
     'mart.orders_3'
     """
-    number, found = 1, target
+    number, found = 1, name
     while found in taken:
         number += 1
-        found = f"{target}_{number}"
+        found = f"{name}_{number}"
     return found
 
 
-def _configurations(env: Mapping[str, str]) -> Iterator[Loaded]:
-    """Each that can be read; a broken one must not block a first job."""
-    paths: dict[Path, None] = {}
-    for usual in (partial(find, None, env), partial(default_path, env)):
-        with suppress(*_UNREADABLE):
-            paths[usual().absolute()] = None
-    folders: dict[Path, None] = {default_state_dir(env): None}
-    loads: list[Loaded] = []
+def _loaded(paths: Iterable[Path], env: Mapping[str, str]) -> Iterator[Loaded]:
     for path in paths:
         with suppress(*_UNREADABLE):
-            loads.append(load_usable(path, env))
-            folders[loads[-1].state_dir] = None
-    yield from loads
-    for folder in folders:
-        for path in _started_from(folder):
-            if path not in paths:
-                paths[path] = None
-                with suppress(*_UNREADABLE):
-                    yield load_usable(path, env)
+            yield load_usable(path, env)
 
 
-def _started_from(folder: Path) -> list[Path]:
-    """The configurations of a state folder's jobs; a cancelled job never writes again."""
+def _recorded(folder: Path) -> dict[str, Path]:
+    """A state folder's jobs, with the configurations they started from; a cancelled job never writes again."""
     with suppress(*_UNREADABLE):
-        if not folder.exists():
-            return []
-        with Store.existing(folder) as store:
-            return [Path(one.config) for one in store.jobs() if one.config and one.state is not JobState.CANCELLED]
-    return []
+        if folder.exists():
+            with Store.existing(folder) as store:
+                jobs = store.jobs()
+            return {one.name: Path(one.config) for one in jobs if one.config and one.state is not JobState.CANCELLED}
+    return {}
 
 
 def _same(one: Endpoint, other: Place) -> bool:

@@ -129,8 +129,12 @@ def init(
     table = _answer("source table (schema.table)", "--table", table)
     second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
     own = table.rpartition(".")[2]
-    into = _target(into, own, first_config.writers(second.place, shared.env))
-    job = _answer("name of the job", "--job", job, re.sub(r"\W+", "_", own, flags=re.ASCII).lower())
+    others = first_config.known(shared.env, path)
+    into = _free(
+        "target table (schema.table)", "--into", into, f"mart.{own}", others.targets(second.place), "already writes it"
+    )
+    name = re.sub(r"\W+", "_", own, flags=re.ASCII).lower()
+    job = _free("name of the job", "--job", job, name, others.names(), "already exists")
     try:
         asked.write()
         _write(path, text_of(first, second, job, table, into), shared.env)
@@ -238,15 +242,15 @@ def _answer(
         _again(f"unknown kind {found!r} (known: {', '.join(among)})", f"{option} KIND" if given else "", bool(given))
 
 
-def _target(given: str, own: str, taken: Mapping[str, Writer]) -> str:
-    """The target; none that another job writes is proposed, or taken."""
+def _free(question: str, option: str, given: str, proposed: str, taken: Mapping[str, Writer], has: str) -> str:
+    """An answer that no other job has; none of theirs is proposed."""
     while True:
-        into = _answer("target table (schema.table)", "--into", given, free(f"mart.{own}", taken))
-        if into not in taken:
-            return into
-        writer = taken[into]
-        what = f"{into}: job {writer.job} already writes it (configuration {writer.config})"
-        _again(what, f"name another table, such as {free(into, taken)}", bool(given))
+        found = _answer(question, option, given, free(proposed, taken))
+        if found not in taken:
+            return found
+        other = taken[found]
+        what = f"{found}: job {other.job} {has} (configuration {other.config})"
+        _again(what, f"name another one, such as {free(found, taken)}", bool(given))
 
 
 def _again(what: str, hint: str, given: bool) -> None:

@@ -83,6 +83,11 @@ def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that
     assert not second.exists()
     assert main(["init", "--config", str(second), *words, "--job", "orders_own"]) == 0
     assert load(second, {}).jobs["orders_own"].channel.target == "mart.orders_2"
+    third = tmp_path / "third.toml"
+    assert main(["init", "--config", str(third), *words, "--job", "orders"]) == 2
+    assert f"orders: job orders already exists (configuration {first})" in bare(capsys.readouterr().err)
+    assert main(["init", "--config", str(third), *words]) == 0
+    assert load(third, {}).jobs["orders_2"].channel.target == "mart.orders_3"
 
 
 def test_the_file_that_the_environment_names_is_written(

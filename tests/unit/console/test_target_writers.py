@@ -1,12 +1,13 @@
-"""Which targets other jobs write, by the usual configuration and by those that jobs here were started from."""
+"""Which targets and names other jobs have: by the usual configuration, those beside the new one, and recorded jobs."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.cli.first_config import Place, Server, Writer, text_of, writers
+from slotkeeper.console.cli.first_config import Place, Server, Writer, known, text_of
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.state.sqlite import Store
 
@@ -16,6 +17,10 @@ SINK = Place("127.0.0.1", 5432, "mart", "etl")
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(tmp_path / "c"), "XDG_STATE_HOME": str(tmp_path / "s")}
+
+
+def writers(sink: Place, env: dict[str, str]) -> dict[str, Writer]:
+    return known(env, Path(env["XDG_STATE_HOME"], "new.toml")).targets(sink)
 
 
 def configured(file: Path, job: str, target: str, sink: Place = SINK) -> Path:
@@ -49,6 +54,25 @@ def test_the_default_configuration_is_known_beside_the_one_that_the_environment_
     usual = configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
     named = {**env, "SLOTKEEPER_CONFIG": str(tmp_path / "new.toml")}
     assert writers(SINK, named) == {"mart.orders": Writer("orders", usual)}
+
+
+def test_a_configuration_beside_the_new_one_is_known_though_its_job_was_never_started(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    other = configured(tmp_path / "own" / "a.toml", "orders", "mart.orders")
+    (tmp_path / "own" / "pyproject.toml").write_text("[project]\n", "utf-8")
+    os.mkfifo(tmp_path / "own" / "pipe.toml")
+    found = known(env, tmp_path / "own" / "new.toml")
+    assert found.targets(SINK) == {"mart.orders": Writer("orders", other)}
+    assert found.names() == {"orders": Writer("orders", other)}
+
+
+def test_the_name_of_a_recorded_job_is_taken_though_its_configuration_is_gone(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "s" / "slotkeeper") as store:
+        store.register_job("orders", str(tmp_path / "absent.toml"))
+    assert known(env, tmp_path / "new.toml").names() == {"orders": Writer("orders", tmp_path / "absent.toml")}
 
 
 @pytest.mark.parametrize(
