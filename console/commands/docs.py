@@ -59,13 +59,13 @@ def titles() -> list[tuple[str, str]]:
 
 def page_named(typed: str) -> Page:
     """The page that is typed as PAGE or PAGE#SECTION; raises ConfigError that names those there are."""
-    name, _, section = typed.partition("#")
+    asked, _, section = typed.partition("#")
     files = _files()
-    name = name.removeprefix("docs/").removesuffix(".md").lower() if name not in files else name
+    name = asked if asked in files else asked.removeprefix("docs/").removesuffix(".md").lower()
     if name not in files:
         near = get_close_matches(name, files, n=1)
         meant = f"did you mean {see(near[0])}? " if near else ""
-        raise ConfigError(f"no page {name!r}", f"{meant}`slotkeeper docs` lists the pages")
+        raise ConfigError(f"no page {asked!r}", f"{meant}`slotkeeper docs` lists the pages")
     text = files[name].read_text("utf-8")
     title = _title(name, text)
     if not section:
