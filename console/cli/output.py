@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import PurePath
 
 from slotkeeper.console.cli import context
+from slotkeeper.core import codec
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.redaction import masked
@@ -224,7 +225,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return safe(value, len(value) * 4 + 4)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: _plain(each) for name, each in codec.shown(value).items()}
     if isinstance(value, Mapping):
         return {masked(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, Iterable):

@@ -6,14 +6,13 @@ keep it running.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -25,7 +24,6 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
-from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
@@ -38,7 +36,6 @@ from slotkeeper.core.sources import registry
 from slotkeeper.core.state import tables
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.faults import StateError
-from slotkeeper.core.state.rows import moment
 from slotkeeper.core.state.sqlite import Store
 
 _Seen = TypeVar("_Seen", JobView, TableReport, tuple[TryAnswer, ...])
@@ -123,21 +120,6 @@ def steer(
 
 def _values(table: TableReport) -> dict[str, object]:
     return {name: getattr(table, name) for name in ("target", "reason", "trouble", "safe")}
-
-
-class Since(Protocol):
-    """What a driver tells with the time from which on it holds, in seconds since 1970."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def since(self) -> float | None: ...
-
-
-def as_values(one: Since) -> dict[str, object]:
-    """Such a thing as JSON values: its time is one, and so are those of who is in front where it is a wait."""
-    found = {**dataclasses.asdict(one), "since": moment(one.since)}
-    return found | ({"blockers": list(map(as_values, one.blockers))} if isinstance(one, LockWait) else {})
 
 
 def _ascii(ctx: typer.Context) -> bool:

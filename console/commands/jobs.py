@@ -19,7 +19,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
-from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import Identity, JobView, LaneReport
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.limits import LIMITS, Limits
@@ -44,8 +44,6 @@ _SHOWN_EVENTS = 10
 _REFUSED = "refused by the configuration"
 LOCK_SECONDS = 5.0
 _WANTED = {WantedState.RUN: "running", WantedState.PAUSE: "paused", WantedState.STOP: "stopped"}
-_DATED = ("tables", "conditions", "lock_waits")
-"""What of a report says since when, in seconds: JSON has times."""
 
 Wait = Annotated[
     float,
@@ -125,7 +123,7 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         verified = last(store)
     if as_json:
         proof = {"verified": verified.get(job)}
-        output.as_json({**_brief(view), **proof, "report": _report(view.report), "errors": errors, "events": events})
+        output.as_json({**_brief(view), **proof, "report": view.report, "errors": errors, "events": events})
         return
     _show_head(ctx, view, loaded.alerts.limits if loaded is not None else LIMITS)
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
@@ -480,16 +478,9 @@ def _brief(view: JobView) -> dict[str, object]:
     return {
         "job": found.pop("name"),
         **found,
-        "tables": [job_verbs.as_values(one) for one in living_tables(view)],
+        "tables": living_tables(view),
         "queries": (),
     }
-
-
-def _report(report: JobReport | None) -> dict[str, object] | None:
-    if report is None:
-        return None
-    found = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
-    return found | {name: [job_verbs.as_values(one) for one in found[name]] for name in _DATED}
 
 
 def _why_never(name: str, silent: Container[str]) -> str:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from slotkeeper.core import codec
 from slotkeeper.core.alerts.rules import Notification
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.redaction import masked_values
@@ -44,23 +45,9 @@ def text_of(one: Notification, place: Place) -> str:
 
 
 def fault_values(one: Fault) -> dict[str, object]:
-    """All that a fault says."""
-    return {
-        "rule": one.rule,
-        "party": one.party.value,
-        "name": one.name,
-        "severity": one.severity.value,
-        "cause": one.cause,
-        "effect": one.effect,
-        "do": one.do,
-        "since": None if one.since is None else moment(one.since),
-        "job": one.job or None,
-        "table": one.table or None,
-        "thing": one.thing or None,
-        "value": one.value or None,
-        "limit": one.limit or None,
-        "source": one.source or None,
-    }
+    """All that a fault says; what it does not say is null."""
+    since = None if one.since is None else moment(one.since)
+    return codec.shown(one) | {"party": one.party.value, "severity": one.severity.value, "since": since}
 
 
 def moment(at: datetime) -> str:

@@ -16,6 +16,7 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import Any
 
+from slotkeeper.core.domain.field import Positive
 from slotkeeper.core.redaction import masked_values
 
 
@@ -28,22 +29,25 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A process at a machine, as the kernel knows it, and beside it what its environment claims.
-
-    `uid` is the process's own and `os_user` the account of that number; `login_uid` is what the kernel noted at the
-    login (`/proc/<pid>/loginuid`, which neither sudo nor su changes), None where it noted nothing. Claims, each empty
-    where there is none: `claimed` another name, `sudo_user`, and `origin`, the SSH client's address. A line without
-    `uid` is of an earlier version: then `os_user` is a claim too.
-    """
+    """Who, by the kernel, and what the environment claimed."""
 
     os_user: str
+    """The account of the uid; a claim in a line of an earlier version, which has no uid."""
     host: str
-    pid: int
+    """The machine."""
+    pid: Positive
+    """The process."""
     sudo_user: str = ""
+    """Claimed: who called sudo, or empty."""
     origin: str = ""
+    """Claimed: the SSH client's address, or empty."""
     uid: int | None = None
+    """The process's own; null: a line of an earlier version."""
     login_uid: int | None = None
+    """What the kernel noted at the login (`/proc/PID/loginuid`, which neither sudo nor su changes); null: it noted
+    nothing."""
     claimed: str = ""
+    """Claimed: another name, or empty."""
 
     @property
     def who(self) -> str:
@@ -88,18 +92,28 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """`what` names the thing ("dws1 ods.orders slot orders_rt"), `result` says per DN what was asked or seen."""
+    """A line."""
 
     at: datetime
+    """When it was written."""
     actor: Actor
+    """Who did it."""
     action: str
+    """The command."""
     action_id: str
+    """What an intent and its outcome share."""
     phase: Phase
+    """Before or after."""
     what: str
+    """The thing, such as "dws1 ods.orders slot orders_rt"."""
     reason: str = ""
+    """Why, as typed, or empty."""
     plan: str = ""
+    """The plan that was carried out, or empty."""
     outcome: str = ""
+    """How it ended; empty before."""
     result: Mapping[str, str] = field(default_factory=dict)
+    """What was asked or seen, by DN or by name; each: in words."""
 
     @property
     def said(self) -> str:

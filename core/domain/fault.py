@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import Enum
 
 from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.field import TextOrNull
 
 
 class Severity(Enum):
@@ -49,29 +50,37 @@ _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong.
-
-    `rule` is a key of a fixed list (docs/alerts.md), `name` the party in words ("sink mart", "dn_2"), `cause` the
-    server's own words where there are any, `since` None where nobody noted it, `effect` what it delays or loses and
-    when, `do` what is safe to do. `job` is "" where it is of the machine or the source as a whole; `thing` tells faults
-    of one rule and job apart (a DN, a slot, a table). `source` does where there is no job and two sources may have the
-    same table and slot.
-    """
+    """Something that is wrong now."""
 
     rule: str
+    """A key of a fixed list (`slotkeeper docs alerts`)."""
     party: Party
+    """Whose it is."""
     name: str
+    """The party in words ("sink mart", "dn_2")."""
     severity: Severity
+    """How bad; unknown prevents a judgement."""
     cause: str
+    """The server's own words where there are any."""
     effect: str = ""
+    """What it delays or loses, and when; empty where nothing is said."""
     do: str = ""
+    """What is safe to do, empty where nothing needs to be done."""
     since: datetime | None = None
-    job: str = ""
-    table: str = ""
-    thing: str = ""
-    value: str = ""
-    limit: str = ""
-    source: str = ""
+    """Since when; null: nobody noted it."""
+    job: TextOrNull = ""
+    """The job's name; null: it is of the machine, or of a source as a whole."""
+    table: TextOrNull = ""
+    """The schema.table at the source; null: it is of nothing of that kind."""
+    thing: TextOrNull = ""
+    """A DN, a slot or another thing that tells faults of one rule and job apart; null: it is of nothing of that
+    kind."""
+    value: TextOrNull = ""
+    """What was measured; null: nothing was."""
+    limit: TextOrNull = ""
+    """What it was held against; null: it has no limit."""
+    source: TextOrNull = ""
+    """The source of a slot that is no job's; null: it is of nothing of that kind."""
 
     @property
     def key(self) -> str:

@@ -23,12 +23,16 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `unreachable` tells a server that did not answer from one that answers no."""
+    """One thing that was looked at."""
 
     place: str
+    """What was looked at."""
     level: Level
+    """How it counts."""
     text: str
+    """In words."""
     unreachable: bool = False
+    """Whether it is a server that did not answer."""
 
 
 def clock_apart(clock: float, before: float, after: float) -> float:

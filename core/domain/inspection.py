@@ -166,28 +166,40 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A table that could not be dropped, and the statement that does it."""
+    """A scratch table that could not be dropped."""
 
     table: str
+    """Its name."""
     why: str
+    """Why it is there."""
     cure: str
+    """The statement that drops it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """What a probe would do; `prod` asks for typed consent, `others` are tables of other probes."""
+    """What a probe would do."""
 
     source: str
+    """The source's name."""
     place: str
+    """The source in words."""
     server: str
+    """The server's version."""
     stand_in: bool
+    """Whether it is the stand-in of the tests and the demo."""
     schema: str
+    """Where the scratch tables are made."""
     table: str
+    """The scratch table."""
     prod: bool
+    """Whether the source is PROD, which asks for typed consent."""
     statements: tuple[str, ...]
+    """What is sent; each: a statement."""
     others: tuple[Left, ...] = ()
+    """Tables of other probes."""
     points: str = ""
-    """How the server makes sync points, as its gtm_option says; empty where it does not tell."""
+    """How the server makes sync points, as its gtm_option says, or empty."""
 
 
 @dataclass(frozen=True, slots=True)

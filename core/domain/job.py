@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
+from slotkeeper.core.domain.field import MomentOrNone
 from slotkeeper.core.domain.remedy import until_started
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Refused
@@ -150,17 +152,22 @@ AS_THE_JOB = TableWanted()
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """One table as the driver tells of it: `state` is a `JobState` value, `trouble` a name of trouble or "",
-    `safe` what is safe to do, `since` when it came into its state, in seconds since 1970, None where nobody noted it.
-    """
+    """One table of a job of several."""
 
     source_table: str
+    """The schema.table at the source."""
     target: str
-    state: str
+    """The schema.table at the sink."""
+    state: Annotated[str, JobState]
+    """What it is doing (`slotkeeper docs states`)."""
     reason: str = ""
+    """Why, for people; empty where there is nothing to say."""
     trouble: str = ""
+    """A name of trouble (`slotkeeper docs states`), empty where there is none."""
     safe: str = ""
-    since: float | None = None
+    """What is safe to do, empty where nothing needs to be done."""
+    since: MomentOrNone = None
+    """Since when it is in this state; null: nobody noted it."""
 
     @property
     def rests(self) -> bool:

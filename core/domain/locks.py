@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Annotated
 
 from slotkeeper.core.domain.fault import in_brief
+from slotkeeper.core.domain.field import Moment, MomentOrNone, Positive, SignedOrNone
 from slotkeeper.core.domain.remedy import BY_HAND, OR
 from slotkeeper.core.domain.text import many, safe, typed
 
@@ -173,25 +175,31 @@ NEVER = "slotkeeper ends no session of others"
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A session, or a prepared transaction, that is in front of one of ours.
+    """A session, or a prepared transaction, that is in front of one of ours."""
 
-    `pid` is None for a prepared transaction, whose name `gid` is; `user` is "" for a process of the server's own (a
-    vacuum by itself). `since` is when its transaction began. `waits`: it waits for a lock itself, and has none that
-    keeps us out but its place in the queue, or waits elsewhere. `transaction` tells it from a later one of its session.
-    `node` and `query` are of a DWS: the node whose lock it is, and the number of its query.
-    """
-
-    pid: int | None
+    pid: Annotated[int | None, 1]
+    """Its pid at the server; null: a prepared transaction."""
     user: str | None = None
+    """Its login, empty for a process of the server's own (a vacuum by itself); null: not shown to our login."""
     application: str | None = None
+    """Its name; null: not shown to our login."""
     state: str | None = None
-    since: float | None = None
+    """What it does, as the server says; null: not shown to our login."""
+    since: MomentOrNone = None
+    """When its transaction began; null: not shown to our login."""
     statement: str | None = None
+    """Its statement; null: not shown to our login."""
     waits: bool = False
+    """Whether it waits for a lock itself, and has none that keeps us out but its place in the queue, or waits
+    elsewhere."""
     transaction: str = ""
+    """What tells it from a later one of its session."""
     gid: str = ""
+    """The name of a prepared transaction, or empty."""
     node: str = ""
-    query: int | None = None
+    """The node of a DWS whose lock it is, or empty."""
+    query: SignedOrNone = None
+    """The number of its query, where the server (a DWS) numbers them; null: none was told."""
 
     @property
     def job(self) -> str:
@@ -233,22 +241,24 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class LockWait:
-    """A session of ours that waits for a lock.
+    """A session of ours that waits for a lock."""
 
-    `session` is its name at the server, `thing` what it waits for in words ("mart.orders", "a row of mart.orders"),
-    `mode` the lock that it wants as the server names it. `since` is when it was first seen waiting for the same one in
-    front, over all its attempts. `blockers` has those first that wait for nobody. `waits` is False while no session of
-    ours waits between two attempts, and what was in front is measured to be there still.
-    """
-
-    pid: int
+    pid: Positive
+    """Our session's pid at the server."""
     session: str
+    """Our session's name at the server."""
     thing: str
+    """What it waits for, in words ("mart.orders", "a row of mart.orders")."""
     mode: str
-    since: float
+    """The lock that it wants, as the server names it."""
+    since: Moment
+    """When it was first seen waiting for the same one in front, over all its attempts."""
     statement: str | None = None
+    """Its statement; null: not shown to our login."""
     blockers: tuple[Blocker, ...] = ()
+    """Who is in front, those first that wait for nobody."""
     waits: bool = True
+    """Whether it waits at this moment, and not between two attempts, while what was in front is still there."""
 
     @property
     def job(self) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from slotkeeper.core.domain.field import Positive, Signed
+
 STOP, QUARANTINE = "stop", "quarantine"
 """What a job does about a bad row, `on_bad_row`: fail with its error, or hold it and go on."""
 
@@ -31,40 +33,59 @@ class EntryState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
-    """One entry. `key` is the row's key in one spelling per equal key; `values` are (target column, source text).
+    """A row that the target could not hold."""
 
-    `values` is empty in a list, whole in `entry`; an old half (kind B) has values for its key only. `column` and
-    `constraint` are what the server named, or empty; `tries` counts attempts to apply it. `pair` is shared by the two
-    halves of a changed key, the position of its U, and empty for every other entry. `ended_*` and `reason` say who
-    ended it and why: an actor's text for replays and discards, a position for what superseded it, a reset's id or
-    "copy" for what archived it.
-    """
-
-    id: int
+    id: Positive
+    """The entry's number."""
     source: str
+    """The source's name."""
     source_table: str
+    """The schema.table at the source."""
     slot: str
+    """The slot's name."""
     shard: str
+    """The DN's name; * where a copy read it."""
     target: str
-    point: int
-    sequence: int
+    """The schema.table at the sink."""
+    point: Signed
+    """The first part of its position."""
+    sequence: Signed
+    """The second part; negative: a copied row has none."""
     kind: str
+    """One of I, U, B for the old half of a changed key, c copied."""
     key: tuple[str, ...]
+    """Its key, in one spelling per equal key; each: a value."""
     sqlstate: str
+    """The server's SQLSTATE, or a word of ours for what no server said."""
     column: str
+    """The column that the server named, or empty."""
     constraint: str
+    """The constraint that the server named, or empty."""
     message: str
+    """The server's words."""
     tries: int
+    """How often it was tried."""
     job: str
+    """The job that put it here."""
     run: str
+    """That job's run."""
     epoch: int
+    """That run's epoch."""
     quarantined_at: datetime
+    """When it was put here."""
     state: EntryState
+    """What became of it."""
     ended_at: datetime | None = None
+    """When it ended; null: it has not."""
     ended_by: str = ""
+    """Who or what ended it, or empty: an actor, the position that superseded it, the reset or "copy" that archived
+    it."""
     reason: str = ""
+    """Why it was ended, or empty."""
     pair: str = ""
+    """The position of its U, shared by the two halves of a changed key, or empty."""
     values: tuple[tuple[str, str | None], ...] = ()
+    """The row as the source wrote it, by target column; empty in a list, of an old half its key alone."""
 
     @property
     def position(self) -> str:

@@ -41,24 +41,30 @@ class QueryReport:
 
 @dataclass(frozen=True, slots=True)
 class QuerySeen:
-    """A query: whether its lease is taken, who it is by its rows, and by DN the end of its newest committed batch.
-
-    The rest is its own account of `age` seconds ago, "" and None where there is none: `id`, `name`, `batch` and
-    `checkpoint` as Spark has them, `newest` by DN the place where the source stood then, and `behind` by DN what lies
-    between the two, in `unit`.
-    """
+    """A DataFrame query as it is seen from elsewhere: its rows, and its own account where there is one."""
 
     lives: bool
+    """Whether its lease is taken."""
     who: str
+    """Its job, run, user, host and pid, and when it was last heard of."""
     positions: Mapping[str, str]
+    """By DN, the end of its newest committed batch; each: a position."""
     id: str = ""
+    """The id that its checkpoint keeps; empty where it has said nothing of itself."""
     name: str = ""
+    """What its program calls it; empty where it does not."""
     batch: int | None = None
+    """The newest batch that has ended; null: it has not said."""
     checkpoint: str = ""
+    """Where its checkpoint is; empty where it has not said."""
     newest: Mapping[str, str] = field(default_factory=dict)
+    """By DN, up to where something was unread when it was asked for that batch; each: a position."""
     behind: Mapping[str, int | None] = field(default_factory=dict)
+    """By DN, what lies between its position and that; each: in its unit; null: not known."""
     unit: str = ""
+    """What behind counts, by the source's dialect."""
     age: float | None = None
+    """How old that is, seconds by the store's clock; null: it has not said."""
 
     @property
     def worst(self) -> int | None:

@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Annotated
 
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.field import SIGNED, Moment, Positive, Signed, SignedOrNone
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
 from slotkeeper.core.domain.lane import FRESH_SECONDS
 from slotkeeper.core.domain.locks import LockWait
@@ -24,18 +27,22 @@ _ADVICE = re.compile(r"\s*Is the server running .*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`party` is a `slotkeeper.core.domain.fault.Party` value, `name` the party in words, `cause` what it said itself.
+    """Something that the driver knows to be wrong now."""
 
-    `since` is in seconds since 1970. `lanes` wait by it, out of `of`; `tries` is how often it was tried again.
-    """
-
-    party: str
+    party: Annotated[str, Party]
+    """Whose it is."""
     name: str
+    """The party in words."""
     cause: str
-    since: float
+    """In its own words."""
+    since: Moment
+    """Since when."""
     lanes: tuple[str, ...] = ()
+    """The lanes that wait by it; each: a lane."""
     of: int = 0
+    """Out of so many."""
     tries: int = 0
+    """How often it was tried again."""
 
     @property
     def effect(self) -> str:
@@ -99,51 +106,68 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane (a source table on one DN) at one moment; positions are texts of its dialect, times are seconds.
+    """One lane: a source table on one DN.
 
-    `activity` is one word of: idle, due, applying, registering, waiting, stopped (its table has ended alone); `retry`
-    says "retrying n, next in s" or "", `side` whose trouble that is: source, sink, spark or "" where it is not known.
-    `polled_age` is how long ago the source said what is latest. `read_s`, `write_s` and `register_s` are the seconds
-    that this run's lane has spent reading from the source, writing to the sink and registering, since its driver
-    began. `waited` is the longest time that the lane was due before a step of it began. `source_table` and `target`
-    are its channel's; `label` is what the lane is called where the job has several channels. `registered` is the
-    place up to which the source was told that all is done. `position` is the form that is stored, `shown` the same
-    place for people, as `latest` and `registered` are. `at`, `latest_at` and `registered_to` are numbers that grow
-    with position, latest and registered, `empty_to` with the place up to which no row was found beyond position;
-    `behind` is what lies between position and latest in the dialect's own unit.
+    Positions are texts of the source's dialect. A position has a number beside it that grows with it.
     """
 
     shard: str
-    node_id: int
+    """The DN's name."""
+    node_id: Signed
+    """The DN's number, often negative."""
     state: str
+    """One of creating, copying, catching up, running."""
     activity: str
+    """One of idle, due, applying, registering, waiting, stopped (its table has ended alone)."""
     position: str | None
+    """A place of the binlog, as the dialect writes and the store keeps it."""
     latest: str | None
+    """The newest place of the source, as this DN told it last."""
     registered: str | None
+    """The place up to which the source was told that all is done; null: nothing yet."""
     changes: int
+    """Events read, ever."""
     last_commit_age: float | None
+    """How long ago its last step was committed, seconds; null: none in this run."""
     retry: str = ""
+    """The text "retrying n, next in s"; empty where nothing is retried."""
     error: str = ""
+    """The newest error that is not over, empty without one."""
     side: str = ""
+    """Whose error: source, sink, spark, or empty where it is not known."""
     polled_age: float | None = None
+    """How long ago the source said what is latest, seconds."""
     read_s: float | None = None
+    """Spent reading from the source in this run, seconds."""
     write_s: float | None = None
+    """Spent writing to the sink in this run, seconds."""
     register_s: float | None = None
+    """Spent registering in this run, seconds."""
     waited: float = 0.0
+    """The longest time that it was due before a step began, seconds."""
     source_table: str = ""
+    """Its channel's schema.table at the source."""
     target: str = ""
+    """Its channel's schema.table at the sink."""
     label: str = ""
-    at: int | None = None
-    latest_at: int | None = None
-    registered_to: int | None = None
-    empty_to: int | None = None
+    """What it is called where the job has several tables, else empty."""
+    at: SignedOrNone = None
+    """A number that grows with position."""
+    latest_at: SignedOrNone = None
+    """A number that grows with latest."""
+    registered_to: SignedOrNone = None
+    """A number that grows with registered."""
+    empty_to: SignedOrNone = None
+    """A number that grows with the place up to which no row was found beyond position."""
     behind: int | None = None
+    """What lies between position and latest, in the report's unit."""
     shown: str | None = None
+    """The position as people see it, as latest and registered are."""
     gtids: str = ""
-    """The transactions that are done at `position`, as the server names them; "" where positions name none."""
+    """GTIDs that are done at position, as the server names them; empty where positions name none."""
     delay: float | None = None
-    """By how much what was applied last is behind the source's clock, which grows while nothing more is applied; 0
-    where nothing waits; None where positions do not tell (`Position.committed_at`)."""
+    """By how much what was applied last is behind the source's clock, seconds; it grows while nothing more is applied,
+    and is 0 where nothing waits; null: positions of this kind do not tell."""
 
     @property
     def name(self) -> str:
@@ -164,98 +188,132 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """A job's own account of itself, written every second or so while its driver lives.
-
-    `state` is a `slotkeeper.core.domain.job.JobState` value ("CATCHING UP"); `trouble` is a name of trouble or "";
-    `safe` says what is safe to do about it. `quarantined` are the rows that it holds, None where it holds none by its
-    configuration; with more than `quarantine_limit` of a table it stops. `repeats` are the rows that a sink beside its
-    progress store may have got once more, ever. `unit` is what `behind` counts, `place` what a position is called and
-    `part` what a lane reads, by the source's dialect; `keeps_positions`: it keeps some that have a time to live
-    (`slotkeeper.core.domain.traits`), else no slot expires. `tables` are how the tables of a job of several
-    stand, each by itself; `conditions` what the driver knows to be wrong, the oldest first. `lock_waits` are those of
-    its sessions at the sink, as last measured, and `locks_untold` why the sink could not tell of them when it was last
-    asked, "" where it could. `clock_apart`: by how many seconds the source's clock was ahead of this machine's when
-    last measured, at least (below 0: behind); None where nobody has measured it.
-    """
+    """What a job's driver told of itself last; it writes it every second or so."""
 
     job: str
+    """The job's name."""
     run: str
-    state: str
+    """The run that told it."""
+    state: Annotated[str, JobState]
+    """What the job is doing (`slotkeeper docs states`)."""
     reason: str = ""
+    """Why, for people; empty where there is nothing to say."""
     trouble: str = ""
+    """A name of trouble (`slotkeeper docs states`), empty where there is none."""
     safe: str = ""
+    """What is safe to do, empty where nothing needs to be done."""
     epoch: int | None = None
+    """The epoch of its progress rows."""
     lanes: tuple[LaneReport, ...] = ()
+    """Its lanes."""
     chunks_done: int | None = None
+    """Chunks of the copy that are done; null: no copy is under way."""
     chunks_total: int | None = None
+    """Chunks of the copy; null: no copy is under way."""
     snapshot_rows: int = 0
+    """Rows that this run has copied."""
     changes: int = 0
+    """Events read, ever, over all lanes."""
     tasks_started: int = 0
+    """Tasks that Spark started in this run."""
     registrations: int = 0
+    """Registrations at the source in this run."""
     environment: str = ""
+    """The source's environment, as configured."""
     quarantined: int | None = None
+    """Rows in quarantine; null: it holds none by its configuration, or not known."""
     repeats: int = 0
+    """Rows that a sink beside its progress store may have got once more, ever."""
     unit: str = ""
+    """What behind counts, by the source's dialect."""
     place: str = ""
+    """What a position is called, by the source's dialect."""
     part: str = "DN"
+    """What a lane reads, by the source's dialect: DN, shard, stream."""
     keeps_positions: bool = True
+    """Whether the source keeps positions of slots, which have a time to live; else no slot expires."""
     tables: tuple[TableReport, ...] = ()
+    """The tables of a job of several, each by itself."""
     conditions: tuple[Condition, ...] = ()
+    """What is wrong by the driver's word, the oldest first."""
     lock_waits: tuple[LockWait, ...] = ()
+    """Its sessions at the sink that wait for a lock, as last measured."""
     locks_untold: str = ""
-    clock_apart: float | None = None
+    """Why the sink could not tell of locks when it was last asked, empty where it could."""
+    clock_apart: Annotated[float | None, SIGNED] = None
+    """By how many seconds the source's clock was ahead of this machine's at least, below 0: behind; null: not
+    measured."""
     quarantine_limit: int | None = None
+    """With more rows of a table quarantined it stops; null: it holds none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process of one machine: a reused pid has another `started`, a rebooted machine too.
+    """One process of one machine."""
 
-    `started` names the boot, the pid namespace and the start in clock ticks since that boot, so that it survives a
-    changed wall clock; `session_id` is the session that the process leads or belongs to; `run_id` is ours.
-    """
-
-    pid: int
+    pid: Positive
+    """Its process id."""
     started: str
+    """Boot, pid namespace and start in clock ticks since that boot: another process with this pid has another, and a
+    changed wall clock changes nothing of it."""
     session_id: int
+    """The session that it leads or belongs to."""
     run_id: str
+    """The run that it is of."""
     host: str
+    """The machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """`reason` and `safe` already say what a missing process means.
-
-    `elsewhere`: it was started on another machine or in another container, and has not been seen to end.
-    `starting`: it was started a moment ago, and its supervisor has not said yet who it is.
-    `supervisor_stopped`, `driver_stopped`: it lives, and a signal keeps it from running (SIGSTOP, a debugger).
-    `reported`: the driver of this very run has reported. `changed_at`: since when it is in this state; `exit_code` is
-    that of its newest run.
-    """
+    """A job as it is seen from this machine."""
 
     name: str
+    """The job's name."""
     state: JobState
+    """What the job is doing (`slotkeeper docs states`)."""
     wanted: WantedState
+    """What a person wants of it."""
     reason: str = ""
+    """Why, for people, a missing process included; empty where there is nothing to say."""
     trouble: str = ""
+    """A name of trouble (`slotkeeper docs states`), empty where there is none."""
     safe: str = ""
+    """What is safe to do, empty where nothing needs to be done."""
     config: str = ""
+    """The configuration file that it was started with."""
     run: str = ""
+    """Its newest run, empty where there was none."""
     supervisor: Identity | None = None
+    """Its supervisor's process; null: none was seen."""
     supervisor_alive: bool = False
+    """Whether its supervisor lives here."""
     driver: Identity | None = None
+    """Its driver's process; null: none was seen."""
     driver_alive: bool = False
+    """Whether its driver lives here."""
     elsewhere: bool = False
+    """Whether it was started on another machine or in another container, and has not been seen to end."""
     changed_at: datetime | None = None
+    """Since when it is in this state."""
     started_at: datetime | None = None
+    """When its newest run began; null: none began."""
     ended_at: datetime | None = None
-    exit_code: int | None = None
+    """When its newest run ended; null: it has not ended."""
+    exit_code: SignedOrNone = None
+    """The driver's exit code in its newest run, negative: ended by that signal; null: none."""
     report: JobReport | None = None
+    """What its driver told last; null: its driver has never reported."""
     reported_at: datetime | None = None
+    """When its driver reported last; null: never."""
     reported: bool = False
+    """Whether the driver of this very run has reported."""
     starting: bool = False
+    """Whether it was started a moment ago, and its supervisor has not said yet who it is."""
     supervisor_stopped: bool = False
+    """Whether a signal or a debugger keeps its supervisor from running."""
     driver_stopped: bool = False
+    """Whether one keeps its driver from running."""
 
     @property
     def lives(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import Annotated
 
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
@@ -152,27 +153,34 @@ APART = "equal apart from quarantine"
 VOID = "void"
 """In place of a verdict: a reset or a copy makes the target anew, or leaves it without changes, so older ones say
 nothing."""
+VERDICTS = ("equal", APART, "different", "unsettled", VOID)
 _COPY = "copy of "
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One comparison: `verdict` is equal, equal apart from quarantine, different, unsettled, or void.
-
-    `differences` counts the keys that are missing, extra or have other values. A void one was no comparison: `at` is
-    when older ones ended, `by_whom` the reset or the copy that ended them.
-    """
+    """The last comparison of source and target; a void one was none."""
 
     job: str
+    """The job's name."""
     at: datetime
-    verdict: str
+    """When it ended; of a void one, when a reset ended older ones."""
+    verdict: Annotated[str, VERDICTS]
+    """What it found."""
     differences: int
+    """Keys that are missing, extra or have other values."""
     unsettled: int
+    """Keys that kept changing while they were compared."""
     quarantined: int
+    """Keys that are held in quarantine."""
     rows_source: int
+    """Rows at the source."""
     rows_sink: int
+    """Rows at the sink."""
     seconds: float
+    """How long it took, seconds."""
     by_whom: str
+    """Who compared, or the reset or copy that ended older ones."""
 
     @property
     def is_void(self) -> bool:

@@ -56,9 +56,12 @@ def test_a_decision_has_its_four_parts(page: Path) -> None:
     assert [title.split(".")[0] for title in headings(text, 1)] == [str(number)]
 
 
-def test_decisions_are_numbered_once() -> None:
-    numbers = [page.name[:4] for page in DECISIONS]
+def test_decisions_are_numbered_once_and_a_number_that_none_has_is_named() -> None:
+    numbers = [int(page.name[:4]) for page in DECISIONS]
+    unused = set(range(1, max(numbers))) - set(numbers)
     assert len(numbers) == len(set(numbers))
+    named = "never used: " + ", ".join(map(str, sorted(unused)))
+    assert named in " ".join((ROOT / "CONTRIBUTING.md").read_text("utf-8").split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
