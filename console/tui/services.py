@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.cli.context import Invocation
-from slotkeeper.console.monitor.lock_poller import LockPoller
-from slotkeeper.console.monitor.poller import Collector
-from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Sinks
-from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.poller import Collector, SlotPoller
+from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_state_dir
@@ -119,7 +117,7 @@ class LateReader:
     def local(self, job: str = "") -> Local:
         """What the state store says."""
         if self._reader is None:
-            from slotkeeper.console.monitor.query_poller import QueryPoller
+            from slotkeeper.console.monitor.sink_pollers import QueryPoller
             from slotkeeper.console.monitor.store_reader import Reader
 
             loaded, _, clock = self._over
