@@ -1,4 +1,4 @@
-"""Asks sinks and their stores in the background: what is in quarantine, who waits for a lock, which queries read slots.
+"""Asks sinks in the background: how many rows are in quarantine, and, while its screen is seen, who waits for a lock.
 
 A sink that does not answer holds nothing up, and is not asked again meanwhile. Drivers are loaded when one is first
 asked.
@@ -7,24 +7,19 @@ asked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
 
-from slotkeeper.console.monitor.snapshot import JobFacts, Level, SinkSeen, sink_of
-from slotkeeper.core.clock import Clock
-from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.query_report import WHERE_TO_ACT, WHERE_TO_START, QuerySeen
-from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.ttl import in_words
+from slotkeeper.console.monitor.snapshot import SinkSeen, sink_of
 
 if TYPE_CHECKING:
+    from slotkeeper.core.clock import Clock
+    from slotkeeper.core.config.model import Loaded
     from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
+    from slotkeeper.core.domain.spec import JobSpec
     from slotkeeper.core.ports.sink import Quarantine
     from slotkeeper.core.services.looking import LocksSeen, SinkLocks
 
@@ -183,104 +178,3 @@ class LockPoller:
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.close()
-
-
-QUERIES_EVERY, QUERIES_RESTING = 10.0, 30.0
-"""So many seconds lie between two questions, where a query was seen and where none was."""
-OLD = 60.0
-"""Seconds without an answer from its store after which nobody knows whether a query lives."""
-Found = Mapping[tuple[str, str], QuerySeen]
-"""By job and source table."""
-Ask = Callable[[Sequence[JobSpec], set[str]], Found]
-
-
-def asked(jobs: Sequence[JobSpec], silent: set[str]) -> Found:
-    """The real question; drivers are loaded when it is first put."""
-    from slotkeeper.core.services.slot_commands import queries_of
-
-    return queries_of(jobs, silent, unasked=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _OfJob:
-    at: datetime
-    read: Mapping[str, QuerySeen]
-
-
-class QueryPoller:
-    """Asks the stores of one configuration, one question at a time; its calls come from one thread.
-
-    Only jobs that were never started here may be queries, which run elsewhere; where there is none, no store is asked.
-    """
-
-    def __init__(self, loaded: Loaded | None, clock: Clock, ask: Ask = asked) -> None:
-        self._loaded = loaded
-        self._clock = clock
-        self._ask = ask
-        self._asked_at = float("-inf")
-        self._asking = threading.Lock()
-        self._seen: Mapping[str, _OfJob] = {}
-
-    def among(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
-        """The jobs, those that are queries by the newest answer as such; asks again where it is time."""
-        seen, now = self._seen, self._clock.utc()
-        self._turn(jobs)
-        return [
-            as_query(one, seen[one.name].read, seen[one.name].at, now)
-            if may_be_query(one) and one.name in seen
-            else one
-            for one in jobs
-        ]
-
-    def _turn(self, jobs: Sequence[JobFacts]) -> None:
-        now = self._clock.monotonic()
-        if self._loaded is None or now - self._asked_at < (QUERIES_EVERY if self._seen else QUERIES_RESTING):
-            return
-        mine = [self._loaded.jobs[one.name] for one in jobs if may_be_query(one) and one.name in self._loaded.jobs]
-        if mine and self._asking.acquire(blocking=False):
-            self._asked_at = now
-            threading.Thread(target=self._put, args=(mine,), name="slotkeeper-queries", daemon=True).start()
-
-    def _put(self, jobs: Sequence[JobSpec]) -> None:
-        silent: set[str] = set()
-        try:
-            found = self._ask(jobs, silent)
-        except Exception:  # the top of a thread: nothing was answered, and it is asked again
-            found, silent = {}, {job.name for job in jobs}
-        by_job: dict[str, dict[str, QuerySeen]] = {}
-        for (job, table), seen in sorted(found.items()):
-            by_job.setdefault(job, {})[table] = seen
-        at = self._clock.utc()
-        kept = {name: one for name, one in self._seen.items() if name in silent}
-        self._seen = kept | {name: _OfJob(at, read) for name, read in by_job.items()}
-        self._asking.release()
-
-
-def may_be_query(job: JobFacts) -> bool:
-    """Whether it is configured and was never started here."""
-    return job.state is None and not job.refused
-
-
-def _later(age: float | None, by: float | None) -> float | None:
-    return None if age is None else age + (by or 0.0)
-
-
-def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: datetime) -> JobFacts:
-    """A job whose slots are read by queries: it runs elsewhere as long as one of them lives."""
-    old = elapsed(at, now)
-    silent = f"its store has not answered for {in_words(old)}; " if old is not None and old > OLD else ""
-    lives = any(one.lives for one in read.values())
-    behind = [one.worst for one in read.values()]
-    known = [one for one in behind if one is not None]
-    return replace(
-        job,
-        level=Level.UNKNOWN if silent else Level.FINE if lives else Level.REST,
-        state=JobState.RUNNING if lives else JobState.STOPPED,
-        wrong=silent + "; ".join(replace(one, age=_later(one.age, old)).brief for one in read.values()),
-        safe=WHERE_TO_ACT if lives else WHERE_TO_START,
-        alive=None if lives else False,
-        elsewhere=True,
-        behind=max(known) if lives and known and len(known) == len(behind) else None,
-        queries=read,
-        queries_at=at,
-    )

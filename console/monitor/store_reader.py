@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.health import LEVELS, facts
+from slotkeeper.console.monitor.query_poller import QueryPoller
 from slotkeeper.console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
 from slotkeeper.console.monitor.snapshot import REFUSED, UNSEEN, JobDetail, JobFacts, LanePace, Level, Local
 from slotkeeper.core.clock import Clock
@@ -42,9 +42,6 @@ from slotkeeper.core.state.metrics import Metrics
 from slotkeeper.core.state.resets import marks
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.state.verified import last
-
-if TYPE_CHECKING:
-    from slotkeeper.console.monitor.sink_pollers import QueryPoller  # loads textual, which `status` has no use for
 
 LOG_LINES = 40
 _EVENTS = 40

@@ -117,7 +117,7 @@ class LateReader:
     def local(self, job: str = "") -> Local:
         """What the state store says."""
         if self._reader is None:
-            from slotkeeper.console.monitor.sink_pollers import QueryPoller
+            from slotkeeper.console.monitor.query_poller import QueryPoller
             from slotkeeper.console.monitor.store_reader import Reader
 
             loaded, _, clock = self._over

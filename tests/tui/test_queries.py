@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from slotkeeper.console.actions.menu import job_entries
-from slotkeeper.console.monitor.sink_pollers import QUERIES_RESTING, QueryPoller
+from slotkeeper.console.monitor.query_poller import RESTING, QueryPoller
 from slotkeeper.console.monitor.store_reader import Reader
 from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.spec import JobSpec
@@ -57,7 +57,7 @@ class Stores:
     async def read(self, pilot: Pilot[int]) -> str:
         """A reading that asks, and one that shows the answer."""
         before = len(self.asked)
-        self._made.clock.at += timedelta(seconds=QUERIES_RESTING)
+        self._made.clock.at += timedelta(seconds=RESTING)
         self._made.feed.now()
         until(lambda: len(self.asked) > before and not self.poller._asking.locked(), 10, "the stores to be asked")
         self._made.feed.now()
