@@ -7,7 +7,7 @@ import json
 from jsonschema import Draft202012Validator
 
 from slotkeeper.console.cli.output import json_text
-from slotkeeper.console.cli.schemas.locks import LOCK_WAIT
+from slotkeeper.console.cli.schemas.jobs import LOCK_WAIT
 from slotkeeper.console.commands.job_verbs import as_values
 from slotkeeper.core.domain.locks import Blocker, LockWait
 
