@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench import chart, report
-from slotkeeper.console.cli import context
-from slotkeeper.console.cli.schemas import pages as schemas
+from slotkeeper.console.cli import context, schemas
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
 from slotkeeper.console.tui import keymap_page

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _note(folder: str, id: str, pid: int | None, code: int | None = None) -> None:
     """Write down who we are and what we began, and at its end how it ended."""
-    from slotkeeper.console.actions.store import Records
+    from slotkeeper.console.actions.runner import Records
     from slotkeeper.core.clock import SystemClock
     from slotkeeper.core.errors import SlotkeeperError
     from slotkeeper.core.state.folder import StateFolder

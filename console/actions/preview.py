@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from slotkeeper.console.actions.commands import Place
-from slotkeeper.console.actions.rules import Want, slot_wants
+from slotkeeper.console.actions.commands import Place, Want, slot_wants
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.views.rows import UNKNOWN, short
 from slotkeeper.core.domain.reset import TAKES_COPY, Move, ResetPlan

@@ -18,7 +18,7 @@ import typer
 
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.diagnostics import Progress
-from slotkeeper.console.monitor.why import living_tables
+from slotkeeper.console.monitor.health import living_tables
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine

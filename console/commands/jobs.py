@@ -13,7 +13,7 @@ import typer
 
 from slotkeeper.console.cli import diagnostics, later, output, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
-from slotkeeper.console.monitor.why import living_tables, why_of
+from slotkeeper.console.monitor.health import living_tables, why_of
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed

@@ -16,7 +16,7 @@ import typer
 
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
-from slotkeeper.console.monitor.why import living_tables
+from slotkeeper.console.monitor.health import living_tables
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition

@@ -1,15 +1,17 @@
 """`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback when it ends.
 
-Rich draws: it moves the cursor up by the lines that it wrote and puts it back; nothing is parsed as markup.
+State, wrong, do, how far behind, the copy, what happened last. Rich draws: it moves the cursor up by the lines that it
+wrote and puts it back; nothing is parsed as markup.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import datetime
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -20,17 +22,19 @@ from rich.text import Text
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import Job, StateDir
 from slotkeeper.console.monitor.health import LEVELS, facts, said
-from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.views.rows import plain, rank
-from slotkeeper.console.views.watch import list_lines
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
+from slotkeeper.console.views.rows import age, beside, count, plain, rank
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.rows import EventRow
 from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="Follow one job in six lines below the prompt.", add_completion=False)
@@ -112,3 +116,47 @@ class _Lines:
         if cell_len(shown) > width:
             shown = set_cell_size(shown, width - 2) + ".."
         return Text(shown, style=_STYLES.get(level, ""), no_wrap=True)
+
+
+LINES = 6
+
+
+def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
+    """Six lines, whatever is known."""
+    state = job.state.value if job.state else "never started"
+    seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
+    glyph = "" if job.level is Level.FINE else f"{job.level.value} "
+    return [
+        (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
+        (job.level, f"wrong   {what_is_wrong(job)}"),
+        (Level.FINE, f"do      {what_is_safe(job)}"),
+        (Level.FINE, _behind(job)),
+        (Level.FINE, _copied(job)),
+        (Level.REST, _last(events)),
+    ]
+
+
+def _behind(job: JobFacts) -> str:
+    report = job.report
+    lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
+    applied = count(report.changes) if report else "?"
+    unit = f" {report.unit}" if report and report.unit else ""
+    return (
+        f"behind  {count(job.behind)}{unit}, worst {part_in(job)} {worst_dn(job)} of {lanes}; events applied {applied}"
+    )
+
+
+def _copied(job: JobFacts) -> str:
+    report = job.report
+    if report is None or not report.chunks_total:
+        return "copy    none in this run"
+    rows = count(report.snapshot_rows)
+    return f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
+
+
+def _last(events: Sequence[EventRow]) -> str:
+    if not events:
+        return "last    nothing happened yet"
+    one = events[0]
+    said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
+    return f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"

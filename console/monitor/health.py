@@ -1,5 +1,5 @@
-"""How a job stands, in the words of the console: what was seen of it, and what `slotkeeper.core.judgement` says is
-wrong. Pure.
+"""How a job stands, in the words of the console: what was seen of it, what its own store says, and what
+`slotkeeper.core.judgement` says is wrong; and what this console's look at slots says to the judgement. Pure.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
-from slotkeeper.console.monitor.why import living_tables, why_whole
 from slotkeeper.core.domain.fault import Fault, Severity, worst
-from slotkeeper.core.domain.job import JobState, amiss
+from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
-from slotkeeper.core.domain.text import many
+from slotkeeper.core.domain.text import many, safe
 
 if TYPE_CHECKING:
+    from slotkeeper.console.monitor.snapshot import TableSeen
     from slotkeeper.core.domain.report import JobView
+    from slotkeeper.core.judgement.facts import SlotSeen
 
 LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.UNKNOWN: Level.UNKNOWN}
 
@@ -91,3 +92,36 @@ def _behind(report: JobReport | None) -> int | None:
     found = [lane.known_behind for lane in report.lanes]
     known = [one for one in found if one is not None]
     return max(known) if len(known) == len(found) else None
+
+
+def living_tables(view: JobView) -> tuple[TableReport, ...]:
+    """How the tables of a job of several stand; none of one that does not live, whose own state says it all."""
+    known = view.report if view.reported and view.lives and view.state.has_process else None
+    return known.tables if known else ()
+
+
+def why_of(view: JobView) -> str:
+    """What is the matter with a job, as the store and its processes say; the name of its trouble once."""
+    tables = said_of(living_tables(view))
+    whole = why_whole(view)
+    return "; ".join(part for part in (tables, whole) if part)
+
+
+def why_whole(view: JobView) -> str:
+    """The same of the job as a whole: without what is told of single tables anyway."""
+    if view.reason and safe(said_of(living_tables(view))) == view.reason:
+        return ""
+    named = view.trouble if not view.reason.startswith(view.trouble) else ""
+    return ": ".join(part for part in (named, view.reason) if part)
+
+
+def sights(tables: Iterable[TableSeen]) -> list[SlotSeen]:
+    """Every slot of the tables that were seen; a table that could not be asked tells nothing."""
+    from slotkeeper.core.slots.status import sights as of_table  # `jobs list` does without it
+
+    return [
+        sight
+        for one in tables
+        if one.slots is not None and one.retained is not None and one.at is not None and not one.fault
+        for sight in of_table(one.source, one.table, one.at, one.slots, one.retained)
+    ]

@@ -1,28 +1,30 @@
-"""What the console would have shown at a past moment, and how one steps from moment to moment.
+"""The recorded past: what the console would have shown at a moment, how one steps from moment to moment, and graphs.
 
 Frames are recorded by supervisors (`slotkeeper.core.launch.recorder`), slots by whoever sees them
-(`slotkeeper.core.state.slots_seen`). Next door: `slotkeeper.console.monitor.store_reader` does the same for now;
-`slotkeeper.console.monitor.throughput` follows frames.
+(`slotkeeper.core.state.slots_seen`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from slotkeeper.console.monitor.health import facts
-from slotkeeper.console.monitor.past_slots import tables_of
+from slotkeeper.console.monitor.series import GAP_SECONDS, JobSeries, Sample, Wanted, sample_of, series_of
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level, Local, TableSeen
-from slotkeeper.console.monitor.store_reader import complete, message_of
-from slotkeeper.console.monitor.throughput import Throughput
+from slotkeeper.console.monitor.store_reader import Throughput, complete, message_of
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import ranked
-from slotkeeper.core.judgement.facts import Facts, JobSeen
+from slotkeeper.core.domain.ttl import TimeLeft, Ttl, severity_of
+from slotkeeper.core.judgement.facts import Facts, JobSeen, SlotSeen
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import lags_of
+from slotkeeper.core.ports.source import NEUTRAL, SlotWords
+from slotkeeper.core.slots.status import ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained, TableSlots
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.frames import Frame
 from slotkeeper.core.state.metrics import Metrics
@@ -204,3 +206,95 @@ def _error(row: ErrorRow, at: datetime) -> ErrorRow:
         return row
     later = f"{row.message} (at least once by then, {row.count} times until {row.last_at:%m-%d %H:%M:%S})"
     return replace(row, count=1, last_at=row.first_at, message=later)
+
+
+SILENT = timedelta(minutes=10)
+"""Rows are a minute apart: after so long nobody was there to see it."""
+_KEEPING = SlotWords(marks=("live", "durable"))
+REMEMBERED = "of the past a slot is remembered as a whole, once a minute; its DNs are not"
+
+
+def tables_of(
+    found: Iterable[SlotSeen], at: datetime, positionless: Collection[str] = ()
+) -> dict[tuple[str, str], TableSeen]:
+    """The slots by source and table, as they had been seen by then; sources of `positionless` jobs keep nothing.
+
+    A row a minute is remembered, of a slot as a whole: its DNs one by one, and what it holds back of whom, are not.
+    """
+    by_table: dict[tuple[str, str], list[SlotSeen]] = {}
+    for one in found:
+        by_table.setdefault((one.source, one.table), []).append(one)
+    return {key: _table(key, slots, at, positionless) for key, slots in by_table.items()}
+
+
+def _table(key: tuple[str, str], slots: list[SlotSeen], at: datetime, positionless: Collection[str]) -> TableSeen:
+    seen = max(one.at for one in slots)
+    ttl = next((int(one.ttl) for one in slots if one.ttl is not None), None)
+    words = NEUTRAL if all(one.job in positionless for one in slots) else _KEEPING
+    silent = f"nobody saw it from {seen:%H:%M:%S} on" if at - seen > SILENT else ""
+    return TableSeen(
+        *key,
+        seen,
+        TableSlots(*key, tuple(_view(one) for one in slots)),
+        TableRetained(Ttl(ttl), None, seen, tuple(_retained(one, seen) for one in slots), (REMEMBERED,), words),
+        silent,
+        seen,
+    )
+
+
+def _view(one: SlotSeen) -> SlotView:
+    shards = (SlotOnShard(one.shard or "?", unread=one.unread),) if one.exists is not False else ()
+    return SlotView(one.slot, one.job or None, one.exists, shards)
+
+
+def _retained(one: SlotSeen, seen: datetime) -> SlotRetained:
+    if one.exists is False:
+        return SlotRetained(one.slot, ())
+    left = None
+    if one.expires_at is not None and one.ttl:
+        still = max(0, int((one.expires_at - seen).total_seconds()))
+        left = TimeLeft(one.expires_at, still, severity_of(still, int(one.ttl)))
+    return SlotRetained(
+        one.slot, (ShardRetained(one.shard or "?", None, None, None, one.unread, None, None, left, None),)
+    )
+
+
+_KEPT = 4
+"""So many stretches are remembered: a job's at two lengths, and its neighbours'."""
+
+
+class SeriesReader:
+    """The graphs of one state store; used by one thread. Raises errors of `slotkeeper.core.errors`.
+
+    What was read stays, so that the next reading costs what is new. The store is opened for each reading, which comes
+    once for every point: a connection that is kept takes memory all the time.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._samples: dict[tuple[str, float], tuple[float, list[Sample]]] = {}
+
+    def read(self, wanted: Wanted) -> JobSeries:
+        """A stretch of a job's time."""
+        first = datetime.fromtimestamp(wanted.first * wanted.every, timezone.utc)
+        begin = first - timedelta(seconds=max(GAP_SECONDS, 2.5 * wanted.every))
+        with Store.open(self._folder, clock=self._clock) as store:
+            metrics = Metrics(store)
+            samples = self._followed(metrics, wanted, begin)
+            events = metrics.events_between(wanted.job, first, wanted.last)
+        return series_of(wanted, samples, events)
+
+    def _followed(self, metrics: Metrics, wanted: Wanted, first: datetime) -> list[Sample]:
+        """The samples of the stretch: those that are remembered, and what came since."""
+        key, begin, last = (wanted.job, wanted.every), first.timestamp(), wanted.last.timestamp()
+        since, kept = self._samples.pop(key, (begin, []))
+        if since > begin or (kept and kept[-1].at > last):
+            since, kept = begin, []
+        after = datetime.fromtimestamp(kept[-1].at + 0.001, timezone.utc) if kept else first
+        new = [sample_of(frame) for frame in metrics.some(wanted.job, after, wanted.last, wanted.every)]
+        found = sorted((one for one in (*kept, *new) if one.at >= begin), key=lambda one: one.at)
+        self._samples[key] = since, found
+        while len(self._samples) > _KEPT:
+            del self._samples[next(iter(self._samples))]
+        return found

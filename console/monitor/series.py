@@ -1,7 +1,7 @@
 """Lag and rate of a job and of its lanes over a stretch of time, as a value per point, from its frames. Pure.
 
 Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded. Next
-door: `slotkeeper.console.monitor.series_reader` reads the frames, `slotkeeper.console.views.graphs` draws.
+door: `slotkeeper.console.monitor.history` reads the frames, `slotkeeper.console.views.graphs` draws.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.poller import EVERY, LocalSeen, SlotsSeen
-from slotkeeper.console.monitor.quarantine_poller import SinkPolled
+from slotkeeper.console.monitor.sink_pollers import SinkPolled
 from slotkeeper.console.monitor.snapshot import Local, MonitorState, Tables
 from slotkeeper.console.tui import terminal
 from slotkeeper.console.tui.navigation import Navigation

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+from slotkeeper.console.monitor.history import SeriesReader
 from slotkeeper.console.monitor.series import JobSeries, Wanted
-from slotkeeper.console.monitor.series_reader import SeriesReader
 from slotkeeper.console.monitor.store_reader import message_of
 from slotkeeper.core.clock import Clock
 

@@ -11,8 +11,7 @@ from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tabl
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from slotkeeper.console.actions.commands import Doing
-    from slotkeeper.console.actions.rules import Part
+    from slotkeeper.console.actions.commands import Doing, Part
     from slotkeeper.console.tui.services import Services
     from slotkeeper.console.tui.write_mode import Arming, Instant
     from slotkeeper.console.views.quarantine import Choice

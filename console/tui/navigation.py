@@ -16,8 +16,7 @@ from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
 
 if TYPE_CHECKING:
-    from slotkeeper.console.actions.commands import Doing
-    from slotkeeper.console.actions.rules import Part
+    from slotkeeper.console.actions.commands import Doing, Part
     from slotkeeper.console.tui.host import Host
     from slotkeeper.console.views.quarantine import Choice
     from slotkeeper.console.views.slots import SlotFacts

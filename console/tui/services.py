@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.cli.context import Invocation
-from slotkeeper.console.monitor.lock_poller import LockPoller
-from slotkeeper.console.monitor.poller import Collector
-from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Sinks
-from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.poller import Collector, SlotPoller
+from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_state_dir

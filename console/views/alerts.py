@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from slotkeeper.console.monitor.health import LEVELS
-from slotkeeper.console.monitor.sights import sights
+from slotkeeper.console.monitor.health import LEVELS, sights
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
 from slotkeeper.console.views.errors import open_count
 from slotkeeper.console.views.quarantine import number_of, quarantine_of

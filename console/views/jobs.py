@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
-from slotkeeper.console.views.bars import bar, bars
 from slotkeeper.console.views.lanes import is_stopped, speed, worst_lane
 from slotkeeper.console.views.queries import cells as query_cells
 from slotkeeper.console.views.rows import (
@@ -23,6 +22,8 @@ from slotkeeper.console.views.rows import (
     Column,
     Row,
     age,
+    bar,
+    bars,
     clock,
     count,
     rank,

@@ -10,7 +10,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, LanePace, Level
-from slotkeeper.console.views.bars import bars
 from slotkeeper.console.views.rows import (
     TYPED,
     UNKNOWN,
@@ -20,6 +19,7 @@ from slotkeeper.console.views.rows import (
     Later,
     Row,
     age,
+    bars,
     clock,
     count,
     named_by,

@@ -1,10 +1,12 @@
-"""Rows and columns of text, filters, and the words for numbers and times: what the models of all screens share. Pure.
+"""Rows and columns of text, filters, order, bars, and the words for numbers and times: what all screens share. Pure.
 
-Unknown is `?`, never 0; ages and durations carry units.
+Unknown is `?`, never 0; ages and durations carry units. Sorting is stable, and what is unknown is last in both
+directions.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -301,3 +303,131 @@ def beside(event: str, text: str) -> str:
     ('pid 7', 'SLOT LOST', '')
     """
     return text.removeprefix(event).lstrip(" ,:") if text.startswith(event) else text
+
+
+_UNTOLD = ("", "-", UNKNOWN)
+CALM_SECONDS = 3.0
+"""For so long after a key rows do not change places: they must not move under the finger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By the column of that key; by "" as the rows come, which is the worst first."""
+
+    column: str = ""
+    reverse: bool = False
+
+    def title(self, columns: Sequence[Column], usual: str) -> str:
+        """What a title says of it.
+
+        >>> Order("lag", True).title([Column("lag", "LAG", 4)], "worst first"), Order().title([], "worst first")
+        ('sort LAG v', 'worst first')
+        """
+        label = next((one.label for one in columns if one.key == self.column), self.column)
+        if not self.column:
+            return usual + (", reversed" if self.reverse else "")
+        return f"sort {label} {'v' if self.reverse else '^'}"
+
+
+def following(order: Order, columns: Sequence[Column]) -> Order:
+    """The next column from left to right, numbers the largest first; after the last one the usual order again.
+
+    >>> columns = [Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True)]
+    >>> one = following(Order(), columns)
+    >>> one, following(one, columns), following(following(one, columns), columns)
+    (Order(column='job', reverse=False), Order(column='lag', reverse=True), Order(column='', reverse=False))
+    """
+    named = [one for one in columns if one.label]
+    keys = [one.key for one in named]
+    place = keys.index(order.column) + 1 if order.column in keys else 0
+    return Order(named[place].key, named[place].right) if place < len(named) else Order()
+
+
+def turned(order: Order) -> Order:
+    """The other way round."""
+    return replace(order, reverse=not order.reverse)
+
+
+def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
+    """The rows in that order.
+
+    >>> rows = [Row(name, "", {"n": shown}) for name, shown in (("a", "?"), ("b", "9"), ("c", "10"), ("d", "9"))]
+    >>> [[row.key for row in ordered(rows, Order("n", way))] for way in (False, True)]
+    [['b', 'd', 'c', 'a'], ['c', 'b', 'd', 'a']]
+    """
+    if not order.column:
+        return list(reversed(rows)) if order.reverse else list(rows)
+    known, unknown = [], []
+    for row in rows:
+        value = _value(row, order.column)
+        if value is None:
+            unknown.append(row)
+        else:
+            known.append((value, row))
+    known.sort(key=lambda each: each[0], reverse=order.reverse)
+    return [row for _, row in known] + unknown
+
+
+def calmly(rows: Sequence[Row], shown: Sequence[str]) -> list[Row]:
+    """The rows in the order in which they are shown already; new ones come last.
+
+    >>> rows = [Row(name, "", {}) for name in "dcba"]
+    >>> [row.key for row in calmly(rows, ["a", "x", "b"])]
+    ['a', 'b', 'd', 'c']
+    """
+    places = {key: place for place, key in enumerate(shown)}
+    return sorted(rows, key=lambda row: places.get(row.key, len(places)))
+
+
+def _value(row: Row, column: str) -> tuple[int, float, str] | None:
+    if column in row.order:
+        number = row.order[column]
+        return None if number is None else (0, number, "")
+    text = row.cells.get(column, "").strip()
+    if text in _UNTOLD:
+        return None
+    try:
+        return 0, float(text), ""
+    except ValueError:
+        return 1, 0.0, text.casefold()
+
+
+BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_.123456"
+"""In ASCII a digit is how many digits the rate has, which needs no key to be read; less than one a second is a dot."""
+_FULL, _EMPTY = "\u2588", "\u2591"
+
+
+def bar(share: float | None, cells: int = 8, ascii_only: bool = True, up: bool = True) -> str:
+    """The share of 1 as full cells, then empty ones; "" where it is unknown.
+
+    `up` rounds to the next cell, so that something is never nothing; without it only what is complete is full.
+
+    >>> [bar(share) for share in (1.0, 0.425, 0.001, 0.0, None)]
+    ['########', '####....', '#.......', '........', '']
+    >>> bar(0.74, 4, up=False), bar(0.5, 2, ascii_only=False)
+    ('##..', '\u2588\u2591')
+    """
+    if share is None:
+        return ""
+    exact = max(0.0, min(1.0, share)) * cells
+    full = math.ceil(exact) if up else math.floor(exact + 1e-9)
+    done, rest = ("#", ".") if ascii_only else (_FULL, _EMPTY)
+    return done * full + rest * (cells - full)
+
+
+def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
+    """A sparkline of events per second on a scale that is always the same: nothing, then a glyph for each power of ten.
+
+    >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
+    '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
+    >>> bars([None, 0, 5, 500_000], ascii_only=True)
+    '?_16'
+    """
+    signs = ASCII_BARS if ascii_only else BARS
+    return "".join("?" if value is None else signs[_height(value)] for value in values)
+
+
+def _height(value: float) -> int:
+    if value <= 0:
+        return 0
+    return 1 + sum(value >= bound for bound in (1, 10, 100, 1_000, 10_000, 100_000))

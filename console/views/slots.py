@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from slotkeeper.console.views import slot_history
-from slotkeeper.console.views.bars import bar
 from slotkeeper.console.views.rows import (
     NARROW,
     UNKNOWN,
@@ -22,6 +21,7 @@ from slotkeeper.console.views.rows import (
     Column,
     Row,
     age,
+    bar,
     both_ends,
     clock,
     count,

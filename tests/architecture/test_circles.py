@@ -19,7 +19,10 @@ ROOMS = (
     "__main__",
 )
 """Those of the console, from the lowest to the highest; `.importlinter` has the same order."""
-PROGRAMS = {"slotkeeper.core.launch.launch": {"slotkeeper.core.launch.supervisor", "slotkeeper.core.spark.job"}}
+PROGRAMS = {
+    "slotkeeper.core.launch.launch": {"slotkeeper.core.launch.supervisor", "slotkeeper.core.spark.job"},
+    "slotkeeper.console.actions.runner": {"slotkeeper.console.actions.child"},
+}
 """Who starts a program by its name needs nothing of it: no arrow."""
 MOST_ENTRIES = 12
 _FUTURE = "from __future__ import annotations\n"

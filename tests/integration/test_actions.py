@@ -15,17 +15,18 @@ from slotkeeper.console.actions.commands import (
     Doing,
     JobVerb,
     Origin,
+    Part,
     Place,
     SlotVerb,
     Target,
     Typed,
     job_words,
+    missing,
     slot_words,
 )
 from slotkeeper.console.actions.outcome import complaint, slot_lines, verdict
 from slotkeeper.console.actions.preview import Preview, preview_from
 from slotkeeper.console.actions.record import Action, Stage
-from slotkeeper.console.actions.rules import Part, missing
 from slotkeeper.console.actions.runner import Order, Runner
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.clock import SystemClock

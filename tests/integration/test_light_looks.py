@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from slotkeeper.console.monitor.poller import Collector
-from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.store_reader import Reader
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.launch import place_of

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from slotkeeper.console.cli.context import Invocation
-from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines
+from slotkeeper.console.monitor.sink_pollers import SinkQuarantines
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.launch import place_of
 from slotkeeper.console.tui.screens.table import TableScreen

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from slotkeeper.console.actions.record import Record
-from slotkeeper.console.actions.store import Records
+from slotkeeper.console.actions.runner import Records
 from slotkeeper.console.tui.export import put
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.report import Identity

@@ -14,8 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from slotkeeper.console.cli import output
-from slotkeeper.console.cli.schemas import SCHEMAS
-from slotkeeper.console.cli.schemas.pages import document
+from slotkeeper.console.cli.schemas import SCHEMAS, document
 from slotkeeper.console.commands import main as main_cli
 
 printed: set[str] = set()

@@ -14,11 +14,9 @@ from typing import Any, TypeVar
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from slotkeeper.console.monitor.lock_poller import LockPoller
-from slotkeeper.console.monitor.poller import Collector, LocalSeen, Post, SlotsSeen
-from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Whole
-from slotkeeper.console.monitor.sights import sights
-from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.health import sights
+from slotkeeper.console.monitor.poller import Collector, LocalSeen, Post, SlotPoller, SlotsSeen
+from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Whole
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.monitor.store_reader import Reader
 from slotkeeper.console.tui.app import ConsoleApp

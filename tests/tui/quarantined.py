@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines, Whole
+from slotkeeper.console.monitor.sink_pollers import SinkQuarantines, Whole
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
 from slotkeeper.core.domain.report import JobReport

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from slotkeeper.console.monitor.poller import Collector, LocalSeen, SlotsSeen
-from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.poller import Collector, LocalSeen, SlotPoller, SlotsSeen
 from slotkeeper.console.monitor.store_reader import Reader
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.load import load

@@ -20,8 +20,7 @@ from textual.strip import Strip
 
 from slotkeeper.console.cli.context import FLAGS, Invocation, bare
 from slotkeeper.console.commands import main
-from slotkeeper.console.monitor.poller import Collector, LocalSeen
-from slotkeeper.console.monitor.slot_poller import SlotPoller
+from slotkeeper.console.monitor.poller import Collector, LocalSeen, SlotPoller
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
 from slotkeeper.console.tui import startup
 from slotkeeper.console.tui.widgets import live_table
@@ -75,7 +74,7 @@ NEVER = (
 
 
 def test_what_no_screen_needs_is_never_loaded() -> None:
-    reads = "slotkeeper.console.monitor.store_reader, slotkeeper.console.monitor.lock_poller,"
+    reads = "slotkeeper.console.monitor.store_reader, slotkeeper.console.monitor.sink_pollers,"
     reads += " slotkeeper.core.sources.dws.kind, slotkeeper.core.sinks.postgres.kind"
     code = (
         f"import sys, slotkeeper.console.__main__, slotkeeper.console.tui.launch, {reads};"

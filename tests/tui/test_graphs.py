@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from slotkeeper.console.monitor.history import SeriesReader
 from slotkeeper.console.monitor.series import WHOLE, Wanted
-from slotkeeper.console.monitor.series_reader import SeriesReader
 from tests.tui.filled import NOW, Filled, drive, driven, lines, press, screen
 from tests.tui.planted import until
 from tests.tui.test_history_mode import recorded

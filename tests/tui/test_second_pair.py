@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.actions.runner import Order
-from slotkeeper.console.monitor.quarantine_poller import SinkQuarantines
+from slotkeeper.console.monitor.sink_pollers import SinkQuarantines
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobEvent, JobState

@@ -1,4 +1,4 @@
-"""What every `--json` and the one log in JSON hold, as JSON Schema 2020-12: `docs/schemas` is made of it.
+"""What every `--json` and the one log in JSON hold, as JSON Schema 2020-12, and the files of `docs/schemas` made of it.
 
 Tests hold each output against it, strictly: a key that is not named here, or one that is missing, fails them. To add a
 command with `--json`: describe what it prints in the file of its group, and write the pages
@@ -7,17 +7,70 @@ command with `--json`: describe what it prints in the file of its group, and wri
 
 from __future__ import annotations
 
-from slotkeeper.console.cli.schemas import alerts, jobs, locks, looking, resets, rows, slots
-from slotkeeper.console.cli.schemas.pieces import Schema
+import json
+from collections.abc import Mapping
+from typing import Any
 
-SCHEMAS: dict[str, Schema] = {
-    **jobs.SCHEMAS,
-    **locks.SCHEMAS,
-    **slots.SCHEMAS,
-    **resets.SCHEMAS,
-    **rows.SCHEMAS,
-    **looking.SCHEMAS,
-    **alerts.SCHEMAS,
-}
+from slotkeeper.console.cli.schemas import jobs, looking, slots
+from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
+from slotkeeper.console.cli.schemas.looking import LOG
+from slotkeeper.console.cli.schemas.pieces import DIALECT, Schema
+
+SCHEMAS: dict[str, Schema] = {**jobs.SCHEMAS, **slots.SCHEMAS, **looking.SCHEMAS}
 """By what is typed: "jobs list", and "slots peek --jsonl" where one command has two; the log by its file's name,
 and a notification as "alert"."""
+
+_INTRODUCTION = """\
+# What is printed as JSON
+
+A [JSON Schema](https://json-schema.org/draft/2020-12) for each command with `--json` or `--jsonl`, and for the audit's
+files, which are the one log in JSON (a job's log is text; `jobs logs --json` has its lines). Made from
+`console/cli/schemas` (`make docs`); tests hold every output against it, and no key
+comes or goes without a change here.
+
+- An object has all of its keys, always. `null` is "not known" or "there is none", as the key's description says.
+- Times are RFC 3339 in UTC with `Z`. Other numbers have their unit in the description: seconds, rows, events.
+- Texts are ASCII with escapes and hold no control characters; known secrets are masked.
+- stdout holds the JSON and nothing else, one value a line; what is told beside it goes to stderr. A command that fails
+  before it has an answer prints no JSON: its exit code and one line on stderr say why. `demo --json` alone prints one
+  object at every end: on a failure `ok` is false, `why` has the sentence and `log` the file that says most.
+- Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 refused, 4 a difference was found, 5 unreachable; those of
+  `status --exit-code` are [a monitoring plugin's](../console.md#for-monitoring).
+
+| Printed by | Holds | Schema |
+| --- | --- | --- |
+"""
+
+
+def pages() -> dict[str, str]:
+    """The files by their names."""
+    found = {file_of(name): json.dumps(document(name), indent=2) + "\n" for name in SCHEMAS}
+    return {**found, "README.md": _readme()}
+
+
+def document(name: str) -> Mapping[str, Any]:
+    """One schema, as it is published."""
+    return {"$schema": DIALECT, "title": _typed(name), **SCHEMAS[name]}
+
+
+def file_of(name: str) -> str:
+    """The file of a schema.
+
+    >>> file_of("slots peek --jsonl"), file_of("jobs list"), file_of("audit.jsonl")
+    ('slots-peek-jsonl.json', 'jobs-list.json', 'audit-line.json')
+    """
+    return "audit-line.json" if name == LOG else name.replace(" --", "-").replace(" ", "-") + ".json"
+
+
+def _typed(name: str) -> str:
+    if name == LOG:
+        return f"a line of {LOG}"
+    if name == NOTIFICATION:
+        return "the command of [alerts] gets it"
+    return f"slotkeeper {name}" + ("" if "--" in name else " --json")
+
+
+def _readme() -> str:
+    rows = [f"| `{_typed(name)}` | {SCHEMAS[name]['description']} | [{file_of(name)}]({file_of(name)}) |"
+            for name in sorted(SCHEMAS)]  # fmt: skip
+    return _INTRODUCTION + "\n".join(rows) + "\n"

@@ -1,8 +1,10 @@
-"""What `jobs`, `status` and `verify` print."""
+"""What `jobs`, `status`, `verify`, `locks` and `alerts` print.
+
+And the notification that the command of `[alerts]` gets on its standard input.
+"""
 
 from __future__ import annotations
 
-from slotkeeper.console.cli.schemas.locks import LOCK_WAIT
 from slotkeeper.console.cli.schemas.pieces import (
     POSITION,
     QUERY_SEEN,
@@ -25,11 +27,75 @@ from slotkeeper.console.cli.schemas.pieces import (
     word,
     word_of,
 )
+from slotkeeper.core.alerts.rules import Kind
 from slotkeeper.core.domain.fault import Party, Severity
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.row_counts import APART, VOID
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.launch.ensure import Ensured
+
+_HIDDEN = "not shown to our login"
+_BLOCKER: dict[str, Schema] = {
+    "pid": maybe(whole("its pid at the server", 1), "a prepared transaction"),
+    "user": maybe(text("its login, empty for a process of the server's own"), _HIDDEN),
+    "application": maybe(text("its name"), _HIDDEN),
+    "state": maybe(text("what it does, as the server says"), _HIDDEN),
+    "since": maybe(moment("when its transaction began"), _HIDDEN),
+    "statement": maybe(text("its statement"), _HIDDEN),
+    "waits": flag("whether it waits for a lock itself"),
+    "transaction": text("what tells it from a later one of its session"),
+    "gid": text("the name of a prepared transaction, or empty"),
+    "node": text("the node whose lock it is, or empty"),
+    "query": maybe(whole("the number of its query, where the server numbers them", None), "none was told"),
+}
+_WAIT: dict[str, Schema] = {
+    "pid": whole("our session's pid at the server", 1),
+    "session": text("our session's name"),
+    "thing": text("what it waits for"),
+    "mode": text("the lock that it wants"),
+    "since": moment("when it was first seen waiting"),
+    "statement": maybe(text("its statement"), _HIDDEN),
+    "blockers": listed("who is in front, those first that wait for nobody", thing("a session", _BLOCKER)),
+    "waits": flag("whether it waits at this moment, and not between two attempts"),
+}
+LOCK_WAIT = thing("a session of ours that waits for a lock", _WAIT)
+
+_SHOWN_BLOCKER: dict[str, Schema] = {
+    name: _BLOCKER[name] for name in ("pid", "user", "application", "state", "since", "statement", "waits")
+} | {
+    "prepared": maybe(text("the name of a prepared transaction"), "it is a session"),
+    "job": maybe(text("the job that its name says"), "it says none"),
+    "node": maybe(text("the node whose lock it is"), "the server told none"),
+    "query_id": _BLOCKER["query"],
+}
+_SHOWN: dict[str, Schema] = {
+    name: _WAIT[name] for name in ("pid", "session", "thing", "mode", "since", "statement", "waits")
+} | {
+    "job": text("whose session it is"),
+    "seconds": number("how long that is ago"),
+    "cause": text("who keeps it out, in a sentence"),
+    "do": SAFE,
+    "blockers": listed("who is in front, those first that wait for nobody", thing("a session", _SHOWN_BLOCKER)),
+}
+_OF_LOCKS: dict[str, Schema] = {
+    "locks": thing(
+        "sessions of ours that wait for a lock, by sink",
+        {
+            "sinks": listed(
+                "the sinks that were asked",
+                thing(
+                    "a sink",
+                    {
+                        "sink": text("its name in the configuration"),
+                        "place": text("the sink in words"),
+                        "error": maybe(text("why it could not tell"), "it told"),
+                        "waits": listed("the sessions", thing("a session of ours", _SHOWN)),
+                    },
+                ),
+            )
+        },
+    )
+}
 
 _JOB = text("the job's name")
 _STATE = word_of(f"what the job is doing ({see('states')})", JobState)
@@ -327,7 +393,7 @@ _STATUS = thing(
     },
 )
 
-SCHEMAS: dict[str, Schema] = {
+_OF_JOBS: dict[str, Schema] = {
     "jobs list": listed("jobs that were started here, then configured ones that never were", _LISTED),
     "jobs show": thing(
         "one job with what its driver told; of one whose slots a DataFrame query reads, what that tells",
@@ -384,3 +450,64 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "status": _STATUS,
 }
+
+NOTIFICATION = "alert"
+
+_ACK = thing(
+    "what holds of what somebody said of it",
+    {
+        "by": text("who"),
+        "at": moment("when"),
+        "until": maybe(moment("until when it is silent"), "it is acknowledged until it ends or grows worse"),
+        "reason": maybe(text("why, as typed"), "nothing was typed"),
+    },
+)
+
+_OF_ALERTS: dict[str, Schema] = {
+    NOTIFICATION: thing(
+        f"what the command of [alerts] gets on its standard input, one line ({see('alerts')})",
+        {
+            "schema": {"const": 1, "description": "raised where a key is renamed or taken away"},
+            "kind": word_of("what is told of the fault", Kind),
+            "at": moment("when it was decided to tell"),
+            "began": moment("since when it holds, or when it was judged first"),
+            "id": text("the same for all notifications about one fault"),
+            "host": text("where it was judged"),
+            "state_folder": text("where it was judged"),
+            "text": text("the fault in one line"),
+            "fault": FAULT,
+        },
+    ),
+    "alerts list": thing(
+        "what is wrong now, and what was told and said of it",
+        {
+            "alerts": listed(
+                "the worst first",
+                thing(
+                    "a fault",
+                    {
+                        "key": text("what `alerts ack` and the others know it by; the id of its notifications"),
+                        "text": text("the fault in one line"),
+                        "fault": FAULT,
+                        "began": maybe(moment("since when it holds, or when it was judged first"), "nobody noted it"),
+                        "sent_at": maybe(moment("when it was told last"), "it was not told"),
+                        "ack": maybe(_ACK, "nobody has said anything that holds"),
+                    },
+                ),
+            )
+        },
+    ),
+    "alerts test": thing(
+        "what the command answered",
+        {
+            "exit_code": maybe(
+                {"type": "integer", "description": "its exit code, of a signal the negative"},
+                "it was killed, or could not be started",
+            ),
+            "fault": maybe(text("why it did not take the notification"), "it took it"),
+            "written": text("the beginning of what it wrote"),
+        },
+    ),
+}
+
+SCHEMAS: dict[str, Schema] = {**_OF_LOCKS, **_OF_JOBS, **_OF_ALERTS}

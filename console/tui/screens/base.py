@@ -25,9 +25,9 @@ from slotkeeper.console.tui.screens.sharing import has_tabs
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import Line as Line
 from slotkeeper.console.tui.widgets.live_table import ROLES
+from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.header import Identity, parts
 from slotkeeper.console.views.rows import NARROW, WIDE, age, plain
-from slotkeeper.console.views.wrapping import wrapped
 
 if TYPE_CHECKING:
     from slotkeeper.console.tui.host import Host

@@ -18,10 +18,20 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import GraphRead, parts_of
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.line import Panel
-from slotkeeper.console.views.graphs import AROUND, LEAST_ROWS, SAID, SPANS, Shape, both, even, first_span, strip
+from slotkeeper.console.views.graphs import (
+    AROUND,
+    LEAST_ROWS,
+    SAID,
+    SPANS,
+    Shape,
+    both,
+    even,
+    first_span,
+    mark_lines,
+    strip,
+)
 from slotkeeper.console.views.jobs import part_in
 from slotkeeper.console.views.lanes import lane_level, speed
-from slotkeeper.console.views.marks import mark_lines
 from slotkeeper.console.views.rows import NARROW, Column, Row, named_by, seconds
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words

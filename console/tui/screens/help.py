@@ -16,8 +16,8 @@ from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import Bound, bindings_of, keys_of
 from slotkeeper.console.tui.screens.base import Frame, Line
 from slotkeeper.console.tui.widgets.line import catch
+from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.rows import plain
-from slotkeeper.console.views.wrapping import wrapped
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
 LEGEND = (

@@ -12,7 +12,7 @@ from rich.text import Text
 from textual import events
 
 from slotkeeper.console.cli.diagnostics import with_hint
-from slotkeeper.console.monitor.lock_poller import EVERY
+from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
@@ -78,7 +78,7 @@ class LocksScreen(AskingScreen):
         """Ask again after a while, unless the picture is to stand still."""
         super().tick()
         at = self._begun_at
-        old = at is None or self.console.instant().since(at) >= EVERY
+        old = at is None or self.console.instant().since(at) >= LOCKS_EVERY
         if self.is_current and old and not self.console.paused:
             self.renewed()
 

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from slotkeeper.console.monitor.quarantine_poller import Whole
+from slotkeeper.console.monitor.sink_pollers import Whole
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines

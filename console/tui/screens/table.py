@@ -20,8 +20,19 @@ from slotkeeper.console.tui.screens.sharing import rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.console.views.fitting import Chosen, fitted, needs
-from slotkeeper.console.views.rows import Column, Row, columns_for, kept, rank
-from slotkeeper.console.views.sorting import CALM_SECONDS, Order, calmly, following, ordered, turned
+from slotkeeper.console.views.rows import (
+    CALM_SECONDS,
+    Column,
+    Order,
+    Row,
+    calmly,
+    columns_for,
+    following,
+    kept,
+    ordered,
+    rank,
+    turned,
+)
 from slotkeeper.core.domain.text import safe
 
 _AROUND_TITLE = 6

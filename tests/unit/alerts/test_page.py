@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from slotkeeper.console.cli.schemas.alerts import NOTIFICATION
+from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
 from slotkeeper.core.alerts.message import Place, message
 from slotkeeper.core.alerts.rules import Kind, Notification
 from slotkeeper.core.config.keys_alerts import ALERTS

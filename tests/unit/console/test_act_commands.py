@@ -12,16 +12,18 @@ from slotkeeper.console.actions.commands import (
     Doing,
     JobVerb,
     Origin,
+    Part,
     Place,
     SlotVerb,
     Target,
     Typed,
+    job_wants,
     job_words,
     shell_text,
+    slot_wants,
     slot_words,
     with_placeholders,
 )
-from slotkeeper.console.actions.rules import Part, job_wants, slot_wants
 from slotkeeper.console.commands import main
 
 ORIGIN = Origin("/etc/slotkeeper/c.toml", "/var/lib/slotkeeper")

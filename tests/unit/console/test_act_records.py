@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.actions.record import Action, Record, Stage, record_from, record_text, stage_of
-from slotkeeper.console.actions.runner import Order, Runner
-from slotkeeper.console.actions.store import KEPT, Records
+from slotkeeper.console.actions.runner import KEPT, Order, Records, Runner
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import secrets
 from slotkeeper.core.domain.endpoint import SecretRef

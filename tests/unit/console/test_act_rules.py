@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from slotkeeper.console.actions.rules import Part, job_wants, missing, slot_wants
+from slotkeeper.console.actions.commands import Part, job_wants, missing, slot_wants
 from slotkeeper.console.commands import reset, slots
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.reset import Count, Goal, LaneSeen, Move, ResetPlan, TargetKind

@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.console.actions.outcome import complaint, how_far
 from slotkeeper.console.actions.record import Said
-from slotkeeper.console.actions.store import SHOWN_BYTES
+from slotkeeper.console.actions.runner import SHOWN_BYTES
 from slotkeeper.console.cli.diagnostics import AT_LEAST, Progress
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.views.how_far import HowFar, newest

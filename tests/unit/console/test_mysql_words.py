@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from slotkeeper.console.commands import slot_purge
+from slotkeeper.console.commands.watch import _behind
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, TableSeen
 from slotkeeper.console.views.jobs import JOB_COLUMNS, part_in, parts, sync_line
 from slotkeeper.console.views.lanes import lane_columns, lane_gtids
 from slotkeeper.console.views.rows import named_by
 from slotkeeper.console.views.slots import SlotFacts, shard_columns, slot_columns, slot_lines, slot_rows, ttl_line
-from slotkeeper.console.views.watch import _behind
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.ttl import Purge, Ttl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slotkeeper.console.monitor.rates import CELLS, Busy, JobTracks, Sample, Track, bottleneck
-from slotkeeper.console.views.bars import bars
+from slotkeeper.console.views.rows import bars
 from slotkeeper.core.domain.report import JobReport, LaneReport
 
 LANE = LaneReport(

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.views.rows import Column, Row
-from slotkeeper.console.views.sorting import Order, calmly, following, ordered, turned
+from slotkeeper.console.views.rows import Column, Order, Row, calmly, following, ordered, turned
 
 COLUMNS = (Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 6, right=True))
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from slotkeeper.console.commands.watch import LINES, list_lines
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
-from slotkeeper.console.views.watch import LINES, list_lines
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.state.rows import EventRow

@@ -7,7 +7,7 @@ import random
 import pytest
 from rich.cells import cell_len
 
-from slotkeeper.console.views.wrapping import wrapped
+from slotkeeper.console.views.fitting import wrapped
 from tests.support.remedy_text import paragraphs
 
 COMMAND = (

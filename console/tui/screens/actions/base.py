@@ -20,8 +20,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from slotkeeper.console.actions.commands import Origin, shell_text
-from slotkeeper.console.actions.rules import Part, Want
+from slotkeeper.console.actions.commands import Origin, Part, Want, shell_text
 from slotkeeper.console.actions.runner import Order, Runner
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Frame, Line

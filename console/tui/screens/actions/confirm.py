@@ -12,9 +12,19 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from slotkeeper.console.actions.commands import EntryVerb, JobVerb, entry_words, job_words, with_placeholders
+from slotkeeper.console.actions.commands import (
+    EntryVerb,
+    JobVerb,
+    Part,
+    Want,
+    entry_wants,
+    entry_words,
+    job_wants,
+    job_words,
+    missing,
+    with_placeholders,
+)
 from slotkeeper.console.actions.menu import entries_in_words
-from slotkeeper.console.actions.rules import Part, Want, entry_wants, job_wants, missing
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import Fields, FieldsScreen, Sheet

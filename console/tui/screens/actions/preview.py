@@ -19,8 +19,10 @@ from slotkeeper.console.actions.commands import (
     ON_EXISTING,
     Doing,
     JobVerb,
+    Part,
     SlotVerb,
     Typed,
+    missing,
     slot_words,
     with_placeholders,
 )
@@ -28,7 +30,6 @@ from slotkeeper.console.actions.menu import job_why
 from slotkeeper.console.actions.outcome import complaint, took
 from slotkeeper.console.actions.preview import Preview, parsed, preview_from
 from slotkeeper.console.actions.record import Action, Said
-from slotkeeper.console.actions.rules import Part, missing
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from slotkeeper.console.actions import outcome
-from slotkeeper.console.actions.commands import Doing, JobVerb, SlotVerb, shell_text
+from slotkeeper.console.actions.commands import Doing, JobVerb, Part, SlotVerb, shell_text
 from slotkeeper.console.actions.outcome import (
     how_far,
     job_lines,
@@ -26,7 +26,6 @@ from slotkeeper.console.actions.outcome import (
     verified_lines,
 )
 from slotkeeper.console.actions.record import Action, Said
-from slotkeeper.console.actions.rules import Part
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import ActScreen
 from slotkeeper.console.tui.screens.base import Lines

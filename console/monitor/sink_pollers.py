@@ -1,8 +1,7 @@
-"""Asks sinks what is in their quarantine: how many, in the background; the entries, when a person opens them.
+"""Asks sinks in the background: how many rows are in quarantine, and, while its screen is seen, who waits for a lock.
 
-Each question is a thread and a session of its own, which ends with it: a sink that does not answer holds nothing up,
-and is not asked again meanwhile. Values of a PROD source are masked, as those of its binlog are; who wants them shown
-leaves two lines in the audit.
+A sink that does not answer holds nothing up, and is not asked again meanwhile. Drivers are loaded when one is first
+asked.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
     from slotkeeper.core.domain.spec import JobSpec
     from slotkeeper.core.ports.sink import Quarantine
+    from slotkeeper.core.services.looking import LocksSeen, SinkLocks
 
-EVERY = 10.0
-"""So many seconds lie between two questions to one sink; asked for by a person, LEAST."""
-LEAST = 2.0
+QUARANTINE_EVERY = 10.0
+"""So many seconds lie between two questions to one sink; asked for by a person, QUARANTINE_LEAST."""
+QUARANTINE_LEAST = 2.0
 _SLOWEST = 60.0
 ACTION = "errors show"
 Post = Callable[[Message], object]
@@ -49,7 +49,11 @@ class Whole:
 
 
 class SinkQuarantines:
-    """Reads the quarantine of a job's sink; raises what the sink raises. Drivers are loaded when one is first asked."""
+    """Reads the quarantine of a job's sink; raises what the sink raises. Drivers are loaded when one is first asked.
+
+    Each question has a session of its own, which ends with it. Values of a PROD source are masked, as those of its
+    binlog are; who wants them shown leaves two lines in the audit.
+    """
 
     def counts(self, job: JobSpec) -> Sequence[QuarantineCount]:
         """How many are held, by slot, of all jobs of that sink."""
@@ -107,12 +111,12 @@ class _Sink:
 
     def due(self, now: float, hurry: bool) -> bool:
         """Whether it may be asked again: one that does not answer is asked less often."""
-        pause = min(_SLOWEST, EVERY * 2**self.failed)
-        return now - self.asked >= (LEAST if hurry else pause)
+        pause = min(_SLOWEST, QUARANTINE_EVERY * 2**self.failed)
+        return now - self.asked >= (QUARANTINE_LEAST if hurry else pause)
 
 
 class Sinks:
-    """Asks each sink of a configuration how many rows are held there."""
+    """Asks each sink of a configuration how many rows are held there, each question in a thread of its own."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, quarantines: SinkQuarantines) -> None:
         self._clock = clock
@@ -145,3 +149,32 @@ class Sinks:
         finally:
             one.lock.release()
         post(SinkPolled(one.seen))
+
+
+LOCKS_EVERY = 2.0
+"""So many seconds lie between two questions."""
+
+
+class LockPoller:
+    """Asks all sinks of a configuration who waits for a lock; one question at a time.
+
+    Sessions are opened at the first question.
+    """
+
+    def __init__(self) -> None:
+        self._asking: SinkLocks | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, loaded: Loaded, now: float) -> list[LocksSeen]:
+        """What each sink says; `now` is this machine's clock in seconds since 1970."""
+        from slotkeeper.core.services.looking import SinkLocks
+
+        with self._lock:
+            self._asking = self._asking or SinkLocks(loaded)
+            return self._asking.ask(now)
+
+    def rest(self) -> None:
+        """End the sessions; a question that is under way fails. The next one opens new ones."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.close()
