@@ -11,8 +11,8 @@ from pathlib import Path
 
 from slotkeeper.console.actions.record import ID, Record, Said, record_from, record_text
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 
 KIND = "actions"
 KEPT, KEPT_FOR, DRY_KEPT_FOR = 100, timedelta(days=7), timedelta(hours=1)

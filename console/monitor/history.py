@@ -1,7 +1,7 @@
 """What the console would have shown at a past moment, and how one steps from moment to moment.
 
 Frames are recorded by supervisors (`slotkeeper.core.launch.recorder`), slots by whoever sees them
-(`slotkeeper.core.state.slots_seen`). Next door: `slotkeeper.console.monitor.store_reader` does the same for now;
+(`slotkeeper.core.state.observed`). Next door: `slotkeeper.console.monitor.store_reader` does the same for now;
 `slotkeeper.console.monitor.throughput` follows frames.
 """
 
@@ -24,12 +24,10 @@ from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import lags_of
 from slotkeeper.core.state.audit import Audit
-from slotkeeper.core.state.frames import Frame
-from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.frames import Frame, Metrics
+from slotkeeper.core.state.observed import last, seen_until
 from slotkeeper.core.state.rows import ErrorRow
-from slotkeeper.core.state.slots_seen import seen_until
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last
 
 LOG_NOT_RECORDED = "the log is not part of history; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0

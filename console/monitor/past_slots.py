@@ -1,7 +1,7 @@
 """Slots of a past moment, as the screens get those of now: from what the state store remembers of them. Pure.
 
 A row a minute is remembered, of a slot as a whole: its DNs one by one, and what it holds back of whom, are not. Next
-door: `slotkeeper.core.state.slots_seen` keeps, `slotkeeper.console.monitor.history` asks.
+door: `slotkeeper.core.state.observed` keeps, `slotkeeper.console.monitor.history` asks.
 """
 
 from __future__ import annotations

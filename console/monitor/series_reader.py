@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slotkeeper.console.monitor.series import GAP_SECONDS, JobSeries, Sample, Wanted, sample_of, series_of
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.frames import Metrics
 from slotkeeper.core.state.sqlite import Store
 
 _KEPT = 4

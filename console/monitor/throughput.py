@@ -11,8 +11,7 @@ from slotkeeper.console.monitor.snapshot import JobFacts, LanePace
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.launch.seen import lags_of
-from slotkeeper.core.state.frames import Frame
-from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.frames import Frame, Metrics
 
 _SPAN = timedelta(seconds=CELLS * CELL_SECONDS)
 _NEAR = timedelta(seconds=20)
