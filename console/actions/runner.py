@@ -25,8 +25,8 @@ from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.redaction import masked
 from slotkeeper.core.state.audit import actor
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 
 KIND = "actions"
 KEPT, KEPT_FOR, DRY_KEPT_FOR = 100, timedelta(days=7), timedelta(hours=1)

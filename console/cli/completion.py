@@ -125,11 +125,11 @@ def tables_read(ctx: typer.Context) -> list[str]:
 
 def slots(ctx: typer.Context) -> list[str]:
     """Slots of the configured jobs and those that were seen here, of the table that was typed where one was."""
-    from slotkeeper.core.state import slots_seen
+    from slotkeeper.core.state import observed
 
     loaded, table = _loaded(ctx), ctx.params.get("table")
     found = {job.slot for job in _jobs_of(loaded) if not table or table in [one.source_table for one in job.channels]}
-    seen = _in_store(ctx, lambda store: [one.slot for one in slots_seen.all_seen(store) if table in (None, one.table)])
+    seen = _in_store(ctx, lambda store: [one.slot for one in observed.all_seen(store) if table in (None, one.table)])
     return sorted(found | set(seen))
 
 
@@ -152,17 +152,17 @@ def dns(ctx: typer.Context) -> list[str]:
 def plans(ctx: typer.Context) -> list[str]:
     """Plans of resets that are kept in the state folder."""
     from slotkeeper.core.domain.reset_files import PLANS
-    from slotkeeper.core.state import resets
+    from slotkeeper.core.state.files import names
 
-    return resets.names(_folder(ctx), PLANS)
+    return names(_folder(ctx), PLANS)
 
 
 def backups(ctx: typer.Context) -> list[str]:
     """Backups of resets in the state folder."""
     from slotkeeper.core.domain.reset_files import BACKUPS
-    from slotkeeper.core.state import resets
+    from slotkeeper.core.state.files import names
 
-    return resets.names(_folder(ctx), BACKUPS)
+    return names(_folder(ctx), BACKUPS)
 
 
 def _jobs_of(loaded: Loaded | None, name: str = "") -> list[JobSpec]:

@@ -22,7 +22,7 @@ def tell(args: Sequence[str]) -> None:
     folder = _folder(args)
     if folder is None or not any((folder / MARKS).glob("*")):
         return
-    from slotkeeper.core.state.resets import marks  # loads what a reset is
+    from slotkeeper.core.state.files import marks  # loads what a reset is
 
     for mark in marks(folder):
         where = f"{mark.table} {mark.slot}"

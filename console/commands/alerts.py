@@ -26,8 +26,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.alert_sender import Sender
 from slotkeeper.core.launch.seen import gather
-from slotkeeper.core.state.acks import AckFile, Acks
-from slotkeeper.core.state.alerts import BESIDE, AlertFile
+from slotkeeper.core.state.alerts import BESIDE, AckFile, Acks, AlertFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 

@@ -40,8 +40,7 @@ from slotkeeper.core.services import doctor as doctor_service
 from slotkeeper.core.services import doctor as probe_service
 from slotkeeper.core.services import looking
 from slotkeeper.core.slots.change import Consent
-from slotkeeper.core.state.disk import full, read_only
-from slotkeeper.core.state.faults import FREE_IT, REMOUNT, NoRoom
+from slotkeeper.core.state.faults import FREE_IT, REMOUNT, NoRoom, full, read_only
 from slotkeeper.core.state.folder import StateFolder
 
 app = typer.Typer(help="Check what jobs need on this host and at the servers.", add_completion=False)

@@ -33,7 +33,7 @@ from slotkeeper.core.launch import tries
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import tables
+from slotkeeper.core.state import steering
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import Store
@@ -167,7 +167,7 @@ def off(view: JobView | None, table: str) -> str:
 
 def tell_apart(store: Store, spec: JobSpec) -> None:
     """Say which tables a start of the whole job leaves as they are, because that is wanted of them alone."""
-    asked = tables.wanted(store, spec.name)
+    asked = steering.wanted(store, spec.name)
     known = [channel.source_table for channel in spec.channels]
     for wanted, word, verb in _STAYS:
         found = [table for table in known if table in asked and asked[table].wanted is wanted]

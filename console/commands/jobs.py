@@ -22,12 +22,12 @@ from slotkeeper.core.domain.remedy import first_act, for_job, until_started
 from slotkeeper.core.domain.report import Identity, JobView, LaneReport
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
-from slotkeeper.core.judgement.limits import LIMITS, Limits
+from slotkeeper.core.judgement.facts import LIMITS, Limits
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.launch.view import observe, observe_all
 from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last
 
 if TYPE_CHECKING:
     from slotkeeper.console.commands import job_queries, job_verbs

@@ -36,10 +36,10 @@ from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_plan as plan
 from slotkeeper.core.slots.reset_apply import ResetOrder, Result
 from slotkeeper.core.slots.reset_plan import ResetContext
-from slotkeeper.core.state import tables
-from slotkeeper.core.state.resets import ResetFiles, marks
+from slotkeeper.core.state import steering
+from slotkeeper.core.state.files import ResetFiles, marks
+from slotkeeper.core.state.observed import record
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import record
 
 
 class Existing(Enum):
@@ -276,7 +276,7 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     view = settled(store, job)
     alone = None if view.elsewhere else of_living(view, table)
     if alone is not None:
-        rests = alone.rests and tables.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE
+        rests = alone.rests and steering.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE
         if rests:
             return Check(name, True, f"table {table} of job {job} is {alone.state}; its other tables go on")
         return Check(

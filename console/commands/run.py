@@ -27,8 +27,8 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.launch import control, verdict
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
-from slotkeeper.core.state.entry import opened_alone
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import opened_alone
 from slotkeeper.core.state.sqlite import Store
 
 app = typer.Typer(help="Run one job in the foreground.", add_completion=False)

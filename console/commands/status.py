@@ -26,8 +26,8 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last
 
 app = typer.Typer(help="One answer for monitoring.", add_completion=False)
 

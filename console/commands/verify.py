@@ -24,8 +24,8 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch.view import view_of
 from slotkeeper.core.services import verify as verify_service
 from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.observed import record
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import record
 from slotkeeper.core.verify.compare import Comparison, Found
 
 app = typer.Typer(help="Compare source and target of a job.", add_completion=False)

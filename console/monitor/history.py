@@ -1,7 +1,7 @@
 """The recorded past: what the console would have shown at a moment, how one steps from moment to moment, and graphs.
 
 Frames are recorded by supervisors (`slotkeeper.core.launch.recorder`), slots by whoever sees them
-(`slotkeeper.core.state.slots_seen`).
+(`slotkeeper.core.state.observed`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from slotkeeper.core.launch.seen import lags_of
 from slotkeeper.core.ports.source import NEUTRAL, SlotWords
 from slotkeeper.core.slots.status import ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained, TableSlots
 from slotkeeper.core.state.audit import Audit
-from slotkeeper.core.state.frames import Frame
-from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.frames import Frame, Metrics
+from slotkeeper.core.state.observed import last, seen_until
 from slotkeeper.core.state.rows import ErrorRow
-from slotkeeper.core.state.slots_seen import seen_until
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last
 
 LOG_NOT_RECORDED = "the log is not part of history; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotkeeper.core.domain.text import piece, safe
-from slotkeeper.core.state.entry import opened_alone
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import opened_alone
 
 KEPT_LINES = 5_000
 _MOST_BYTES = 512 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slotkeeper.core.judgement.limits import BEHIND_SECONDS
+from slotkeeper.core.judgement.facts import BEHIND_SECONDS
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.report import JobReport

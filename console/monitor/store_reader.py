@@ -33,15 +33,14 @@ from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.launch.seen import gather, lags_of
 from slotkeeper.core.redaction import masked
-from slotkeeper.core.state import slots_seen
-from slotkeeper.core.state.acks import AckFile, Acks, ended, without
+from slotkeeper.core.state import observed
+from slotkeeper.core.state.alerts import AckFile, Acks, ended, without
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.faults import StateError
-from slotkeeper.core.state.frames import Frame
-from slotkeeper.core.state.metrics import Metrics
-from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.files import marks
+from slotkeeper.core.state.frames import Frame, Metrics
+from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last
 
 LOG_LINES = 40
 _EVENTS = 40
@@ -78,7 +77,7 @@ class Reader:
     def _keep_sights(self, store: Store) -> None:
         with suppress(SlotkeeperError):  # a folder that may only be read: this console tells of them all the same
             while not self._sights.empty():
-                slots_seen.put(store, self._sights.get())
+                observed.put(store, self._sights.get())
 
     def _end_acks(self, file: AckFile, faults: Iterable[Fault], now: datetime) -> Acks:
         """What people have said; of what has ended since the last time it holds no more (no supervisor may live)."""

@@ -32,7 +32,7 @@ from slotkeeper.console.views.rows import (
 )
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.judgement.limits import BEHIND_SECONDS
+from slotkeeper.core.judgement.facts import BEHIND_SECONDS
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.audit import AuditLine

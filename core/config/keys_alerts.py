@@ -12,7 +12,7 @@ from slotkeeper.core.config.check import Reading, beside, dotted, read_section
 from slotkeeper.core.config.keys import Key, section
 from slotkeeper.core.config.model import Path
 from slotkeeper.core.config.values import DAY, WEEK, BadValue, Reader, duration, memory, text
-from slotkeeper.core.judgement.limits import MIB, AlertOptions, Limits
+from slotkeeper.core.judgement.facts import MIB, AlertOptions, Limits
 
 _EFFECT = "tests/unit/alerts/test_limits.py"
 _RULES = "tests/unit/alerts/test_rules.py"

@@ -21,7 +21,7 @@ from slotkeeper.core.config.overlay import PREFIX, apply_environment, apply_opti
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.judgement.limits import AlertOptions
+from slotkeeper.core.judgement.facts import AlertOptions
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576

@@ -16,7 +16,7 @@ from enum import Enum
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.judgement.limits import AlertOptions
+from slotkeeper.core.judgement.facts import AlertOptions
 
 Path = tuple[str | int, ...]
 

@@ -15,8 +15,7 @@ from slotkeeper.core.domain.remedy import BY_HAND, OR, by_hand, start
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
 from slotkeeper.core.domain.ttl import Severity as Part
-from slotkeeper.core.judgement.facts import Facts, SlotSeen
-from slotkeeper.core.judgement.limits import MIB
+from slotkeeper.core.judgement.facts import MIB, Facts, SlotSeen
 from slotkeeper.core.judgement.of_job import of_job
 
 EXTERNAL_SECONDS = 600.0

@@ -24,7 +24,7 @@ from slotkeeper.core.alerts.rules import AlertState, Notification, Waiting, begu
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.judgement.limits import AlertOptions
+from slotkeeper.core.judgement.facts import AlertOptions
 from slotkeeper.core.launch import alert_command, identity
 from slotkeeper.core.launch.alert_command import Answer
 from slotkeeper.core.launch.identity import MARK

@@ -12,8 +12,8 @@ from datetime import datetime
 from slotkeeper.core.alerts.rules import AlertState, Waiting, evaluate
 from slotkeeper.core.domain.fault import Ack, Fault
 from slotkeeper.core.domain.report import Identity
+from slotkeeper.core.judgement.facts import AlertOptions
 from slotkeeper.core.judgement.judge import ALERTS_STUCK
-from slotkeeper.core.judgement.limits import AlertOptions
 from slotkeeper.core.launch import alert_sender
 from slotkeeper.core.state.alerts import BESIDE, AlertFile
 from slotkeeper.core.state.folder import StateFolder

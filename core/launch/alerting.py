@@ -20,15 +20,13 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Ack, Fault
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Busy, SlotkeeperError
-from slotkeeper.core.judgement.facts import Facts, Machine
+from slotkeeper.core.judgement.facts import AlertOptions, Facts, Machine
 from slotkeeper.core.judgement.judge import judge
-from slotkeeper.core.judgement.limits import AlertOptions
 from slotkeeper.core.launch import alert_sender, identity, metrics_file
 from slotkeeper.core.launch.alert_stuck import StuckAlerts, is_stuck
 from slotkeeper.core.launch.seen import gather
-from slotkeeper.core.state import started
-from slotkeeper.core.state.acks import AckFile, Acks, left_behind, without
-from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state import files
+from slotkeeper.core.state.alerts import AckFile, Acks, AlertFile, left_behind, without
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import Store
 
@@ -132,7 +130,7 @@ class Alerting:
 
     def _kept(self) -> str | None:
         """The configuration that our run was started with."""
-        return started.kept(self._store.folder, self._run) if self._run else None
+        return files.kept_config(self._store.folder, self._run) if self._run else None
 
     def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:
         """What there is to judge, and whether the state store could be read."""

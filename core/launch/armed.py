@@ -17,8 +17,8 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.files import ResetFiles, names
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles, names
 
 KIND = "console"
 _PREFIX = "armed-"

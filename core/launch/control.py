@@ -25,7 +25,7 @@ from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.launch.waiting import Waiting, waits
 from slotkeeper.core.state.faults import StateError
-from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.files import marks
 from slotkeeper.core.state.sqlite import Store
 
 _LOCK_SECONDS = 30.0

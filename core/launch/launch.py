@@ -18,7 +18,7 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch.identity import MARK
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.metrics import KEPT_FRAMES, KEPT_SECONDS
+from slotkeeper.core.state.frames import KEPT_FRAMES, KEPT_SECONDS
 
 # -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
 _PYTHON = (sys.executable, "-P", "-m")

@@ -18,9 +18,8 @@ from typing import BinaryIO
 
 from slotkeeper.core.bounded import end_in
 from slotkeeper.core.domain.text import piece, safe
-from slotkeeper.core.state.entry import opened_alone
 from slotkeeper.core.state.faults import NoRoom, StateError, cannot_read
-from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.folder import StateFolder, opened_alone
 
 _LONGEST = 2_000
 SHOWN_BYTES = 8 * 1024 * 1024

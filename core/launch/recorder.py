@@ -19,8 +19,7 @@ from slotkeeper.core.launch import log
 from slotkeeper.core.launch.alerting import Alerting
 from slotkeeper.core.launch.launch import Limits
 from slotkeeper.core.launch.view import observe
-from slotkeeper.core.state.frames import Frame
-from slotkeeper.core.state.metrics import GROUP, Base, Metrics
+from slotkeeper.core.state.frames import GROUP, Base, Frame, Metrics
 from slotkeeper.core.state.sqlite import Store
 
 _CURVE_STEP = 300.0

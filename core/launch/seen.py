@@ -19,22 +19,20 @@ from slotkeeper.core.domain.lane import Lags
 from slotkeeper.core.domain.report import JobReport, JobView
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.judgement.facts import Evaluator, Facts, JobSeen, Machine
-from slotkeeper.core.judgement.limits import LIMITS, Limits
+from slotkeeper.core.judgement.facts import LIMITS, Evaluator, Facts, JobSeen, Limits, Machine
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.view import observe_all
 from slotkeeper.core.sinks import registry as sinks
-from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state import observed
 from slotkeeper.core.state.alerts import AlertFile
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.audit import Read as AuditRead
-from slotkeeper.core.state.disk import free_bytes, full
+from slotkeeper.core.state.faults import free_bytes, full
+from slotkeeper.core.state.files import marks
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.frames import Frame
-from slotkeeper.core.state.metrics import Metrics
-from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state.frames import Frame, Metrics
+from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last
 
 OLD_SECONDS = 15.0
 """A lag that was recorded longer ago grows with the clock: what was applied then is all that is applied now."""
@@ -70,7 +68,7 @@ def gather(
     return Facts(
         now,
         seen,
-        slots_seen.all_seen(store),
+        observed.all_seen(store),
         replace(machine_of(store.folder, audit), evaluator=evaluator_of(store)),
         {name: str(error) for name, error in refused.items()},
         tuple(marks(store.folder.path)),

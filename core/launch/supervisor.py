@@ -32,10 +32,10 @@ from slotkeeper.core.launch.last_words import LINES, last_words
 from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
 from slotkeeper.core.launch.recorder import Recorder
 from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, judge
-from slotkeeper.core.state import started
+from slotkeeper.core.state import files
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.tries import StoredTries
+from slotkeeper.core.state.steering import StoredTries
 
 
 class Signals:
@@ -289,7 +289,7 @@ class Supervisor:
         with contextlib.suppress(SlotkeeperError):
             self._store.end_run(self._run, ended.exit_code, reason)
         with contextlib.suppress(OSError):
-            started.drop(self._store.folder, self._run)
+            files.drop_config(self._store.folder, self._run)
         self._tell("run ended", reason)
         self._recorder.tick(now=True)
 

@@ -17,8 +17,8 @@ from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch.control import refuse_elsewhere
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe
-from slotkeeper.core.state import tables
-from slotkeeper.core.state.resets import marks
+from slotkeeper.core.state import steering
+from slotkeeper.core.state.files import marks
 from slotkeeper.core.state.sqlite import Store
 
 LOCK_SECONDS = 5.0
@@ -101,7 +101,7 @@ def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | 
         view = observe(store, job)
         before = table_of(job, known(view), name)
         _refuse(store, view, before, what)
-        tables.want(store, job, name, _WANTED.get(what, WantedState.RUN), anew=what in _ANEW)
+        steering.want(store, job, name, _WANTED.get(what, WantedState.RUN), anew=what in _ANEW)
         store.record_event(job, f"table {what.value} asked", name)
     return _seen(store, job, before, what, patience or TablePatience())
 

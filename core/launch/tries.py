@@ -13,7 +13,7 @@ from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch.control import refuse_elsewhere
 from slotkeeper.core.launch.tables import known, table_of
 from slotkeeper.core.launch.view import observe
-from slotkeeper.core.state import tries
+from slotkeeper.core.state import steering
 from slotkeeper.core.state.sqlite import Store
 
 _POLL = 0.1
@@ -26,11 +26,11 @@ def ask(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple
     Refused where nothing of it waits, or where a try may not come early; Busy where nobody answers in time.
     """
     expected = _expected(observe(store, job), table)
-    number = tries.ask(store, job, table)
+    number = steering.ask(store, job, table)
     store.record_event(job, "try asked", table)
     end = time.monotonic() + seconds
     while seconds > 0:
-        found = tuple(tries.answers(store, number))
+        found = tuple(steering.answers(store, number))
         if found and (any(not one.table for one in found) or expected <= {one.table for one in found}):
             if not any(one.done or one.busy for one in found):
                 raise Refused(in_words(found), f"`slotkeeper jobs show {typed(job)}` says why, and when it is tried")

@@ -34,11 +34,10 @@ from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.slots.change import PROD, Done
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.state import probes
 from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.files import PROBES, ResetFiles, answered, points_proven, probe_record
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 
 
 def promise_of(job: JobSpec) -> str:
@@ -56,13 +55,13 @@ def check_source(
 
     `seen` gets each finding as it is made, for a command that stops waiting.
     """
-    found = probes.record(loaded.state_dir, entry.name)
+    found = probe_record(loaded.state_dir, entry.name)
     asked = SourceAsked(
         name=entry.name,
         endpoint=entry.endpoint,
         tables=tuple(_followed(loaded, entry)),
-        points_proven=probes.points_proven(loaded.state_dir, entry.name, entry.endpoint.place),
-        recorded=partial(probes.answered, found, entry.endpoint.place),
+        points_proven=points_proven(loaded.state_dir, entry.name, entry.endpoint.place),
+        recorded=partial(answered, found, entry.endpoint.place),
     )
 
     def opened() -> SourceSession:
@@ -243,12 +242,12 @@ def asked(entry: SourceEntry) -> int:
 
 def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
     """The record of a source's last probe; None where there is none, or it cannot be read."""
-    return probes.record(loaded.state_dir, source)
+    return probe_record(loaded.state_dir, source)
 
 
 def _kept(report: Report, folder: StateFolder) -> Report:
-    ResetFiles(folder).save(probes.KIND, report.plan.source, json.dumps(report.as_json(), indent=1))
-    return replace(report, file=str(folder.path / probes.KIND / f"{report.plan.source}.json"))
+    ResetFiles(folder).save(PROBES, report.plan.source, json.dumps(report.as_json(), indent=1))
+    return replace(report, file=str(folder.path / PROBES / f"{report.plan.source}.json"))
 
 
 def _probe(entry: SourceEntry) -> Probe:

@@ -24,10 +24,10 @@ from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.slots.change import refuse_shared
 from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state import observed
 from slotkeeper.core.state.audit import actor
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import end_channel_sessions
 
@@ -118,7 +118,7 @@ def _forgotten(job: JobSpec, folder: StateFolder) -> Iterator[None]:
     try:
         yield
     finally:
-        slots_seen.forget(folder.path, job.channel.source_table, job.slot)
+        observed.forget(folder.path, job.channel.source_table, job.slot)
 
 
 def _refuse_no_reset(job: JobSpec) -> None:

@@ -45,7 +45,7 @@ from slotkeeper.core.slots.change import (
 from slotkeeper.core.slots.preflight import Preflight, Rate, gather, judge
 from slotkeeper.core.slots.status import OwnLane, TableRetained, TableSlots, inspect, retained
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state import observed
 from slotkeeper.core.state.audit import intent
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
@@ -244,7 +244,7 @@ def change(
 
         audit = CopiedAudit(StateFolder.open(loaded.state_dir), session, heard.tell)
         line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))
-        stack.callback(slots_seen.forget, loaded.state_dir, table, slot)
+        stack.callback(observed.forget, loaded.state_dir, table, slot)
         return Changed(plan, audited(audit, line, act, after))
 
 

@@ -43,10 +43,10 @@ from slotkeeper.core.sources import registry
 from slotkeeper.core.spark.cluster import CLUSTER_GONE
 from slotkeeper.core.spark.narrator import SlotWatch, StoreNarrator
 from slotkeeper.core.spark.runner import SparkRunner, open_runner
-from slotkeeper.core.state import started, tables
-from slotkeeper.core.state.probes import points_proven
+from slotkeeper.core.state import files, steering
+from slotkeeper.core.state.files import points_proven
 from slotkeeper.core.state.sqlite import StateError, Store
-from slotkeeper.core.state.tries import StoredTries
+from slotkeeper.core.state.steering import StoredTries
 from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged
 from slotkeeper.core.wiring.worker import ENTRIES, store_session
 
@@ -96,7 +96,7 @@ class WantedStates:
         if self._clock.monotonic() - self._tables_at > 0.25:
             self._tables_at = self._clock.monotonic()
             with suppress(Busy, StateError):
-                self._of_tables = tables.wanted(self._store, self._job)
+                self._of_tables = steering.wanted(self._store, self._job)
         return self._of_tables
 
     def seconds(self) -> float:
@@ -257,7 +257,7 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
 
 def _replaces_another(store: Store, options: argparse.Namespace) -> bool:
     """Whether this driver takes the place of one that crashed, in this run or in a run that was killed."""
-    if started.kept(store.folder, options.run) is not None:
+    if files.kept_config(store.folder, options.run) is not None:
         return True
     with suppress(Busy, StateError):
         return any(row.exit_code is None for row in store.runs(options.job)[1:2])
@@ -321,7 +321,7 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
 
 def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
     """The configuration and the job as this run was started with it; a changed file counts from the next start on."""
-    kept = started.kept(store.folder, options.run)
+    kept = files.kept_config(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept
     loaded = load_usable(file, os.environ, text=text)
@@ -332,8 +332,8 @@ def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
     job = loaded.jobs[options.job]
     if kept is None:
         for row in store.runs(job.name):
-            started.drop(store.folder, row.run)  # of runs that a kill left behind
-        started.keep(store.folder, options.run, text)
+            files.drop_config(store.folder, row.run)  # of runs that a kill left behind
+        files.keep_config(store.folder, options.run, text)
     return loaded, replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 

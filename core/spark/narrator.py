@@ -23,7 +23,7 @@ from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.services.binlog_rows import slot_poller
 from slotkeeper.core.slots.status import StatusPoller, sights
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import slots_seen, verified
+from slotkeeper.core.state import observed
 from slotkeeper.core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
@@ -178,8 +178,8 @@ class StoreNarrator:
         """A copy makes a target anew: what was found equal before it says nothing any more."""
         job = self._report.job
         with suppress(Busy, StateError):
-            if job in verified.last(self._store):
-                verified.record(self._store, Verified.copied(job, self._clock.utc(), ", ".join(targets)))
+            if job in observed.last(self._store):
+                observed.record(self._store, Verified.copied(job, self._clock.utc(), ", ".join(targets)))
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text != self._report.reason:
@@ -373,4 +373,4 @@ class SlotWatch:
             self._narrator.clock_apart(turn.seen.clock_apart)
             others = owners(self._every, self._source, turn.table)
             seen = sights(self._source, turn.table, turn.seen.at, turn.seen.slots, turn.seen.retained, others)
-            slots_seen.put(self._store, seen, knows_all=False)
+            observed.put(self._store, seen, knows_all=False)

@@ -1,27 +1,26 @@
-"""What is remembered of alerts, in one small file of the state folder that its supervisors share under a lock.
+"""What is remembered of alerts, and what people acknowledged: two small files of the state folder, each under a lock.
 
-Who holds the lock says so in it, so that one that is stopped by a signal meanwhile can be named. A damaged file counts
-as none: an alert too many is better than one too few.
+Supervisors share the first, consoles the second. Who holds the lock of the first says so in it, so that one that is
+stopped by a signal meanwhile can be named. A damaged file counts as none: an alert too many is better than one too few.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from slotkeeper.core.alerts.rules import AlertState, Failure, Firing, Kind, Notification, Waiting
-from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity
 from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.state.faults import StateError
-from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.lock_holder import Holder, SignedLock, holder_of
-from slotkeeper.core.state.resets import ResetFiles
+from slotkeeper.core.state.files import ResetFiles
+from slotkeeper.core.state.folder import Holder, SignedLock, StateFolder, holder_of
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
@@ -30,6 +29,11 @@ DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, Rec
 """What a text that is none of ours raises where it is read: also one of many brackets, or of a number without end."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
 _LOCK_SECONDS = 5.0
+ACKS_KIND, ACKS_NAME = "console", "acks"
+ACKS_KEPT = timedelta(days=7)
+_ACKS_LOCK_SECONDS = 2.0
+
+Acks = dict[str, Ack]
 
 
 class AlertFile:
@@ -165,3 +169,75 @@ def moment_of(text: str) -> datetime:
     if found.tzinfo is None:
         raise ValueError("a moment has its offset from UTC")
     return found
+
+
+class AckFile:
+    """The acknowledgements of one state folder."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+        self._files = ResetFiles(folder)
+
+    def read(self) -> Acks:
+        """All of them by the key of what they are about; StateError where the file cannot be read."""
+        text = self._files.load(ACKS_KIND, ACKS_NAME)
+        try:
+            found = json.loads(text or "{}")
+            return {str(key): _ack(value) for key, value in found.items()}
+        except DAMAGED:
+            return {}
+
+    def put(self, key: str, ack: Ack) -> Acks:
+        """Add one; what there is afterwards. Entries older than a week go."""
+        return self._change(lambda found: found | {key: ack}, ack.at)
+
+    def remove(self, key: str, now: datetime) -> Acks:
+        """Take one away; what there is afterwards."""
+        return self._change(lambda found: {name: ack for name, ack in found.items() if name != key}, now)
+
+    def end(self, keys: Collection[str], now: datetime) -> Acks:
+        """Take away the acknowledgements of what has ended; a silence stays until its time."""
+        return self._change(lambda found: without(found, keys), now)
+
+    def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
+        with self._folder.locked(ACKS_KIND, ACKS_NAME, _ACKS_LOCK_SECONDS):
+            found = {key: ack for key, ack in change(self.read()).items() if (ack.until or ack.at) > now - ACKS_KEPT}
+            text = json.dumps({key: _ack_values(ack) for key, ack in found.items()})
+            self._files.save(ACKS_KIND, ACKS_NAME, text)
+            return found
+
+
+def left_behind(acks: Mapping[str, Ack], over: Mapping[str, datetime]) -> frozenset[str]:
+    """The keys of alerts that were over at these moments, and of which an earlier acknowledgement still says so."""
+    old = [(name, ack.at) for name, ack in acks.items() if ack.until is None]
+    return frozenset(key for key, at in over.items() if any(_is_of(name, (key,)) and said <= at for name, said in old))
+
+
+def without(acks: Mapping[str, Ack], keys: Collection[str]) -> Acks:
+    """What was said of other alerts than these, and the silences of all."""
+    return {key: ack for key, ack in acks.items() if ack.until is not None or not _is_of(key, keys)}
+
+
+def ended(acks: Acks, keys: Collection[str]) -> bool:
+    """Whether there is an acknowledgement among these whose alert, one of `keys`, has ended."""
+    return len(without(acks, keys)) < len(acks)
+
+
+def _is_of(key: str, keys: Collection[str]) -> bool:
+    """Whether an acknowledgement's key begins with one of these faults' (`Fault.ack_keys`)."""
+    return key.rsplit("\x1f", 2)[0] in keys
+
+
+def _ack_values(ack: Ack) -> dict[str, str | None]:
+    until = _moment_text(ack.until) if ack.until else None
+    return {"by": ack.by, "at": _moment_text(ack.at), "until": until, "reason": ack.reason}
+
+
+def _moment_text(at: datetime) -> str:
+    return at.astimezone(timezone.utc).isoformat()
+
+
+def _ack(value: dict[str, str | None]) -> Ack:
+    until = value["until"]
+    reason = str(value.get("reason") or "")
+    return Ack(str(value["by"]), moment_of(str(value["at"])), moment_of(until) if until else None, reason)

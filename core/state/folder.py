@@ -1,28 +1,39 @@
-"""The state folder: whose it is, who may look into it, and the locks and log files that lie in it.
+"""The state folder: whose it is, how its files are opened and replaced, and the locks that lie in it.
 
 A folder is private (0700, ours) or a team's (2770, one of our groups); anything else that others could write is
 refused, because whoever writes here decides what runs. What is made here has the same rights under every umask.
+
+In a team's folder every member can put a link or a FIFO where a file of ours belongs. So every name is opened relative
+to the folder that it lies in (openat(2)), none is followed, and what is no regular file is refused.
+
+The kernel frees a lock when its holder dies, not when a signal stops it. So a holder can write into the lock's own file
+who it is and since when; what a killed holder left names a process that does not run any more. Who has just taken the
+lock has said nothing yet, and is not mistaken for the holder before, which takes its text away first.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import grp
+import json
 import os
 import re
+import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 from slotkeeper.core import ownership
 from slotkeeper.core.bounded import TooLong, content_of
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.ownership import ROOT, TEAM_MODE, Kind, Part
-from slotkeeper.core.state import entry
 from slotkeeper.core.state.faults import PLANTED, StateError, cannot_read, cannot_write
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
@@ -99,7 +110,7 @@ class StateFolder:
             except FileExistsError:
                 pass
             else:
-                entry.flushed(self.path)
+                flushed(self.path)
             self._give_rights(path)
         except OSError as error:
             raise cannot_write(path, error) from error
@@ -108,7 +119,7 @@ class StateFolder:
     def append(self, path: Path) -> int:
         """A descriptor that appends to a file of ours, made with our rights where it is absent; raises StateError."""
         try:
-            descriptor = entry.opened(self.path, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, self.file_mode)
+            descriptor = opened(self.path, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, self.file_mode)
         except OSError as error:
             raise cannot_write(path, error) from error
         try:
@@ -121,7 +132,7 @@ class StateFolder:
     def open_to_read(self, path: Path) -> int:
         """A descriptor that reads a file of ours; raises FileNotFoundError where there is none, StateError else."""
         try:
-            return entry.opened(self.path, path, os.O_RDONLY)
+            return opened(self.path, path, os.O_RDONLY)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -143,14 +154,14 @@ class StateFolder:
         try:
             if path.parent != self.path:
                 self.subfolder(path.parent.name)
-            entry.replaced(self.path, path, content, self.file_mode if mode is None else mode)
+            replaced(self.path, path, content, self.file_mode if mode is None else mode)
         except OSError as error:
             raise cannot_write(path, error) from error
 
     def remove(self, path: Path) -> None:
         """Take a file away; nothing where there is none."""
         try:
-            entry.removed(self.path, path)
+            removed(self.path, path)
         except OSError as error:
             raise cannot_write(path, error) from error
 
@@ -286,3 +297,149 @@ def _checked(job: str) -> str:
     if not _JOB_NAME.fullmatch(job):
         raise StateError(f"job name {safe(job, 80)!r} cannot be used", "letters, digits, _ - and . only, at most 63")
     return job
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_FILE = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO)
+"""What open(2) says of a link that is not followed (FreeBSD: EMLINK), of one instead of a folder, of a FIFO."""
+
+
+def opened(folder: Path, path: Path, flags: int, mode: int = 0) -> int:
+    """A descriptor of a regular file below a folder; raises StateError for anything else there, OSError as open."""
+    *above, name = path.relative_to(folder).parts
+    with _place(folder, above, path) as place:
+        return _regular(name, path, flags, mode, place)
+
+
+def opened_alone(path: Path) -> int:
+    """The same to read a file whose folder was checked before; its last name is not followed."""
+    return _regular(str(path), path, os.O_RDONLY, 0, None)
+
+
+def replaced(folder: Path, path: Path, content: bytes, mode: int) -> None:
+    """Write a file under another name, flush it, rename it, flush its folder: a crash leaves the old or the new."""
+    *above, name = path.relative_to(folder).parts
+    with _place(folder, above, path) as place:
+        draft = f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=place)
+            with os.fdopen(descriptor, "wb") as stream:
+                os.fchmod(descriptor, mode)
+                stream.write(content)
+                stream.flush()
+                os.fsync(descriptor)
+            os.rename(draft, name, src_dir_fd=place, dst_dir_fd=place)
+            os.fsync(place)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=place)
+            raise
+
+
+def removed(folder: Path, path: Path) -> None:
+    """Take a file away and flush its folder; nothing where there is none."""
+    *above, name = path.relative_to(folder).parts
+    with suppress(FileNotFoundError), _place(folder, above, path) as place:
+        os.unlink(name, dir_fd=place)
+        os.fsync(place)
+
+
+def flushed(folder: Path) -> None:
+    """Bring what was made or renamed in a folder to the disk."""
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _place(folder: Path, above: list[str], path: Path) -> Iterator[int]:
+    """A descriptor of the folder that a file lies in."""
+    place = os.open(folder, _FOLDER)
+    try:
+        for name in above:
+            try:
+                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=place)
+            except OSError as error:
+                raise _no_file(path, error) from error
+            os.close(place)
+            place = inner
+        yield place
+    finally:
+        os.close(place)
+
+
+def _regular(name: str, path: Path, flags: int, mode: int, place: int | None) -> int:
+    try:
+        descriptor = os.open(name, flags | _FILE, mode, dir_fd=place)
+    except OSError as error:
+        raise _no_file(path, error) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _refused(path)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _no_file(path: Path, error: OSError) -> OSError | StateError:
+    return _refused(path) if error.errno in _NO_FILE else error
+
+
+def _refused(path: Path) -> StateError:
+    return StateError(f"{path} is a link or no regular file, which nothing of ours is", PLANTED)
+
+
+_SIGNATURE_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds a lock, since that moment by its clock."""
+
+    who: Identity
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SignedLock:
+    """A lock whose holder can be read by others, until it is released or its process ends."""
+
+    lock: FolderLock
+
+    @classmethod
+    def of(cls, lock: FolderLock, who: Identity | None, at: datetime) -> SignedLock:
+        """The same lock, signed; a disk that takes nothing leaves it unsigned."""
+        if who is not None:
+            with suppress(OSError):
+                os.ftruncate(lock.descriptor, 0)
+                text = json.dumps({**asdict(who), "since": at.astimezone(timezone.utc).isoformat()})
+                os.write(lock.descriptor, text.encode("utf-8"))
+        return cls(lock)
+
+    def release(self) -> None:
+        """Take the signature away, then give the lock back."""
+        with suppress(OSError):
+            os.ftruncate(self.lock.descriptor, 0)
+        self.lock.release()
+
+
+def holder_of(folder: StateFolder, job: str, what: str) -> Holder | None:
+    """Who holds a lock now, as far as it says so; whether that process lives is for the caller to find out."""
+    before = _read(folder, job, what)
+    if before is None or not folder.is_locked(job, what) or _read(folder, job, what) != before:
+        return None
+    return before
+
+
+def _read(folder: StateFolder, job: str, what: str) -> Holder | None:
+    with suppress(OSError, StateError, ValueError, TypeError, KeyError, RecursionError):
+        text = folder.read(folder.lock_file(job, what))
+        if 0 < len(text) <= _SIGNATURE_BYTES:
+            found = json.loads(text)
+            since = datetime.fromisoformat(found.pop("since"))
+            who = Identity(**found)
+            if since.tzinfo is not None and isinstance(who.pid, int) and isinstance(who.started, str):
+                return Holder(who, since)
+    return None

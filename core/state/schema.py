@@ -16,9 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.state import entry
 from slotkeeper.core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, cannot_write, translated
-from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.folder import StateFolder, flushed
 
 APPLICATION_ID = 0x534C4B52
 """Marks the file as ours ("SLKR"), so that another program's database is never migrated."""
@@ -209,7 +208,7 @@ def _keep_copy(folder: StateFolder, file: Path, version: int) -> None:
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
     try:
         new.replace(kept)
-        entry.flushed(folder.path)
+        flushed(folder.path)
     except OSError as error:
         raise cannot_write(kept, error) from error
     copies = [one for one in file.parent.glob(f"{file.name}.version-*") if re.fullmatch(r".*-\d+", one.name)]

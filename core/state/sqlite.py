@@ -20,7 +20,7 @@ from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedS
 from slotkeeper.core.domain.report import Identity, JobReport
 from slotkeeper.core.domain.text import safe as visible
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.state import schema, typed
+from slotkeeper.core.state import schema
 from slotkeeper.core.state.faults import StateError, translated
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import (
@@ -34,6 +34,7 @@ from slotkeeper.core.state.rows import (
     job_from,
     report_text,
     run_from,
+    values_of,
 )
 
 _Value = TypeVar("_Value")
@@ -267,8 +268,7 @@ class Store:
         wanted = "SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
         return self.values("an event", event_from, wanted, job, limit)
 
-    # Underneath, also for `slotkeeper.core.state.metrics` and `slotkeeper.core.state.verified`, whose tables lie in the
-    # same file
+    # Underneath, also for the modules `frames`, `observed` and `steering`, whose tables lie in the same file
 
     def now(self) -> float:
         """This host's time, as columns hold it."""
@@ -319,7 +319,7 @@ class Store:
 
     def values(self, what: str, make: Callable[[sqlite3.Row], _Value], statement: str, *values: object) -> list[_Value]:
         """The rows of one statement as values; StateError where a row cannot be one, which `what` names."""
-        return typed.values(self.file, what, make, self.read(statement, *values))
+        return values_of(self.file, what, make, self.read(statement, *values))
 
     def _of_job(self, job: str, make: Callable[[sqlite3.Row], _Value], statement: str) -> _Value:
         found = self.values(f"a job {visible(job, 80)!r}", make, statement, job)
@@ -331,7 +331,7 @@ class Store:
         rows = sql.execute("SELECT state FROM jobs WHERE name = ?", (job,)).fetchall()
         if not rows:
             raise _unknown(job)
-        return typed.values(self.file, f"a job {visible(job, 80)!r}", lambda row: JobState(row["state"]), rows)[0]
+        return values_of(self.file, f"a job {visible(job, 80)!r}", lambda row: JobState(row["state"]), rows)[0]
 
     def _put_state(
         self, sql: sqlite3.Connection, job: str, state: JobState, reason: str, trouble: str, safe: str

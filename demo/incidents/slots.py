@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.judgement.limits import LIMITS
+from slotkeeper.core.judgement.facts import LIMITS
 from slotkeeper.demo import workload
 from slotkeeper.demo.incidents.record import (
     COPY_ANEW,

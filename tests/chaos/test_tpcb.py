@@ -26,7 +26,7 @@ from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.services.reset import reset_context
 from slotkeeper.core.slots import reset_apply, reset_plan
 from slotkeeper.core.slots.reset_apply import ResetOrder
-from slotkeeper.core.state import tables
+from slotkeeper.core.state import steering
 from slotkeeper.core.wiring.worker import session_name
 from tests.support.mirrored import RECOVERY, Mirrored
 from tests.support.product import Product
@@ -141,7 +141,7 @@ def reset_one(bench: Tpcb, killer: Killer) -> None:
     """Stop one of the four tables, reset its slot to a snapshot, and start it again, while the others stream."""
     store, name = bench.product.store, bench.job.name
     job = load(bench.job.config, os.environ).jobs[name].of(RESET)
-    tables.want(store, name, RESET, WantedState.STOP)
+    steering.want(store, name, RESET, WantedState.STOP)
     killer.wait(lambda: _state(bench, RESET) == JobState.STOPPED.value, f"{RESET} to stop")
     before = killer.arrived()
     at_rest = Check("table at rest", True, "its driver says so")
@@ -150,7 +150,7 @@ def reset_one(bench: Tpcb, killer: Killer) -> None:
         reset_plan.keep(ctx, made)
         done = reset_apply.execute(ctx, ResetOrder(made.id, "a test", job.slot, made.at_stake or None))
     assert done.outcome == DONE, done.sentence
-    tables.want(store, name, RESET, WantedState.RUN, anew=True)
+    steering.want(store, name, RESET, WantedState.RUN, anew=True)
     killer.wait(lambda: _state(bench, RESET) == JobState.RUNNING.value, f"{RESET} to be RUNNING")
     assert killer.arrived() > before, "the others went on meanwhile"
 

@@ -19,9 +19,8 @@ from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.launch import alerting, control
 from slotkeeper.core.launch.alerting import Alerting
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.state import started
-from slotkeeper.core.state.acks import AckFile
-from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state import files
+from slotkeeper.core.state.alerts import AckFile, AlertFile
 from slotkeeper.core.state.faults import NoRoom
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.pager import Pager
@@ -198,7 +197,7 @@ def test_a_supervisor_that_finds_a_broken_file_goes_by_what_its_run_was_started_
 
     assert tick("r1") == set()
     assert said[-1].startswith("nothing is told, [alerts] cannot be read: ") and "alerts.gap must be a dura" in said[-1]
-    started.keep(jobs.store.folder, "r1", "[alerts]\ndisk_free = '16777216MiB'\n")
+    files.keep_config(jobs.store.folder, "r1", "[alerts]\ndisk_free = '16777216MiB'\n")
     assert tick("r1") == {"disk_nearly_full"}
 
 

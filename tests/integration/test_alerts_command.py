@@ -20,8 +20,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.load import load
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.state.acks import AckFile
-from slotkeeper.core.state.alerts import AlertFile
+from slotkeeper.core.state.alerts import AckFile, AlertFile
 from tests.integration.test_jobs_ensure import killed
 from tests.support.jobs import SOON, Jobs
 from tests.support.pager import Pager

@@ -20,10 +20,9 @@ from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.state.disk import full
-from slotkeeper.core.state.faults import FREE_IT, NoRoom, cannot_write
+from slotkeeper.core.state.faults import FREE_IT, NoRoom, cannot_write, full
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 from slotkeeper.core.state.sqlite import Store
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.waiting import until

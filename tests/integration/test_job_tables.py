@@ -13,9 +13,9 @@ from slotkeeper.console.commands import job_verbs
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.spec import ChannelSpec
-from slotkeeper.core.state import tables
+from slotkeeper.core.state import steering
 from slotkeeper.core.state.audit import Audit
-from slotkeeper.core.state.verified import last
+from slotkeeper.core.state.observed import last
 from tests.support import hostile
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
@@ -110,7 +110,7 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
         code, out, err = place.call(*verb.split(), JOB, "--table", "")
         assert (code, out, "--table is empty" in err) == (2, "", True), "the variable of a script that is not set"
     assert place.jobs.view_of_job(JOB).state is JobState.RUNNING
-    assert tables.wanted(place.jobs.store, JOB) == {}
+    assert steering.wanted(place.jobs.store, JOB) == {}
     assert place.call("jobs", "stop", JOB)[0] == 0
     code, _, err = place.call("jobs", "stop", JOB, "--table", B)
     assert (code, f"job {JOB} is STOPPED: its tables are steered alone while it runs" in err) == (3, True), err
@@ -127,7 +127,7 @@ def test_hostile_names_at_table_are_refused_as_visible_text(verb: str, place: Pl
         code, out, err = place.call(*verb.split(), JOB, "--table", name)
         assert (code, out) == (3 if name.strip() else 2, ""), (name[:80], err)
         assert not hostile.RAW.search(err) and len(err) < 3_000, name[:80]
-    assert tables.wanted(place.jobs.store, JOB) == {}
+    assert steering.wanted(place.jobs.store, JOB) == {}
 
 
 def test_a_failed_table_is_told_everywhere_and_started_alone(place: Place) -> None:
@@ -149,7 +149,7 @@ def test_a_failed_table_is_told_everywhere_and_started_alone(place: Place) -> No
 
 def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
     place.jobs.store.register_job(JOB, "c")
-    tables.want(place.jobs.store, JOB, B, WantedState.STOP)
+    steering.want(place.jobs.store, JOB, B, WantedState.STOP)
     # the job itself does not start here: no Spark is asked for, and what stays is said all the same
     job_verbs.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
     said = place.capfd.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import jobs as command
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.judgement.limits import Limits
+from slotkeeper.core.judgement.facts import Limits
 from slotkeeper.core.launch import view
 from slotkeeper.core.state.audit import FILE, Audit
 from tests.support.jobs import Jobs

@@ -13,7 +13,7 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.state.audit import Audit
-from slotkeeper.core.state.tries import StoredTries
+from slotkeeper.core.state.steering import StoredTries
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.waiting import until
 

@@ -31,8 +31,8 @@ from slotkeeper.core.sources.dws.probe.scratch import Found, ProbeContext
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
 from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.files import points_proven
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.probes import points_proven
 from slotkeeper.demo import facts
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse

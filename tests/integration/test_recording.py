@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.frames import Metrics
 from tests.support.jobs import FAST, SOON, Jobs
 from tests.support.waiting import until
 

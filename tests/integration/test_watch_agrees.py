@@ -9,7 +9,7 @@ import pytest
 from slotkeeper.console.commands import watch
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.launch import seen
-from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state import observed
 from tests.support.jobs import Jobs
 
 
@@ -19,7 +19,7 @@ def test_what_is_of_its_slot_and_of_this_machine_is_watched_too(
     jobs.start("orders")
     now = datetime.fromtimestamp(jobs.store.now(), timezone.utc)
     ends = now + timedelta(seconds=60)
-    slots_seen.put(jobs.store, [SlotSeen("dws1", "ods.orders", "orders_rt", "orders", now, True, ends, 7_200.0)])
+    observed.put(jobs.store, [SlotSeen("dws1", "ods.orders", "orders_rt", "orders", now, True, ends, 7_200.0)])
     monkeypatch.setattr(seen, "full", lambda path: "no room on /state")
     watch.follow(jobs.store, "orders", False, lambda view: True)
     said = capsys.readouterr().out

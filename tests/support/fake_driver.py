@@ -31,9 +31,9 @@ from slotkeeper.core.domain.tries import Requests, TryAnswer
 from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.launch.identity import of
 from slotkeeper.core.launch.supervisor import ensure_supervisor
-from slotkeeper.core.state import tables
+from slotkeeper.core.state import steering
 from slotkeeper.core.state.sqlite import StateError, Store
-from slotkeeper.core.state.tries import StoredTries
+from slotkeeper.core.state.steering import StoredTries
 
 _STATES = {WantedState.RUN: JobState.RUNNING, WantedState.PAUSE: JobState.PAUSED}
 asked: list[int] = []
@@ -74,7 +74,7 @@ class Tables:
 
     def look(self, store: Store, job: str) -> tuple[TableReport, ...]:
         """Obey what is wanted by now."""
-        asked = tables.wanted(store, job)
+        asked = steering.wanted(store, job)
         for name, before in self.now.items():
             one = asked.get(name, AS_THE_JOB)
             state = JobState.STOPPED if one.wanted is WantedState.STOP else _STATES[one.wanted]

@@ -26,10 +26,10 @@ from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import identity, log
 from slotkeeper.core.state import schema
-from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 from slotkeeper.core.state.sqlite import Store
 from tests.support import strangers
 from tests.support.strangers import Served

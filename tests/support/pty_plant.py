@@ -23,9 +23,9 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import Identity, JobReport, LaneReport
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.launch import identity, log
-from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.audit import Audit
-from slotkeeper.core.state.metrics import Metrics
+from slotkeeper.core.state.frames import Metrics
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.pty_payloads import NOT_IN_DATABASES, storable, tagged

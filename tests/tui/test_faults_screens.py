@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 from tests.tui.filled import Filled, begin, console, driven, lane, press, screen
 

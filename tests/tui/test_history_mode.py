@@ -15,7 +15,7 @@ from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.launch import Limits
 from slotkeeper.core.launch.recorder import Recorder
 from slotkeeper.core.launch.seen import gather
-from slotkeeper.core.state.verified import record
+from slotkeeper.core.state.observed import record
 from tests.tui.filled import NOW, Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until
 from tests.tui.recorded import EVERY, live

@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from slotkeeper.core.judgement.facts import SlotSeen
-from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state import observed
 from tests.tui.filled import NOW, Filled, driven, press, screen
 from tests.tui.planted import until
 from tests.tui.test_history_mode import recorded
@@ -25,9 +25,9 @@ def seen(folder: Path) -> Filled:
     """`recorded`; its slot was seen every five seconds for ten minutes, then it was dropped."""
     made = recorded(folder, "SCHEMA CHANGED")
     for number in range(120):
-        slots_seen.put(made.store, [sight(NOW + number * timedelta(seconds=5), unread=number)])
+        observed.put(made.store, [sight(NOW + number * timedelta(seconds=5), unread=number)])
     gone = NOW + 10 * MINUTE
-    slots_seen.put(made.store, [sight(gone, exists=False, expires_at=None, unread=None)])
+    observed.put(made.store, [sight(gone, exists=False, expires_at=None, unread=None)])
     return made
 
 
@@ -37,15 +37,15 @@ def test_a_row_a_minute_stays_and_one_when_the_slot_goes(tmp_path: Path) -> None
     gone = [round(row["at"] - NOW.timestamp()) for row in rows]
     assert gone == [60 * minute for minute in range(11)]
     assert [row["there"] for row in rows] == [1] * 10 + [0]
-    (then,) = slots_seen.seen_until(made.store, NOW + 5.5 * MINUTE)
+    (then,) = observed.seen_until(made.store, NOW + 5.5 * MINUTE)
     assert (then.at, then.unread) == (NOW + 5 * MINUTE, 60)
-    assert slots_seen.seen_until(made.store, NOW - MINUTE) == ()
+    assert observed.seen_until(made.store, NOW - MINUTE) == ()
     made.store.close()
 
 
 def test_a_day_is_kept(tmp_path: Path) -> None:
     made = seen(tmp_path)
-    slots_seen.put(made.store, [sight(NOW + timedelta(days=1, minutes=5, seconds=30))])
+    observed.put(made.store, [sight(NOW + timedelta(days=1, minutes=5, seconds=30))])
     rows = made.store.read("SELECT at FROM slots_past ORDER BY at")
     assert round(rows[0]["at"] - NOW.timestamp()) == 360
     made.store.close()

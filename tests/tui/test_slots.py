@@ -13,7 +13,7 @@ from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.state.audit import Audit
-from slotkeeper.core.state.resets import ResetFiles
+from slotkeeper.core.state.files import ResetFiles
 from tests.tui.filled import (
     LARGE,
     NOW,

@@ -17,7 +17,7 @@ from slotkeeper.core.config import secrets
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.launch.log import last_lines
-from slotkeeper.core.state.acks import KIND, NAME, AckFile
+from slotkeeper.core.state.alerts import ACKS_KIND, ACKS_NAME, AckFile
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.folder import StateFolder
 from tests.support.waiting import until
@@ -82,10 +82,10 @@ def test_the_end_in_a_file_begins_where_a_line_does(tmp_path: Path, most: int, f
 
 def test_a_file_of_the_state_folder_that_grew_is_refused_by_name(tmp_path: Path) -> None:
     folder = StateFolder.open(tmp_path / "state")
-    (folder.path / KIND).mkdir()
-    (folder.path / KIND / f"{NAME}.json").touch()
-    os.truncate(folder.path / KIND / f"{NAME}.json", STATE_FILE_BYTES + 1)
-    with pytest.raises(StateError, match=f"{NAME}.json has more than 16 MiB, which no file of ours has"):
+    (folder.path / ACKS_KIND).mkdir()
+    (folder.path / ACKS_KIND / f"{ACKS_NAME}.json").touch()
+    os.truncate(folder.path / ACKS_KIND / f"{ACKS_NAME}.json", STATE_FILE_BYTES + 1)
+    with pytest.raises(StateError, match=f"{ACKS_NAME}.json has more than 16 MiB, which no file of ours has"):
         AckFile(folder).read()
 
 

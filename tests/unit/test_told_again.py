@@ -18,8 +18,8 @@ from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.state.observed import last, record
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import last, record
 from tests.tui.filled import StillClock
 from tests.unit.config.samples import VALID
 from tests.unit.engine.test_lane_io import LANE

@@ -13,7 +13,7 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 
 Change = Callable[[AckFile], object]

@@ -119,8 +119,8 @@ class SlotHistoryScreen(TableScreen):
     def _read(self) -> list[Backup]:
         from slotkeeper.core.domain.reset_files import BACKUPS
         from slotkeeper.core.services.reset_texts import backup_of
+        from slotkeeper.core.state.files import ResetFiles
         from slotkeeper.core.state.folder import StateFolder
-        from slotkeeper.core.state.resets import ResetFiles
 
         files = ResetFiles(StateFolder.open(self.console.services.folder))
         texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))

@@ -20,10 +20,7 @@ from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch import alerting
 from slotkeeper.core.launch.alerting import Alerting
 from slotkeeper.core.launch.seen import gather
-from slotkeeper.core.state.acks import KIND as ACKS
-from slotkeeper.core.state.acks import NAME as ACKS_NAME
-from slotkeeper.core.state.acks import AckFile, left_behind
-from slotkeeper.core.state.alerts import AlertFile, state_of, text_of
+from slotkeeper.core.state.alerts import ACKS_KIND, ACKS_NAME, AckFile, AlertFile, left_behind, state_of, text_of
 from slotkeeper.core.state.faults import NoRoom
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
@@ -57,7 +54,7 @@ def test_a_memory_that_another_version_wrote_is_read_without_what_is_not_known_h
 def test_damaged_acknowledgements_count_as_none(tmp_path: Path, text: str) -> None:
     file = AckFile(StateFolder.open(tmp_path / "state"))
     file.put("b", Ack("li.wei", T0))
-    (tmp_path / "state" / ACKS / f"{ACKS_NAME}.json").write_text(text, encoding="utf-8")
+    (tmp_path / "state" / ACKS_KIND / f"{ACKS_NAME}.json").write_text(text, encoding="utf-8")
     assert file.read() == {}
 
 
@@ -120,7 +117,7 @@ def judged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jud
 
 
 def test_acknowledgements_that_cannot_be_read_keep_nobody_from_being_told(judged: Judged) -> None:
-    path = judged.store.folder.path / ACKS / f"{ACKS_NAME}.json"
+    path = judged.store.folder.path / ACKS_KIND / f"{ACKS_NAME}.json"
     AckFile(judged.store.folder).put("x", Ack("li.wei", judged.now))
     path.write_bytes(b"\xff\xfe")
     judged.tick(a_fault())

@@ -11,9 +11,8 @@ from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.report import Condition, JobReport, JobView
 from slotkeeper.core.domain.row_counts import Verified
-from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
+from slotkeeper.core.judgement.facts import MIB, Facts, JobSeen, Limits, Machine
 from slotkeeper.core.judgement.judge import judge
-from slotkeeper.core.judgement.limits import MIB, Limits
 from tests.unit.alerts.made import T0
 
 LIMITS = Limits(

@@ -11,7 +11,7 @@ from slotkeeper.core.config.keys_alerts import ALERTS
 from slotkeeper.core.config.load import load, load_alerts
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.judgement.limits import MIB, AlertOptions, Limits
+from slotkeeper.core.judgement.facts import MIB, AlertOptions, Limits
 from tests.unit.config.samples import VALID
 
 FULL = """

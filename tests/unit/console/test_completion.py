@@ -16,8 +16,8 @@ from slotkeeper.console.commands.completion import Shell
 from slotkeeper.console.commands.main import COMMANDS
 from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.reset_files import MARKS, PLANS
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 from slotkeeper.core.state.sqlite import Store
 
 PROGRAM = Path(sys.executable).with_name("slotkeeper")

@@ -11,9 +11,8 @@ from slotkeeper.core.domain.fault import Fault, Party, Severity, worst
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobView, LaneReport
-from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
+from slotkeeper.core.judgement.facts import Facts, JobSeen, Limits, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
-from slotkeeper.core.judgement.limits import Limits
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25)

@@ -10,8 +10,8 @@ from typing import Any
 
 from slotkeeper.core.launch import armed
 from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles
 
 NOW = datetime.now(timezone.utc)
 

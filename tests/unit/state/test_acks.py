@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity, ack_in, is_quiet
-from slotkeeper.core.state.acks import KEPT, KIND, NAME, AckFile, ended
+from slotkeeper.core.state.alerts import ACKS_KEPT, ACKS_KIND, ACKS_NAME, AckFile, ended
 from slotkeeper.core.state.folder import StateFolder
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -26,14 +26,14 @@ def test_another_console_of_the_folder_sees_what_one_has_acknowledged(tmp_path: 
 
 def test_old_ones_go_when_one_is_added(tmp_path: Path) -> None:
     found = file(tmp_path)
-    found.put("old", Ack("a", NOW - KEPT))
+    found.put("old", Ack("a", NOW - ACKS_KEPT))
     assert list(found.put("new", Ack("a", NOW))) == ["new"]
 
 
 def test_a_damaged_file_counts_as_none_and_is_written_anew(tmp_path: Path) -> None:
     found = file(tmp_path)
     found.put("a", Ack("a", NOW))
-    path = tmp_path / "state" / KIND / f"{NAME}.json"
+    path = tmp_path / "state" / ACKS_KIND / f"{ACKS_NAME}.json"
     for text in ("{", '["a"]', '{"a": {"by": 1}}', '{"a": 7}'):
         path.write_text(text, encoding="utf-8")
         assert found.read() == {}

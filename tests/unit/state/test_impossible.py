@@ -13,7 +13,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.domain.row_counts import Verified
-from slotkeeper.core.state import verified
+from slotkeeper.core.state import observed
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
 
@@ -76,7 +76,7 @@ def stopped(store: Store) -> object:
         ("UPDATE reports SET reported_at = -1e18", jobs),
         ("UPDATE runs SET driver = '[1, 2]'", runs),
         ("UPDATE runs SET started_at = 1e17", runs),
-        ("UPDATE verifies SET at = 1e17", verified.last),
+        ("UPDATE verifies SET at = 1e17", observed.last),
         ("UPDATE errors SET last_at = 1e17", errors),
         ("UPDATE events SET at = 1e17", events),
     ],
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_said_with_its_file_and_the_way_out(spoil: str, reads:
         store.put_report(JobReport("orders", "r1", "RUNNING", lanes=(LANE,)))
         store.record_error("orders", "sink", "22P02", "no number")
         store.record_event("orders", "started")
-        verified.record(store, Verified("orders", SystemClock().utc(), "equal", 0, 0, 0, 1, 1, 1.0, "me"))
+        observed.record(store, Verified("orders", SystemClock().utc(), "equal", 0, 0, 0, 1, 1, 1.0, "me"))
         assert reads(store) != []
         with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as other, other:
             assert other.execute(spoil).rowcount == 1

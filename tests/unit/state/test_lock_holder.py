@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.launch import identity
-from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.lock_holder import SignedLock, holder_of
+from slotkeeper.core.state.folder import SignedLock, StateFolder, holder_of
 
 AT = datetime(2026, 11, 23, 9, 0, tzinfo=timezone.utc)
 PLACE = ("alerts", "evaluation")

@@ -14,8 +14,7 @@ import pytest
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
 from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
-from slotkeeper.core.state.frames import Frame, frame_of, text_of
-from slotkeeper.core.state.metrics import GROUP, Base, Metrics
+from slotkeeper.core.state.frames import GROUP, Base, Frame, Metrics, frame_of, text_of
 from slotkeeper.core.state.sqlite import Store
 
 AT = datetime(2026, 11, 21, 2, 28, tzinfo=timezone.utc)

@@ -14,8 +14,8 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import log
 from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.files import ResetFiles, marks
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.core.state.resets import ResetFiles, marks
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
 
 pytestmark = pytest.mark.timeout(60)

@@ -12,7 +12,7 @@ import pytest
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.slots.status import SlotView, TableRetained, TableSlots, sights
-from slotkeeper.core.state import slots_seen
+from slotkeeper.core.state import observed
 from slotkeeper.core.state.sqlite import Store
 
 
@@ -30,17 +30,17 @@ def sight(store: Store, **more: object) -> SlotSeen:
 
 def test_the_slot_of_a_job_stays_its_own_where_the_driver_of_another_sees_it_as_nobodys(store: Store) -> None:
     mine = sight(store)
-    slots_seen.put(store, [mine])
-    slots_seen.put(store, [replace(mine, job="", exists=False)], knows_all=False)
-    assert slots_seen.all_seen(store) == (replace(mine, exists=False),)
+    observed.put(store, [mine])
+    observed.put(store, [replace(mine, job="", exists=False)], knows_all=False)
+    assert observed.all_seen(store) == (replace(mine, exists=False),)
 
 
 def test_a_slot_of_a_job_that_left_the_configuration_is_nobodys_once_somebody_who_knows_all_sees_it(
     store: Store,
 ) -> None:
-    slots_seen.put(store, [sight(store)])
-    slots_seen.put(store, [sight(store, job="")])
-    assert [one.job for one in slots_seen.all_seen(store)] == [""]
+    observed.put(store, [sight(store)])
+    observed.put(store, [sight(store, job="")])
+    assert [one.job for one in observed.all_seen(store)] == [""]
 
 
 def test_a_driver_names_the_other_jobs_that_its_configuration_has_at_the_same_table(store: Store) -> None:
@@ -53,13 +53,13 @@ def test_a_driver_names_the_other_jobs_that_its_configuration_has_at_the_same_ta
 
 def test_an_older_sight_replaces_none_that_is_newer_but_one_from_before_the_clock_was_set_back(store: Store) -> None:
     newer = sight(store)
-    slots_seen.put(store, [newer])
-    slots_seen.put(store, [replace(newer, at=newer.at - timedelta(seconds=30), ttl=60.0)])
-    assert slots_seen.all_seen(store) == (newer,)
+    observed.put(store, [newer])
+    observed.put(store, [replace(newer, at=newer.at - timedelta(seconds=30), ttl=60.0)])
+    assert observed.all_seen(store) == (newer,)
     ahead = replace(newer, at=newer.at + timedelta(hours=1))
-    slots_seen.put(store, [ahead])
-    slots_seen.put(store, [newer])
-    assert slots_seen.all_seen(store) == (newer,)
+    observed.put(store, [ahead])
+    observed.put(store, [newer])
+    assert observed.all_seen(store) == (newer,)
 
 
 AT = datetime(2026, 11, 23, 3, 0, tzinfo=timezone.utc)
@@ -71,9 +71,9 @@ def _strange(slot: str, job: str = "", table: str = "ods.orders", later: float =
 
 def test_a_strangers_slot_that_is_not_seen_any_more_is_forgotten(tmp_path: Path) -> None:
     with Store.open(tmp_path / "state") as store:
-        slots_seen.put(
+        observed.put(
             store, [_strange("orders_rt", "orders_rt"), _strange("retired"), _strange("other", table="ods.items")]
         )
-        slots_seen.put(store, [_strange("second", "second", later=1.0)])
-        kept = {(one.table, one.slot) for one in slots_seen.all_seen(store)}
+        observed.put(store, [_strange("second", "second", later=1.0)])
+        kept = {(one.table, one.slot) for one in observed.all_seen(store)}
     assert kept == {("ods.items", "other"), ("ods.orders", "orders_rt"), ("ods.orders", "second")}

@@ -13,7 +13,7 @@ from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.spark import job as driver
-from slotkeeper.core.state import started
+from slotkeeper.core.state import files
 from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 
@@ -60,7 +60,7 @@ def test_a_refused_configuration_is_not_kept(store: Store, file: Path) -> None:
     file.write_text("[jobs", "utf-8")
     with pytest.raises(ConfigError):
         started_job(store, file, "one")
-    assert started.kept(store.folder, "one") is None
+    assert files.kept_config(store.folder, "one") is None
 
 
 def test_what_is_kept_is_for_its_owner_alone_and_goes_with_the_next_run(store: Store, file: Path) -> None:
@@ -71,5 +71,5 @@ def test_what_is_kept_is_for_its_owner_alone_and_goes_with_the_next_run(store: S
     (left,) = store.folder.path.glob("started.*/*")
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
     assert left.stem == "two"
-    started.drop(store.folder, "two")
-    assert started.kept(store.folder, "two") is None
+    files.drop_config(store.folder, "two")
+    assert files.kept_config(store.folder, "two") is None

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
+from slotkeeper.core.state.observed import KEPT, last, record
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.core.state.verified import KEPT, last, record
 
 AT = datetime(2026, 11, 21, 2, 28, tzinfo=timezone.utc)
 EQUAL = Verified("orders", AT, "equal", 0, 0, 1, 9, 9, 1.5, "li.wei")

@@ -1,6 +1,7 @@
-"""What was seen last of each slot, by whichever process saw it: all of them tell the same of it then.
+"""What was observed of slots and of targets, by whichever process looked: shared by all, each with its time.
 
-What was seen earlier stays for a day, a row a minute, for history.
+Of a slot the last sight counts; earlier ones stay for a day, a row a minute, for history. Of a target that is what
+`slotkeeper verify` found: it is called equal only with the time of the comparison beside it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from slotkeeper.core.domain.elapsed import AHEAD_SECONDS
+from slotkeeper.core.domain.row_counts import VOID, Verified
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.state.rows import moment
@@ -117,3 +120,48 @@ def _seen(row: sqlite3.Row) -> SlotSeen:
         row["source"], row["source_table"], row["slot"], row["job"], at, there, moment(row["expires_at"]), row["ttl"],
         row["unread"], row["shard"],
     )  # fmt: skip
+
+
+KEPT = 50
+
+
+def record(store: Store, found: Verified) -> bool:
+    """Keep what a comparison found; the oldest beyond the newest fifty of a job are dropped.
+
+    False, and nothing is kept, where a reset came while it was compared: what it read is of before.
+    """
+    with store.write() as sql:
+        since = found.at.timestamp() - found.seconds
+        void = "SELECT 1 FROM verifies WHERE job = ? AND verdict = ? AND at >= ?"
+        if not found.is_void and sql.execute(void, (found.job, VOID, since)).fetchone():
+            return False
+        sql.execute(
+            "INSERT INTO verifies (job, at, verdict, differences, unsettled, quarantined, rows_source, rows_sink,"
+            " seconds, by_whom) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                found.job, found.at.timestamp(), found.verdict, found.differences, found.unsettled, found.quarantined,
+                found.rows_source, found.rows_sink, found.seconds, safe(found.by_whom, 120),
+            ),
+        )  # fmt: skip
+        sql.execute(
+            "DELETE FROM verifies WHERE job = ?1 AND id <= (SELECT id FROM verifies WHERE job = ?1"
+            " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+            (found.job, KEPT),
+        )
+    return True
+
+
+def last(store: Store, until: datetime | None = None) -> dict[str, Verified]:
+    """The last comparison of each job, or the last at a moment."""
+    found = store.values(
+        "a comparison",
+        _found,
+        "SELECT v.* FROM verifies v WHERE v.id IN (SELECT max(id) FROM verifies WHERE at <= ? GROUP BY job)",
+        until.timestamp() if until else float("inf"),
+    )
+    return {one.job: one for one in found}
+
+
+def _found(row: sqlite3.Row) -> Verified:
+    values = {name: row[name] for name in row.keys() if name != "id"}  # noqa: SIM118 - a Row iterates over values
+    return Verified(**{**values, "at": datetime.fromtimestamp(row["at"], timezone.utc)})

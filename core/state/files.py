@@ -1,0 +1,136 @@
+"""Named files of the state folder: plans, backups and marks of resets, a run's configuration, records of probes.
+
+The mark of a reset lies there from before its first change until after its last, so that every command can tell
+without a network that the reset is unfinished.
+
+A driver that is started again reads the configuration that its run was started with. Somebody may edit the file while
+the job runs; what they leave half done must not end a job whose driver crashed. The text holds references to secrets,
+never one itself; a command's arguments may be secret all the same, so that only its owner may read it, also in a team's
+folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from slotkeeper.core.bounded import text_in
+from slotkeeper.core.domain.reset import OpenReset
+from slotkeeper.core.domain.reset_files import MARKS
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder, opened
+
+PROBES = "probes"
+"""The folder of the probes' records, one file a source."""
+ProbeRecord = Mapping[str, object]
+_OWN = 0o600
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ResetFiles:
+    """The files of one state folder; implements `slotkeeper.core.slots.reset_plan.Files`."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+
+    def save(self, kind: str, name: str, text: str) -> None:
+        """Write a file under another name, flush it, rename it, flush the folder; StateError where that fails."""
+        self._folder.replace(self._path(kind, name), text.encode("utf-8"))
+
+    def load(self, kind: str, name: str) -> str | None:
+        """The text of a file, or None where there is none."""
+        if not _NAME.fullmatch(name):
+            return None
+        path = self._path(kind, name)
+        try:
+            return self._folder.read(path).decode("utf-8")
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise StateError(f"{path} cannot be read: it is not UTF-8 text") from error
+
+    def remove(self, kind: str, name: str) -> None:
+        """Take a file away; nothing where there is none."""
+        self._folder.remove(self._path(kind, name))
+
+    def names(self, kind: str) -> list[str]:
+        """The names of all files of a kind."""
+        return names(self._folder.path, kind)
+
+    def _path(self, kind: str, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise StateError(f"{name!r} is no id of a plan or backup")
+        return self._folder.path / kind / f"{name}.json"
+
+
+def names(folder: Path, kind: str) -> list[str]:
+    """The names of all files of a kind in a state folder, which may not exist."""
+    return sorted(path.stem for path in (folder / kind).glob("*.json"))
+
+
+def marks(folder: Path) -> list[OpenReset]:
+    """The unfinished resets of a state folder; a damaged mark is one all the same."""
+    return [OpenReset.parse(name, _content(folder, folder / MARKS / f"{name}.json")) for name in names(folder, MARKS)]
+
+
+def _content(folder: Path, path: Path) -> str:
+    try:
+        with os.fdopen(opened(folder, path, os.O_RDONLY), "rb") as stream:
+            return text_in(stream)
+    except (OSError, ValueError, StateError):
+        return ""
+
+
+def keep_config(folder: StateFolder, run: str, text: str) -> None:
+    """Keep the text of a run's configuration. Raises OSError."""
+    path = _config_path(folder, run)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    new = path.with_suffix(".new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _OWN), "wb") as writing:
+        writing.write(text.encode("utf-8"))
+    new.replace(path)
+
+
+def kept_config(folder: StateFolder, run: str) -> str | None:
+    """The text that was kept for a run; None where there is none that can be read."""
+    try:
+        return _config_path(folder, run).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def drop_config(folder: StateFolder, run: str) -> None:
+    """Take it away; safe where there is none."""
+    _config_path(folder, run).unlink(missing_ok=True)
+
+
+def _config_path(folder: StateFolder, run: str) -> Path:
+    return folder.path / f"started.{os.geteuid()}" / f"{run}.toml"
+
+
+def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
+    """The record of a source's last probe; None where there is none, or it cannot be read."""
+    try:
+        text = ResetFiles(StateFolder.open(state_dir)).load(PROBES, source)
+        kept = json.loads(text) if text else None
+    except (SlotkeeperError, ValueError):
+        return None
+    return kept if isinstance(kept, dict) and kept.get("format") == 1 else None
+
+
+def answered(found: ProbeRecord | None, place: str, name: str) -> str:
+    """What a question was answered at that endpoint; "" where it was not told, or another server was asked."""
+    answers = found.get("answers") if found and found.get("place") == place else None
+    rows = [one for one in answers if isinstance(one, dict)] if isinstance(answers, list) else []
+    return next((str(one.get("answer") or "") for one in rows if one.get("name") == name), "")
+
+
+def points_proven(state_dir: Path, source: str, place: str) -> bool:
+    """Whether a probe found one sync point per transaction, in the order of commits, and that under GTM-Lite."""
+    found = probe_record(state_dir, source)
+    lite = str(found.get("gtm_option", "")).lower() if found else ""
+    return lite in ("gtm-lite", "1") and answered(found, place, "one_point") == "yes"
