@@ -7,9 +7,6 @@ missing has its default, so that what another version wrote is read.
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields
 from datetime import datetime, timezone
@@ -65,6 +62,10 @@ def _show(marks: tuple[object, ...]) -> Callable[[Any], Any]:
 @cache
 def field_texts(kind: type) -> Mapping[str, str]:
     """What each field is, by the text below it; raises ValueError where a field has none."""
+    import ast  # only who makes schemas reads sources
+    import inspect
+    import textwrap
+
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__[:-1]):
         (made,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body

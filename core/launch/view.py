@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import replace
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.elapsed import elapsed
@@ -11,13 +11,11 @@ from slotkeeper.core.domain.remedy import goes_on
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import identity as processes
-from slotkeeper.core.state.rows import JobRow, RunRow
+from slotkeeper.core.state.rows import RunRow
 from slotkeeper.core.state.sqlite import Store
 
 STARTING_SECONDS = 60.0
 """How long a supervisor that has not recorded itself counts as starting."""
-_ROW = fields(JobRow)
-"""All that the store knows of a job is seen."""
 
 
 def observe(store: Store, job: str) -> JobView:
@@ -34,8 +32,8 @@ def observe_all(store: Store) -> list[JobView]:
     return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
 
 
-def view_of(row: JobRow, run: RunRow | None) -> JobView:
-    """Combine a job, its newest run and what the system says about the recorded processes."""
+def view_of(row: JobView, run: RunRow | None) -> JobView:
+    """Add to what the store says of a job its newest run, and what the system says about the recorded processes."""
     supervisor, driver = (run.supervisor, run.driver) if run else (None, None)
     supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
     open_run = run is not None and run.ended_at is None
@@ -46,10 +44,11 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     reason, safe = _reason(row, supervisor_alive, driver_alive, away)
     if starting:
         reason, safe = "its supervisor is starting", ""
-    known = {each.name: getattr(row, each.name) for each in _ROW}
-    known["state"] = JobState.DEAD if dead else row.state
-    return JobView(
-        **{**known, "reason": reason, "safe": safe},
+    return replace(
+        row,
+        state=JobState.DEAD if dead else row.state,
+        reason=reason,
+        safe=safe,
         supervisor=supervisor,
         supervisor_alive=supervisor_alive,
         driver=driver,
@@ -65,13 +64,13 @@ def view_of(row: JobRow, run: RunRow | None) -> JobView:
     )
 
 
-def _is_young(row: JobRow) -> bool:
+def _is_young(row: JobView) -> bool:
     """Whether its state came so lately that its supervisor may not have said yet who it is."""
-    age = elapsed(SystemClock().utc(), row.changed_at)
+    age = None if row.changed_at is None else elapsed(SystemClock().utc(), row.changed_at)
     return age is not None and age < STARTING_SECONDS
 
 
-def _reason(row: JobRow, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
+def _reason(row: JobView, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
     """(reason, what is safe to do), where the processes say more than the store."""
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe

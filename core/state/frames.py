@@ -12,20 +12,15 @@ import sqlite3
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
 
-from slotkeeper.core.domain.job import JobState, TableReport, WantedState
-from slotkeeper.core.domain.report import Condition, Identity, JobReport, JobView, LaneReport
-from slotkeeper.core.state.rows import EventRow, event_from, lock_wait_from
+from slotkeeper.core import codec
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.state.rows import EventRow, event_from
 from slotkeeper.core.state.sqlite import Store
 
 LEVEL = 6
-_LANE_FIELDS = tuple(each.name for each in fields(LaneReport))
-_TABLE_FIELDS = tuple(each.name for each in fields(TableReport))
-_CONDITION_FIELDS = tuple(each.name for each in fields(Condition))
-_REPORT_FIELDS = frozenset(each.name for each in fields(JobReport))
 _NAMES = (
     b'{"job":"","at":0.0,"state":"CATCHING UP","wanted":"run","reason":"retrying , next in s","trouble":"","safe":"",'
     b'"config":"","run":"","supervisor":{"pid":0,"started":"","session_id":0,"run_id":"","host":""},'
@@ -54,24 +49,30 @@ class Frame:
     least: Mapping[str, float] = field(default_factory=dict)
 
 
-_VIEW_FIELDS = tuple(each.name for each in fields(JobView))
-_PROCESSES = ("supervisor", "driver")
-_TIMES = ("at", "changed_at", "started_at", "ended_at", "reported_at")
+_TIMES = ("changed_at", "started_at", "ended_at", "reported_at")
 
 
 def text_of(frame: Frame) -> bytes:
     """A frame as text, which also serves as dictionary for later ones of its job."""
-    view = {name: getattr(frame.view, name) for name in _VIEW_FIELDS}
-    made = {"job": view.pop("name"), "at": frame.at, **view}
-    made |= {"state": frame.view.state.value, "wanted": frame.view.wanted.value}
-    for name in _TIMES:
-        made[name] = None if made[name] is None else round(made[name].timestamp(), 1)
-    for name in _PROCESSES:
-        made[name] = None if made[name] is None else asdict(made[name])
-    made["report"] = None if frame.view.report is None else _columns(frame.view.report)
+    view = codec.values_of(frame.view)
+    made = {"job": view.pop("name"), "at": _tenths(frame.at), **view}
+    made |= {name: _tenths(getattr(frame.view, name)) for name in _TIMES}
+    report = made["report"]
+    if report is not None:
+        lanes = report.pop("lanes")
+        columns = {name: [_short(lane[name]) for lane in lanes] for name in (lanes[0] if lanes else ())}
+        made["report"] = {**dict(sorted(report.items())), "lanes": columns}
     made["lags"] = {shard: None if lag is None else round(lag, 1) for shard, lag in frame.lags.items()}
     made["least"] = {shard: round(lag, 1) for shard, lag in frame.least.items()}
     return json.dumps(made, separators=(",", ":")).encode()
+
+
+def _tenths(at: datetime | None) -> float | None:
+    return None if at is None else round(at.timestamp(), 1)
+
+
+def _short(value: object) -> object:
+    return round(value, 1) if isinstance(value, float) else value
 
 
 def packed(text: bytes, base: bytes | None) -> bytes:
@@ -87,46 +88,14 @@ def unpacked(content: bytes, base: bytes | None) -> bytes:
 
 
 def frame_of(text: bytes) -> Frame:
-    """The frame again; raises ValueError, KeyError or TypeError where the text is none of ours."""
+    """The frame again; raises ValueError, KeyError, TypeError or AttributeError where the text is none of ours."""
     found = json.loads(text)
-    for name in _TIMES:
-        found[name] = None if found[name] is None else datetime.fromtimestamp(found[name], timezone.utc)
-    for name in _PROCESSES:
-        found[name] = None if found[name] is None else Identity(**found[name])
-    found |= {"name": found["job"], "state": JobState(found["state"]), "wanted": WantedState(found["wanted"])}
-    found["report"] = None if found["report"] is None else _report(found["report"])
-    view = JobView(**{name: found[name] for name in _VIEW_FIELDS if name in found})
-    return Frame(view, found["at"], found["lags"], found.get("least", {}))
-
-
-def _columns(report: JobReport) -> dict[str, Any]:
-    made = {name: getattr(report, name) for name in sorted(_REPORT_FIELDS) if name != "lanes"}
-    made["tables"] = [asdict(table) for table in report.tables]
-    made["conditions"] = [asdict(one) for one in report.conditions]
-    made["lock_waits"] = [asdict(wait) for wait in report.lock_waits]
-    made["lanes"] = {name: [_short(getattr(lane, name)) for lane in report.lanes] for name in _LANE_FIELDS}
-    return made
-
-
-def _short(value: object) -> object:
-    return round(value, 1) if isinstance(value, float) else value
-
-
-def _report(found: dict[str, Any]) -> JobReport:
-    columns = {name: values for name, values in found.pop("lanes").items() if name in _LANE_FIELDS}
-    number = len(columns["shard"])
-    lanes = tuple(LaneReport(**{name: values[n] for name, values in columns.items()}) for n in range(number))
-    tables = tuple(
-        TableReport(**{name: table[name] for name in _TABLE_FIELDS if name in table})
-        for table in found.pop("tables", ())
-    )
-    conditions = tuple(
-        Condition(**{name: one[name] for name in _CONDITION_FIELDS if name in one} | {"lanes": tuple(one["lanes"])})
-        for one in found.pop("conditions", ())
-    )
-    waits = tuple(lock_wait_from(wait) for wait in found.pop("lock_waits", ()))
-    known = {name: value for name, value in found.items() if name in _REPORT_FIELDS}
-    return JobReport(**known, lanes=lanes, tables=tables, conditions=conditions, lock_waits=waits)
+    report = found["report"]
+    if report is not None:
+        columns = report["lanes"]
+        report["lanes"] = [dict(zip(columns, lane, strict=True)) for lane in zip(*columns.values(), strict=True)]
+    view = codec.record_of(JobView, found | {"name": found["job"]})
+    return Frame(view, datetime.fromtimestamp(found["at"], timezone.utc), found["lags"], found.get("least", {}))
 
 
 KEPT_SECONDS = 86_400.0

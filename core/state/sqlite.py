@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.report import Identity, JobReport
+from slotkeeper.core.domain.report import Identity, JobReport, JobView
 from slotkeeper.core.domain.text import safe as visible
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.state import schema
@@ -26,7 +26,6 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import (
     ErrorRow,
     EventRow,
-    JobRow,
     RunRow,
     error_from,
     event_from,
@@ -111,12 +110,12 @@ class Store:
                 (job, JobState.STOPPED.value, WantedState.STOP.value, config, "never started", self.now()),
             )
 
-    def job(self, name: str) -> JobRow | None:
+    def job(self, name: str) -> JobView | None:
         """One job, or None where it was never registered."""
         found = self.values(f"a job {visible(name, 80)!r}", job_from, f"{_JOBS} WHERE j.name = ?", name)
         return found[0] if found else None
 
-    def jobs(self) -> list[JobRow]:
+    def jobs(self) -> list[JobView]:
         """All jobs by name."""
         return self.values("a job", job_from, f"{_JOBS} ORDER BY j.name")
 
