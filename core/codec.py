@@ -42,6 +42,12 @@ def record_from(kind: type[_Record], text: str | bytes) -> _Record:
     return msgspec.json.decode(text, type=kind, strict=False)
 
 
+def aware(*moments: datetime | None) -> None:
+    """Raise ValueError where a moment that was read does not say its offset from UTC: it cannot be compared."""
+    if any(one is not None and one.tzinfo is None for one in moments):
+        raise ValueError("a moment has its offset from UTC")
+
+
 def shown(record: Any) -> dict[str, Any]:
     """The record's own fields for others to read: a `Moment` is a datetime, an empty `TextOrNull` is None."""
     return {name: show(getattr(record, name)) for name, show in _shown(cast(Hashable, type(record)))}

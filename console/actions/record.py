@@ -5,14 +5,13 @@ A damaged text is none.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any
 
+from slotkeeper.core import codec
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.report import Identity
 
@@ -86,31 +85,14 @@ def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: date
 
 def record_text(record: Record) -> str:
     """A record as JSON; times are UTC."""
-    found = asdict(record)
-    found["started_at"] = record.started_at.isoformat()
-    found["ended_at"] = record.ended_at.isoformat() if record.ended_at else None
-    return json.dumps(found, sort_keys=True)
+    return codec.text_of(record)
 
 
 def record_from(text: str) -> Record | None:
     """The record of a text; None where it is damaged."""
     try:
-        found: dict[str, Any] = json.loads(text)
-        values = found | {"argv": tuple(map(str, found["argv"])), "started_at": _moment(found["started_at"])}
-        values |= {name: Identity(**found[name]) if found[name] else None for name in ("child", "command")}
-        values["ended_at"] = _moment(found["ended_at"]) if found["ended_at"] else None
-        record = Record(**values)
-        return record if ID.fullmatch(record.id) and all(map(_is_text, (record.what, record.key, record.by))) else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+        record = codec.record_from(Record, text)
+        codec.aware(record.started_at, record.ended_at)
+    except ValueError:
         return None
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time without an offset")
-    return moment
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return record if ID.fullmatch(record.id) else None

@@ -5,13 +5,13 @@ A launch is kept with its run in the state store, so that a supervisor that adop
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slotkeeper.core import codec
 from slotkeeper.core.config import handover
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.errors import Refused
@@ -70,19 +70,17 @@ class Launch:
     @property
     def text(self) -> str:
         """As the state store keeps it."""
-        return json.dumps(asdict(self))
+        return codec.text_of(self)
 
     @classmethod
     def parse(cls, text: str) -> Launch:
         """From what the state store kept, by this or another version; an empty text is the plain launch."""
         if not text:
             return cls()
-        found = json.loads(text)
+        found = codec.record_from(cls, text)
         # earlier versions stored the usual driver's command with their own interpreter's path
-        command = () if found["command"][-1:] in ([_DRIVER], [_DRIVER_BEFORE]) else tuple(found["command"])
-        known = {one.name for one in fields(Limits)}
-        limits = {name: value for name, value in found["limits"].items() if name in known}
-        return cls(command, tuple(found["extra"]), Limits(**limits))
+        usual = found.command[-1:] in ((_DRIVER,), (_DRIVER_BEFORE,))
+        return replace(found, command=()) if usual else found
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
         """The driver's full command."""

@@ -10,12 +10,12 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from slotkeeper.core.alerts.rules import AlertState, Failure, Firing, Kind, Notification, Waiting
-from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity
+from slotkeeper.core import codec
+from slotkeeper.core.alerts.rules import AlertState, Failure, Firing, Notification, Waiting
+from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.state.faults import StateError
@@ -94,81 +94,35 @@ class AlertFile:
 
 def text_of(state: AlertState) -> str:
     """The state as text."""
-    firing = [_values(asdict(one) | {"fault": _fault_values(one.fault)}) for one in state.firing.values()]
     outbox = [{"begun": one.begun} | notification_values(one.notification) for one in state.outbox]
-    failure = None if state.failure is None else _values(asdict(state.failure))
-    return json.dumps({"firing": firing, "outbox": outbox, "failure": failure})
+    return codec.text_of({"firing": list(state.firing.values()), "outbox": outbox, "failure": state.failure})
 
 
 def state_of(text: str) -> AlertState:
     """The state again; an empty one where the text is none of ours."""
     try:
         found = json.loads(text)
-        firing = [_firing(one) for one in found.get("firing", ())]
+        firing = [codec.record_of(Firing, one) for one in found.get("firing", ())]
         outbox = tuple(Waiting(notification_of(one), bool(one["begun"])) for one in found.get("outbox", ()))
-        failure = found.get("failure")
-        return AlertState(
-            {one.fault.key: one for one in firing},
-            outbox,
-            None
-            if failure is None
-            else Failure(
-                moment_of(failure["since"]), moment_of(failure["at"]), int(failure["tries"]), str(failure["cause"])
-            ),
-        )
+        kept = found.get("failure")
+        failure = None if kept is None else codec.record_of(Failure, kept)
+        codec.aware(*(moment for one in firing for moment in (one.began, one.sent_at, one.fault.since)))
+        codec.aware(*((failure.since, failure.at) if failure is not None else ()))
+        return AlertState({one.fault.key: one for one in firing}, outbox, failure)
     except DAMAGED:
         return AlertState()
 
 
 def notification_values(one: Notification) -> dict[str, Any]:
     """A notification as JSON values that `notification_of` reads."""
-    return _values(asdict(one) | {"fault": _fault_values(one.fault)})
+    return codec.values_of(one)
 
 
 def notification_of(found: dict[str, Any]) -> Notification:
-    """It again; raises ValueError, KeyError or TypeError for anything else."""
-    kind, began, at = Kind(found["kind"]), moment_of(found["began"]), moment_of(found["at"])
-    return Notification(kind, _fault(found["fault"]), began, at, bool(found["new"]))
-
-
-def _firing(found: dict[str, Any]) -> Firing:
-    sent_as = found["sent_as"]
-    return Firing(
-        _fault(found["fault"]),
-        moment_of(found["began"]),
-        None if found["sent_at"] is None else moment_of(found["sent_at"]),
-        None if sent_as is None else Severity(sent_as),
-        bool(found["over"]),
-    )
-
-
-def _fault_values(fault: Fault) -> dict[str, Any]:
-    return _values({name: getattr(fault, name) for name in Fault.__dataclass_fields__})
-
-
-def _fault(found: dict[str, Any]) -> Fault:
-    """A fault again; what another version says of it beside is left out."""
-    since = None if found["since"] is None else moment_of(found["since"])
-    values: dict[str, Any] = {name: str(found[name]) for name in Fault.__dataclass_fields__ if name in found}
-    return Fault(**{**values, "party": Party(found["party"]), "severity": Severity(found["severity"]), "since": since})
-
-
-def _values(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: _value(value) for name, value in found.items()}
-
-
-def _value(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    return value.value if isinstance(value, Party | Severity | Kind) else value
-
-
-def moment_of(text: str) -> datetime:
-    """A moment again; raises ValueError where its text does not say its offset from UTC."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError("a moment has its offset from UTC")
-    return found
+    """It again; raises ValueError for anything else."""
+    made = codec.record_of(Notification, found)
+    codec.aware(made.began, made.at, made.fault.since)
+    return made
 
 
 class AckFile:
@@ -202,8 +156,7 @@ class AckFile:
     def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
         with self._folder.locked(ACKS_KIND, ACKS_NAME, _ACKS_LOCK_SECONDS):
             found = {key: ack for key, ack in change(self.read()).items() if (ack.until or ack.at) > now - ACKS_KEPT}
-            text = json.dumps({key: _ack_values(ack) for key, ack in found.items()})
-            self._files.save(ACKS_KIND, ACKS_NAME, text)
+            self._files.save(ACKS_KIND, ACKS_NAME, codec.text_of(found))
             return found
 
 
@@ -228,16 +181,7 @@ def _is_of(key: str, keys: Collection[str]) -> bool:
     return key.rsplit("\x1f", 2)[0] in keys
 
 
-def _ack_values(ack: Ack) -> dict[str, str | None]:
-    until = _moment_text(ack.until) if ack.until else None
-    return {"by": ack.by, "at": _moment_text(ack.at), "until": until, "reason": ack.reason}
-
-
-def _moment_text(at: datetime) -> str:
-    return at.astimezone(timezone.utc).isoformat()
-
-
-def _ack(value: dict[str, str | None]) -> Ack:
-    until = value["until"]
-    reason = str(value.get("reason") or "")
-    return Ack(str(value["by"]), moment_of(str(value["at"])), moment_of(until) if until else None, reason)
+def _ack(value: object) -> Ack:
+    made = codec.record_of(Ack, value)
+    codec.aware(made.at, made.until)
+    return made

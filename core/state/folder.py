@@ -24,11 +24,11 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from slotkeeper.core import ownership
+from slotkeeper.core import codec, ownership
 from slotkeeper.core.bounded import TooLong, content_of
 from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.domain.text import safe
@@ -414,7 +414,7 @@ class SignedLock:
         if who is not None:
             with suppress(OSError):
                 os.ftruncate(lock.descriptor, 0)
-                text = json.dumps({**asdict(who), "since": at.astimezone(timezone.utc).isoformat()})
+                text = codec.text_of({**codec.values_of(who), "since": at})
                 os.write(lock.descriptor, text.encode("utf-8"))
         return cls(lock)
 
@@ -438,8 +438,7 @@ def _read(folder: StateFolder, job: str, what: str) -> Holder | None:
         text = folder.read(folder.lock_file(job, what))
         if 0 < len(text) <= _SIGNATURE_BYTES:
             found = json.loads(text)
-            since = datetime.fromisoformat(found.pop("since"))
-            who = Identity(**found)
-            if since.tzinfo is not None and isinstance(who.pid, int) and isinstance(who.started, str):
-                return Holder(who, since)
+            holder = codec.record_of(Holder, {"who": found, "since": found["since"]})
+            codec.aware(holder.since)
+            return holder
     return None

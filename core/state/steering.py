@@ -5,12 +5,11 @@ Commands write it; the job's driver or supervisor reads it and answers each try.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 
+from slotkeeper.core import codec
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.job import TableWanted, WantedState
 from slotkeeper.core.domain.tries import TryAnswer, TryAsked
@@ -65,13 +64,7 @@ def ask(store: Store, job: str, table: str = "") -> int:
 def answers(store: Store, number: int) -> list[TryAnswer]:
     """What was done about it, table by table as each was answered."""
     rows = store.read("SELECT answer FROM tries_answered WHERE number = ? ORDER BY source_table", number)
-    return [_answer(row["answer"]) for row in rows]
-
-
-def _answer(text: str) -> TryAnswer:
-    found = json.loads(text)
-    lanes = {name: tuple(found[name]) for name in ("tried", "polled", "busy")}
-    return TryAnswer(found["table"], **lanes, refused=found["refused"])
+    return [codec.record_from(TryAnswer, row["answer"]) for row in rows]
 
 
 class StoredTries:
@@ -105,7 +98,7 @@ class StoredTries:
             for one in answers:
                 sql.execute(
                     "INSERT OR REPLACE INTO tries_answered (number, source_table, answer) VALUES (?, ?, ?)",
-                    (number, one.table, json.dumps(asdict(one))),
+                    (number, one.table, codec.text_of(one)),
                 )
 
     def _read(self) -> None:

@@ -67,11 +67,11 @@ def test_a_record_is_read_back_as_it_was_written() -> None:
         "null",
         '"x"',
         "{}",
-        record_text(RECORD).replace("+00:00", ""),
-        record_text(RECORD).replace('"code"', '"colour"'),
+        record_text(RECORD).replace('Z"', '"'),
+        record_text(RECORD).replace('"what"', '"colour"'),
         record_text(replace(RECORD, id="../../x")),
-        record_text(replace(RECORD, child=ONE)).replace('"pid": 77', '"sid": 77'),
-        record_text(RECORD).replace('"what": "stop job a"', '"what": 7'),
+        record_text(replace(RECORD, child=ONE)).replace('"pid":77', '"sid":77'),
+        record_text(RECORD).replace('"what":"stop job a"', '"what":7'),
     ],
 )
 def test_a_damaged_record_is_none(text: str) -> None:
