@@ -6,11 +6,8 @@ And the notification that the command of `[alerts]` gets on its standard input.
 from __future__ import annotations
 
 from slotkeeper.console.cli.schemas.pieces import (
-    POSITION,
-    QUERY_SEEN,
     REASON,
     SAFE,
-    SQLSTATE,
     TROUBLE,
     Schema,
     by_name,
@@ -27,56 +24,35 @@ from slotkeeper.console.cli.schemas.pieces import (
     word,
     word_of,
 )
+from slotkeeper.console.cli.schemas.records import fields_of, record
 from slotkeeper.core.alerts.rules import Kind
-from slotkeeper.core.domain.fault import Party, Severity
-from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.row_counts import APART, VOID
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.job import JobState, TableReport
+from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.query_report import QuerySeen
+from slotkeeper.core.domain.report import JobReport, JobView
+from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.launch.ensure import Ensured
+from slotkeeper.core.state.rows import ErrorRow, EventRow
 
-_HIDDEN = "not shown to our login"
-_BLOCKER: dict[str, Schema] = {
-    "pid": maybe(whole("its pid at the server", 1), "a prepared transaction"),
-    "user": maybe(text("its login, empty for a process of the server's own"), _HIDDEN),
-    "application": maybe(text("its name"), _HIDDEN),
-    "state": maybe(text("what it does, as the server says"), _HIDDEN),
-    "since": maybe(moment("when its transaction began"), _HIDDEN),
-    "statement": maybe(text("its statement"), _HIDDEN),
-    "waits": flag("whether it waits for a lock itself"),
-    "transaction": text("what tells it from a later one of its session"),
-    "gid": text("the name of a prepared transaction, or empty"),
-    "node": text("the node whose lock it is, or empty"),
-    "query": maybe(whole("the number of its query, where the server numbers them", None), "none was told"),
-}
-_WAIT: dict[str, Schema] = {
-    "pid": whole("our session's pid at the server", 1),
-    "session": text("our session's name"),
-    "thing": text("what it waits for"),
-    "mode": text("the lock that it wants"),
-    "since": moment("when it was first seen waiting"),
-    "statement": maybe(text("its statement"), _HIDDEN),
-    "blockers": listed("who is in front, those first that wait for nobody", thing("a session", _BLOCKER)),
-    "waits": flag("whether it waits at this moment, and not between two attempts"),
-}
-LOCK_WAIT = thing("a session of ours that waits for a lock", _WAIT)
-
-_SHOWN_BLOCKER: dict[str, Schema] = {
-    name: _BLOCKER[name] for name in ("pid", "user", "application", "state", "since", "statement", "waits")
-} | {
-    "prepared": maybe(text("the name of a prepared transaction"), "it is a session"),
-    "job": maybe(text("the job that its name says"), "it says none"),
-    "node": maybe(text("the node whose lock it is"), "the server told none"),
-    "query_id": _BLOCKER["query"],
-}
-_SHOWN: dict[str, Schema] = {
-    name: _WAIT[name] for name in ("pid", "session", "thing", "mode", "since", "statement", "waits")
-} | {
-    "job": text("whose session it is"),
-    "seconds": number("how long that is ago"),
-    "cause": text("who keeps it out, in a sentence"),
-    "do": SAFE,
-    "blockers": listed("who is in front, those first that wait for nobody", thing("a session", _SHOWN_BLOCKER)),
-}
+_SHOWN_BLOCKER = fields_of(
+    Blocker,
+    *("pid", "user", "application", "state", "since", "statement", "waits"),
+    prepared=maybe(text("the name of a prepared transaction"), "it is a session"),
+    job=maybe(text("the job that its name says"), "it says none"),
+    node=maybe(text("the node whose lock it is"), "the server told none"),
+    query_id=fields_of(Blocker)["query"],
+)
+_SHOWN = fields_of(
+    LockWait,
+    *("pid", "session", "thing", "mode", "since", "statement", "waits"),
+    job=text("whose session it is"),
+    seconds=number("how long that is ago"),
+    cause=text("who keeps it out, in a sentence"),
+    do=SAFE,
+    blockers=listed("who is in front, those first that wait for nobody", thing("a session", _SHOWN_BLOCKER)),
+)
 _OF_LOCKS: dict[str, Schema] = {
     "locks": thing(
         "sessions of ours that wait for a lock, by sink",
@@ -101,158 +77,17 @@ _JOB = text("the job's name")
 _STATE = word_of(f"what the job is doing ({see('states')})", JobState)
 _NEVER = "it was never started here"
 
-_IDENTITY = thing(
-    "one process of one machine",
-    {
-        "pid": whole("its process id", 1),
-        "started": text("boot, pid namespace and start in clock ticks: another process with this pid has another"),
-        "session_id": whole("the session that it leads or belongs to"),
-        "run_id": text("the run that it is of"),
-        "host": text("the machine"),
-    },
-)
 
-_TABLE = thing(
-    "one table of a job of several",
-    {
-        "source_table": text("schema.table at the source"),
-        "target": text("schema.table at the sink"),
-        "state": _STATE,
-        "reason": REASON,
-        "trouble": TROUBLE,
-        "safe": SAFE,
-        "since": maybe(moment("since when it is in this state"), "nobody noted it"),
-    },
-)
+_VERIFIED = maybe(record(Verified), "never compared, or not kept")
 
-_VERIFIED = maybe(
-    thing(
-        "the last comparison of source and target",
-        {
-            "job": _JOB,
-            "at": moment("when it ended; of a void one, when a reset ended older ones"),
-            "verdict": word("what it found", "equal", APART, "different", "unsettled", VOID),
-            "differences": whole("keys that are missing, extra or have other values"),
-            "unsettled": whole("keys that kept changing while they were compared"),
-            "quarantined": whole("keys that are held in quarantine"),
-            "rows_source": whole("rows at the source"),
-            "rows_sink": whole("rows at the sink"),
-            "seconds": number("how long it took, seconds"),
-            "by_whom": text("who compared, or the reset"),
-        },
-    ),
-    "never compared, or not kept",
-)
-
-_LANE = thing(
-    "one lane: a source table on one DN",
-    {
-        "shard": text("the DN's name"),
-        "node_id": whole("the DN's number, often negative", None),
-        "state": text("creating, copying, catching up or running"),
-        "activity": text("idle, due, applying, registering, waiting or stopped"),
-        "position": POSITION,
-        "latest": maybe(text("the newest place of the source, as this DN told it last")),
-        "registered": maybe(text("the place up to which the source was told that all is done"), "nothing yet"),
-        "changes": whole("events read, ever"),
-        "last_commit_age": maybe(number("how long ago its last step was committed, seconds"), "none in this run"),
-        "retry": text("retrying n, next in s; empty where nothing is retried"),
-        "error": text("the newest error that is not over, empty without one"),
-        "side": text("whose error: source, sink, spark, or empty"),
-        "polled_age": maybe(number("how long ago the source said what is latest, seconds")),
-        "read_s": maybe(number("spent reading from the source in this run, seconds")),
-        "write_s": maybe(number("spent writing to the sink in this run, seconds")),
-        "register_s": maybe(number("spent registering in this run, seconds")),
-        "waited": number("the longest time that it was due before a step began, seconds"),
-        "source_table": text("schema.table at the source"),
-        "target": text("schema.table at the sink"),
-        "label": text("what it is called where the job has several tables, else empty"),
-        "at": maybe(whole("a number that grows with position", None)),
-        "latest_at": maybe(whole("a number that grows with latest", None)),
-        "registered_to": maybe(whole("a number that grows with registered", None)),
-        "empty_to": maybe(whole("a number that grows with the place up to which no row was found", None)),
-        "behind": maybe(whole("what lies between position and latest, in the report's unit")),
-        "shown": maybe(text("position as people see it")),
-        "gtids": text("GTIDs that are done at position, empty where its source has none"),
-        "delay": maybe(number("behind the source's clock, seconds"), "positions of this kind do not tell"),
-    },
-)
-
-_CONDITION = thing(
-    "something that the driver knows to be wrong now",
-    {
-        "party": word_of("whose it is", Party),
-        "name": text("the party in words"),
-        "cause": text("in its own words"),
-        "since": moment("since when"),
-        "lanes": listed("the lanes that wait by it", text("a lane")),
-        "of": whole("out of so many"),
-        "tries": whole("how often it was tried again"),
-    },
-)
-
-_REPORT = thing(
-    "what the driver told of itself last",
-    {
-        "job": _JOB,
-        "run": text("the run that told it"),
-        "state": _STATE,
-        "reason": REASON,
-        "trouble": TROUBLE,
-        "safe": SAFE,
-        "epoch": maybe(whole("the epoch of its progress rows")),
-        "lanes": listed("its lanes", _LANE),
-        "chunks_done": maybe(whole("chunks of the copy that are done"), "no copy is under way"),
-        "chunks_total": maybe(whole("chunks of the copy"), "no copy is under way"),
-        "snapshot_rows": whole("rows that this run has copied"),
-        "changes": whole("events read, ever, over all lanes"),
-        "tasks_started": whole("Spark tasks started in this run"),
-        "registrations": whole("registrations at the source in this run"),
-        "environment": text("the source's environment, as configured"),
-        "quarantined": maybe(whole("rows in quarantine"), "it holds none by its configuration, or not known"),
-        "repeats": whole("rows that a sink beside its progress store may have got once more, ever"),
-        "unit": text("what behind counts, by the source's dialect"),
-        "place": text("what a position is called, by the source's dialect"),
-        "part": text("what a lane reads, by the source's dialect: DN, shard, stream"),
-        "keeps_positions": flag("whether the source keeps positions of slots"),
-        "tables": listed("the tables of a job of several, each by itself", _TABLE),
-        "conditions": listed("what is wrong by the driver's word, the oldest first", _CONDITION),
-        "lock_waits": listed("its sessions at the sink that wait for a lock, as last measured", LOCK_WAIT),
-        "locks_untold": text("why the sink could not tell of locks, empty where it could"),
-        "clock_apart": maybe(
-            number("by how many seconds the source's clock was ahead of this machine's at least", None), "not measured"
-        ),
-        "quarantine_limit": maybe(whole("with more rows of a table quarantined it stops"), "it holds none"),
-    },
-    optional=["conditions", "lock_waits", "locks_untold", "clock_apart", "quarantine_limit"],
-)
 
 _SEEN: dict[str, Schema] = {
     "job": _JOB,
-    "state": _STATE,
-    "wanted": word_of("what a person wants of it", WantedState),
-    "reason": REASON,
-    "trouble": TROUBLE,
-    "safe": SAFE,
-    "config": text("the configuration file that it was started with"),
-    "run": text("its newest run, empty where there was none"),
-    "supervisor": maybe(_IDENTITY, "none was seen"),
-    "supervisor_alive": flag("whether its supervisor lives here"),
-    "supervisor_stopped": flag("whether a signal or a debugger keeps its supervisor from running"),
-    "driver_stopped": flag("whether one keeps its driver from running"),
-    "driver": maybe(_IDENTITY, "none was seen"),
-    "driver_alive": flag("whether its driver lives here"),
-    "elsewhere": flag("whether it was started on another machine and has not been seen to end"),
-    "changed_at": maybe(moment("since when it is in this state")),
-    "started_at": maybe(moment("when its newest run began"), "none began"),
-    "ended_at": maybe(moment("when its newest run ended"), "it has not ended"),
-    "exit_code": maybe(whole("the driver's exit code in its newest run, negative: ended by that signal", None), "none"),
-    "reported_at": maybe(moment("when its driver reported last"), "never"),
-    "starting": flag("whether it was started a moment ago, and its supervisor has not said yet who it is"),
-    "tables": listed("the tables of a living job of several", _TABLE),
+    **{name: one for name, one in fields_of(JobView).items() if name not in ("name", "report", "reported")},
+    "tables": listed("the tables of a living job of several", record(TableReport)),
     "queries": listed(
         "the DataFrame queries that read its slots, of a job that was never started here",
-        thing("a query", {"table": text("schema.table at the source"), **QUERY_SEEN}),
+        thing("a query", {"table": text("schema.table at the source"), **fields_of(QuerySeen)}),
     ),
 }
 _JOB_SEEN = thing("a job as it is seen from this machine", _SEEN)
@@ -283,30 +118,6 @@ _LISTED = thing(
     },
 )
 
-_ERROR = thing(
-    "one kind of error: equal side, code and message, numbers apart, count as one",
-    {
-        "job": _JOB,
-        "signature": text("what is equal"),
-        "count": whole("how often it was seen", 1),
-        "first_at": moment("the first time"),
-        "last_at": moment("the last time"),
-        "side": text("whose it is: source, sink, spark, or empty"),
-        "code": SQLSTATE,
-        "message": text("the newest one's words"),
-    },
-)
-
-_EVENT = thing(
-    "something that happened to the job",
-    {
-        "id": whole("its number; a later one has a higher"),
-        "at": moment("when"),
-        "job": _JOB,
-        "event": text(f"a word of {see('states')}, or what was asked"),
-        "text": text("more of it, for people"),
-    },
-)
 
 _KEYS = thing(
     "keys of one kind",
@@ -345,26 +156,7 @@ _CHANNEL = thing(
     },
 )
 
-_OF_NOTHING = "it is of nothing of that kind"
-FAULT = thing(
-    "something that is wrong now",
-    {
-        "rule": text(f"a key of a fixed list ({see('alerts')})"),
-        "party": word_of("whose it is", Party),
-        "name": text("the party in words"),
-        "severity": word_of("how bad; unknown prevents a judgement", Severity),
-        "cause": text("the server's own words where there are any"),
-        "effect": text("what it delays or loses, and when; empty where nothing is said"),
-        "do": SAFE,
-        "since": maybe(moment("since when"), "nobody noted it"),
-        "job": maybe(_JOB, "it is of the machine, or of a source as a whole"),
-        "table": maybe(text("schema.table at the source"), _OF_NOTHING),
-        "thing": maybe(text("a DN, a slot or another thing that tells faults of one rule apart"), _OF_NOTHING),
-        "value": maybe(text("what was measured"), "nothing was"),
-        "limit": maybe(text("what it was held against"), "it has no limit"),
-        "source": maybe(text("the source of a slot that is no job's"), _OF_NOTHING),
-    },
-)
+FAULT = record(Fault)
 
 SEVERITY = word("as monitoring plugins say it", "ok", "warning", "critical", "unknown")
 _STATUS = thing(
@@ -400,9 +192,9 @@ _OF_JOBS: dict[str, Schema] = {
         {
             **_NEVER_STARTED,
             "verified": _VERIFIED,
-            "report": maybe(_REPORT, "its driver has never reported"),
-            "errors": listed("its errors, the latest first", _ERROR),
-            "events": listed("what happened to it, the newest first", _EVENT),
+            "report": maybe(record(JobReport), "its driver has never reported"),
+            "errors": listed("its errors, the latest first", record(ErrorRow)),
+            "events": listed("what happened to it, the newest first", record(EventRow)),
         },
     ),
     **{f"jobs {verb}": _STEERED for verb in ("start", "restart", "stop", "pause", "resume")},

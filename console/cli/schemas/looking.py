@@ -6,7 +6,6 @@ Those are the one log in JSON.
 from __future__ import annotations
 
 from slotkeeper.console.cli.schemas.pieces import (
-    SQLSTATE,
     Schema,
     by_name,
     either,
@@ -20,59 +19,19 @@ from slotkeeper.console.cli.schemas.pieces import (
     whole,
     word_of,
 )
+from slotkeeper.console.cli.schemas.records import fields_of, record
 from slotkeeper.core.config.model import Layer
-from slotkeeper.core.domain.audit import Phase
-from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.inspection import Reader
-from slotkeeper.core.domain.quarantine import EntryState
+from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.inspection import Left, ProbePlan, Reader
+from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry
 from slotkeeper.core.domain.text import see
 
 LOG = "audit.jsonl"
 
 _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-_LINE: dict[str, Schema] = {
-    "at": moment("when it was written"),
-    "actor": thing(
-        "who, by the kernel, and what the environment claimed",
-        {
-            "os_user": text("the account of the uid"),
-            "host": text("the machine"),
-            "pid": whole("the process", 1),
-            "sudo_user": text("claimed: who called sudo, or empty"),
-            "origin": text("claimed: the SSH client's address, or empty"),
-            "uid": maybe(whole("the process's own"), "a line of an earlier version"),
-            "login_uid": maybe(whole("what the kernel noted at the login"), "it noted nothing"),
-            "claimed": text("claimed: another name, or empty"),
-        },
-    ),
-    "action": text("the command"),
-    "action_id": text("what an intent and its outcome share"),
-    "phase": word_of("before or after", Phase),
-    "what": text("the thing"),
-    "reason": text("why, as typed, or empty"),
-    "plan": text("the plan that was carried out, or empty"),
-    "outcome": text("how it ended; empty before"),
-    "result": by_name("what was asked or seen, by DN or by name", text("in words")),
-}
+_LINE = fields_of(AuditLine)
 
-_LEFT = thing(
-    "a scratch table", {"table": text("its name"), "why": text("why it is there"), "cure": text("what drops it")}
-)
-_PLAN = thing(
-    "what a probe would do",
-    {
-        "source": text("the source's name"),
-        "place": text("the source in words"),
-        "server": text("the server's version"),
-        "stand_in": flag("whether it is the stand-in of the tests and the demo"),
-        "schema": text("where the scratch tables are made"),
-        "table": text("the scratch table"),
-        "prod": flag("whether the source is PROD"),
-        "statements": listed("what is sent", text("a statement")),
-        "others": listed("tables of other probes", _LEFT),
-        "points": text("how the server makes sync points, or empty"),
-    },
-)
 _PROBED = thing(
     "what a probe found; the state folder keeps it without executed and file, as probes/SOURCE.json",
     {
@@ -106,7 +65,7 @@ _PROBED = thing(
                 },
             ),
         ),
-        "left": listed("scratch tables that could not be dropped", _LEFT),
+        "left": listed("scratch tables that could not be dropped", record(Left)),
     },
 )
 
@@ -250,15 +209,7 @@ _OF_LOOKING: dict[str, Schema] = {
                 "ok": flag("whether nothing fails"),
                 "findings": listed(
                     "what was looked at",
-                    thing(
-                        "a finding",
-                        {
-                            "place": text("what was looked at"),
-                            "level": word_of("how it counts", Level),
-                            "text": text("in words"),
-                            "unreachable": flag("whether it is a server that did not answer"),
-                        },
-                    ),
+                    record(Finding),
                 ),
                 "grants": by_name(
                     "by server, the least rights for the configured jobs", listed("", text("a statement"))
@@ -269,7 +220,7 @@ _OF_LOOKING: dict[str, Schema] = {
             "a dry run of a probe",
             {
                 "executed": flag("false"),
-                "plan": _PLAN,
+                "plan": record(ProbePlan),
                 "to_type": thing("what has to be typed, beside a reason", {"confirm": text("the source's name")}),
             },
         ),
@@ -320,30 +271,7 @@ _ID = whole("the entry's number", 1)
 _STATE = word_of("what became of it", EntryState)
 
 _ENTRY: dict[str, Schema] = {
-    "id": _ID,
-    "source": text("the source's name"),
-    "source_table": text("schema.table at the source"),
-    "slot": text("the slot's name"),
-    "shard": text("the DN's name; * where a copy read it"),
-    "target": text("schema.table at the sink"),
-    "point": whole("the first part of its position", None),
-    "sequence": whole("the second part; negative: a copied row has none", None),
-    "kind": text("I, U, B for the old half of a changed key, c copied"),
-    "key": listed("its key", text("a value")),
-    "sqlstate": SQLSTATE,
-    "column": text("the column that the server named, or empty"),
-    "constraint": text("the constraint that the server named, or empty"),
-    "message": text("the server's words"),
-    "tries": whole("how often it was tried", 0),
-    "job": text("the job that put it here"),
-    "run": text("that job's run"),
-    "epoch": whole("that run's epoch"),
-    "quarantined_at": moment("when it was put here"),
-    "state": _STATE,
-    "ended_at": maybe(moment("when it ended"), "it has not"),
-    "ended_by": text("who or what ended it, or empty"),
-    "reason": text("why it was ended, or empty"),
-    "pair": text("shared by the two halves of a changed key, or empty"),
+    **{name: one for name, one in fields_of(QuarantineEntry).items() if name != "values"},
     "position": text("where it was read"),
 }
 

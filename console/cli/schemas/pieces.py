@@ -100,18 +100,3 @@ POSITION = maybe(text("a place of the binlog, as the dialect writes it"))
 TROUBLE = text(f"a name of trouble ({see('states')}), empty where there is none")
 SAFE = text("what is safe to do, empty where nothing needs to be done")
 REASON = text("why, for people; empty where there is nothing to say")
-
-QUERY_SEEN: Mapping[str, Schema] = {
-    "lives": flag("whether its lease is taken"),
-    "who": text("its job, run, user, host and pid, and when it was last heard of"),
-    "positions": by_name("by DN, the end of its newest committed batch", text("a position")),
-    "id": text("the id that its checkpoint keeps; empty where it has said nothing of itself"),
-    "name": text("what its program calls it; empty where it does not"),
-    "batch": maybe(whole("the newest batch that has ended"), "it has not said"),
-    "checkpoint": text("where its checkpoint is; empty where it has not said"),
-    "newest": by_name("by DN, up to where something was unread when it was asked for that batch", text("a position")),
-    "behind": by_name("by DN, what lies between its position and that", maybe(whole("in its unit"))),
-    "unit": text("what behind counts, by the source's dialect"),
-    "age": maybe(number("how old that is, seconds by the store's clock"), "it has not said"),
-}
-"""A DataFrame query as it is seen from elsewhere."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from slotkeeper.console.cli.schemas.pieces import (
     POSITION,
-    QUERY_SEEN,
     Schema,
     by_name,
     either,
@@ -20,8 +19,10 @@ from slotkeeper.console.cli.schemas.pieces import (
     word,
     word_of,
 )
+from slotkeeper.console.cli.schemas.records import record
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, TargetKind
 from slotkeeper.core.domain.row_counts import Fate
 from slotkeeper.core.domain.text import see
@@ -59,7 +60,7 @@ _DN = thing(
         "severity": _SEVERITY,
     },
 )
-QUERY = thing("the DataFrame query that reads a slot", QUERY_SEEN)
+QUERY = record(QuerySeen)
 _OWN_DN = thing(
     "a DN of a source that keeps no positions: ours",
     {"shard": text("the DN's name"), "position": POSITION, "unread": _UNREAD},
