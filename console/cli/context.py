@@ -71,6 +71,18 @@ def bare(args: Sequence[str]) -> Invocation | None:
     return Invocation(config, "--ascii" in flags, "--mono" in flags or no_colour(), "--read-only" in flags)
 
 
+def option(args: Sequence[str], name: str) -> str:
+    """What an option was given on a command line, before anybody has parsed it; "" where it was not."""
+    for place, word in enumerate(args):
+        if word == "--":
+            break
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and place + 1 < len(args):
+            return args[place + 1]
+    return ""
+
+
 def judges(args: Sequence[str]) -> bool:
     """Whether a monitoring system reads the exit code: then whatever prevents a judgement is UNJUDGED.
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import sys
 from collections.abc import Callable, Container, Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotkeeper.console.cli import diagnostics, later, output, select
+from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
 from slotkeeper.console.monitor.health import living_tables, why_of
 from slotkeeper.core.clock import SystemClock
@@ -29,14 +32,34 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.state.verified import last
 
+
+def _when_used(name: str) -> ModuleType:
+    """The module of that name, run at the first use of an attribute: `jobs list` must not pay for the verbs.
+
+    Raises ImportError where there is none. The way is the standard library's (importlib, "Implementing lazy imports").
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module {name}", name=name)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found
+    spec.loader.exec_module(found)
+    parent, _, own = name.rpartition(".")
+    setattr(sys.modules[parent], own, found)  # as the import statement does
+    return found
+
+
 if TYPE_CHECKING:
     from slotkeeper.console.commands import job_queries, job_verbs
     from slotkeeper.core.launch import control, tables
 else:  # `jobs list` is asked every few seconds by somebody's script
-    job_queries = later.module("slotkeeper.console.commands.job_queries")
-    job_verbs = later.module("slotkeeper.console.commands.job_verbs")
-    control = later.module("slotkeeper.core.launch.control")
-    tables = later.module("slotkeeper.core.launch.tables")
+    job_queries = _when_used("slotkeeper.console.commands.job_queries")
+    job_verbs = _when_used("slotkeeper.console.commands.job_verbs")
+    control = _when_used("slotkeeper.core.launch.control")
+    tables = _when_used("slotkeeper.core.launch.tables")
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 
