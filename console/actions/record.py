@@ -100,7 +100,8 @@ def record_from(text: str) -> Record | None:
         values |= {name: Identity(**found[name]) if found[name] else None for name in ("child", "command")}
         values["ended_at"] = _moment(found["ended_at"]) if found["ended_at"] else None
         record = Record(**values)
-        return record if ID.fullmatch(record.id) and all(map(_is_text, (record.what, record.key, record.by))) else None
+        texts = all(isinstance(text, str) for text in (record.what, record.key, record.by))
+        return record if ID.fullmatch(record.id) and texts else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -110,7 +111,3 @@ def _moment(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("a time without an offset")
     return moment
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

@@ -92,7 +92,7 @@ def note(message: str) -> None:
 
 
 def _say(message: str, hint: str = "") -> None:
-    text = f"slotkeeper: {context.pasteable(_clean(message))}\n"
+    text = f"slotkeeper: {context.pasteable(safe(message, _LIMIT))}\n"
     if hint:
         text += f"  {context.pasteable(safe(hint, _TYPED))}\n"
     try:
@@ -100,10 +100,6 @@ def _say(message: str, hint: str = "") -> None:
         sys.stderr.flush()
     except OSError:  # nobody reads stderr; the exit code still tells
         pass
-
-
-def _clean(text: str) -> str:
-    return safe(text, _LIMIT)
 
 
 def _logged(error: BaseException, log: Path) -> str:

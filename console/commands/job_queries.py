@@ -85,7 +85,10 @@ def row(name: str, read: OfJob) -> list[object]:
 
 def as_values(read: OfJob) -> dict[str, object]:
     """What JSON has of such a job beside what it has of one that was never started."""
-    each = [{"table": table, **_fields(one)} for table, one in read.items()]
+    each = [
+        {"table": table, **{field.name: getattr(one, field.name) for field in dataclasses.fields(one)}}
+        for table, one in read.items()
+    ]
     safe_to_do = WHERE_TO_ACT if state(read) is JobState.RUNNING else WHERE_TO_START
     return {"state": state(read), "elsewhere": True, "reason": reason(read), "safe": safe_to_do, "queries": each}
 
@@ -114,7 +117,3 @@ def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object]
             [dn, place, one.newest.get(dn), one.behind.get(dn)] for dn, place in sorted(one.positions.items())
         ]
         output.table(["dn", "committed", "newest", "behind"], rows, ascii_only)
-
-
-def _fields(one: QuerySeen) -> dict[str, object]:
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}

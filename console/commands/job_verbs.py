@@ -114,15 +114,14 @@ def steer(
         act = partial(ask, store, job, table, what, patience)
         found = noted_table(store, f"jobs {what.value}", job, table, reason, act)
     if as_json:
-        output.as_json({"job": job, "table": table, "state": found.state, **_values(found)})
+        more = {name: getattr(found, name) for name in ("target", "reason", "trouble", "safe")}
+        output.as_json({"job": job, "table": table, "state": found.state, **more})
     else:
-        output.line(f"{job} {table}: {found.state}{f' ({found.reason})' if found.reason else ''}", _ascii(ctx))
+        output.line(
+            f"{job} {table}: {found.state}{f' ({found.reason})' if found.reason else ''}", select.ascii_only(ctx)
+        )
     if not (wait == 0 or _reached(what, found)):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-
-
-def _values(table: TableReport) -> dict[str, object]:
-    return {name: getattr(table, name) for name in ("target", "reason", "trouble", "safe")}
 
 
 class Since(Protocol):
@@ -138,10 +137,6 @@ def as_values(one: Since) -> dict[str, object]:
     """Such a thing as JSON values: its time is one, and so are those of who is in front where it is a wait."""
     found = {**dataclasses.asdict(one), "since": moment(one.since)}
     return found | ({"blockers": list(map(as_values, one.blockers))} if isinstance(one, LockWait) else {})
-
-
-def _ascii(ctx: typer.Context) -> bool:
-    return select.ascii_only(ctx)
 
 
 def _reached(what: Ask, found: TableReport) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
 from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
-from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
+from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.limits import LIMITS, Limits
 from slotkeeper.core.launch.log import last_lines
@@ -114,23 +114,20 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         output.as_json([{**one, "verified": verified.get(job), "refused": refused.get(job)} for one, job in by_job])
         return
     rows: list[list[object]] = [
-        [view.name, view.state, _alive(view), _compared(verified, view.name), _reason(view, refused)] for view in views
+        [
+            view.name,
+            view.state,
+            _alive(view),
+            verified[view.name].verdict if view.name in verified else None,
+            _REFUSED if view.name in refused else why_of(view),
+        ]
+        for view in views
     ]
     rows += [job_queries.row(name, read[name]) for name in idle if name in read]
     rows += [[name, None, "no", None, _why_never(name, silent)] for name in idle if name not in read]
     rows += [[name, None, "no", None, _REFUSED] for name in refused if name not in known]
     head = ["job", "state", "alive", "compared", "reason"]
     output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
-
-
-def _compared(verified: Mapping[str, Verified], job: str) -> str | None:
-    """The last verdict in a word: void where a reset has come since."""
-    found = verified.get(job)
-    return None if found is None else found.verdict
-
-
-def _reason(view: JobView, refused: Mapping[str, str]) -> str:
-    return _REFUSED if view.name in refused else why_of(view)
 
 
 @app.command()
@@ -270,7 +267,11 @@ def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
             job_queries.refuse(loaded, store, job)
             observe(store, job)
             view = job_verbs.noted(
-                store, f"jobs {verb}", job, reason, partial(getattr(control, verb), store, job, _patience(wait))
+                store,
+                f"jobs {verb}",
+                job,
+                reason,
+                partial(getattr(control, verb), store, job, control.Patience(wait, _note)),
             )
         _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
 
@@ -438,10 +439,6 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
     except ConfigError as error:
         hint = f"{error.hint}; " if error.hint else ""
         raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
-
-
-def _patience(wait: float) -> control.Patience:
-    return control.Patience(wait, _note)
 
 
 def _start_patience(job: str, wait: float | None) -> control.Patience:

@@ -392,7 +392,7 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
         say("note", note)
     output.line("")
     for check in plan.checks:
-        say(f"{_passed(check):<7}", f"{check.name}: {check.sentence}")
+        say(f"{_PASSED[check.ok]:<7}", f"{check.name}: {check.sentence}")
     output.line("")
     for statement in plan.sql or ("nothing is sent",):
         say("sql", statement)
@@ -432,7 +432,10 @@ def _lanes(plan: ResetPlan) -> tuple[list[str], list[list[object]]]:
     rows: list[list[object]] = [[_name(m), _position(m, False), _position(m, True)] for m in plan.moves]
     if not any(m.seen.kept.marks for m in plan.moves):
         return ["lane", "position", "new"], rows
-    kept = [[*row, _points(m), _new_points(m)] for row, m in zip(rows, plan.moves, strict=True)]
+    kept = [
+        [*row, m.seen.kept.shown, m.points.shown if m.points else "unchanged"]
+        for row, m in zip(rows, plan.moves, strict=True)
+    ]
     return ["lane", "position", "new", "points", "new points"], kept
 
 
@@ -445,22 +448,10 @@ def _position(move: Move, after: bool) -> str | None:
     return position.plain if position else None
 
 
-def _points(move: Move) -> str:
-    return move.seen.kept.shown
-
-
-def _new_points(move: Move) -> str:
-    return move.points.shown if move.points else "unchanged"
-
-
 def _oldest(move: Move) -> tuple[str | None, str | None]:
     """The oldest change touched: its point, and its time where the table keeps one."""
     count = move.read_again if move.read_again.total else move.skipped
     return count.oldest, _time(count.oldest_us / 1_000_000) if count.oldest_us else None
-
-
-def _passed(check: Check) -> str:
-    return _PASSED[check.ok]
 
 
 def _time(seconds: float) -> str:

@@ -51,15 +51,13 @@ def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
         holder=f"pid {holder.pid}" if holder else "",
         behind=_behind(view.report) if view.reported and view.state.has_process else None,
         current=view.reported,
-        follows_on=view.driver_alive and all(_is_beside(one) for one in mine),
+        follows_on=view.driver_alive
+        and all(
+            fault.rule in _BESIDE or (fault.rule == "process_stopped" and fault.thing == "supervisor") for fault in mine
+        ),
         only_quarantined=bool(mine) and all(one.rule == "rows_quarantined" for one in mine),
         only_tables=only_tables,
     )
-
-
-def _is_beside(fault: Fault) -> bool:
-    stopped = fault.rule == "process_stopped" and fault.thing == "supervisor"
-    return stopped or fault.rule in _BESIDE
 
 
 def said(faults: Sequence[Fault], now: datetime) -> str:

@@ -179,7 +179,9 @@ class Past:
             tuple(line for line in audit.lines if line.at <= at)[:_AUDIT],
             audit.damaged,
             tuple(errors),
-            detail=_detail(job, errors) if job in names else None,
+            detail=JobDetail(job, tuple(row for row in errors if row.job == job)[:5], (LOG_NOT_RECORDED,))
+            if job in names
+            else None,
             faults=ranked(fault for one in jobs for fault in one.faults),
         )
 
@@ -194,10 +196,6 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
         wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"
         return replace(job, level=Level.UNKNOWN, wrong=wrong, safe="", alive=None, behind=None, current=False)
     return job
-
-
-def _detail(job: str, errors: list[ErrorRow]) -> JobDetail:
-    return JobDetail(job, tuple(one for one in errors if one.job == job)[:5], (LOG_NOT_RECORDED,))
 
 
 def _error(row: ErrorRow, at: datetime) -> ErrorRow:

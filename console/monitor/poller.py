@@ -127,7 +127,7 @@ class Collector:
         self._reader.close()
 
     def _remember(self, seen: list[TableSeen]) -> None:
-        from slotkeeper.console.monitor.health import sights
+        from slotkeeper.console.monitor.health import sights  # its modules are loaded by then: a source has been asked
 
         self._reader.remember(sights(seen))
 

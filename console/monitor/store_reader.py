@@ -243,12 +243,10 @@ class Throughput:
         """Begin at a moment: each job's last frame, and its last ten minutes as far as sparklines need them."""
         self._jobs = {}
         for frame in metrics.frames(at):
-            self._take([*metrics.some(frame.view.name, at - _SPAN, at - _NEAR, _STEP), frame], metrics, at)
-
-    def _take(self, frames: Iterable[Frame], metrics: Metrics, at: datetime) -> None:
-        *before, last = frames
-        for frame in (*before, *metrics.some(last.view.name, at - _NEAR, at, 1.0), last):
-            self._see(frame)
+            name = frame.view.name
+            before = metrics.some(name, at - _SPAN, at - _NEAR, _STEP)
+            for seen in (*before, *metrics.some(name, at - _NEAR, at, 1.0), frame):
+                self._see(seen)
 
     def _see(self, frame: Frame) -> None:
         followed = self._jobs.setdefault(frame.view.name, _Followed())

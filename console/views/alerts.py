@@ -151,15 +151,11 @@ def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
 
 def _alert(one: Fault, monitor: MonitorState) -> Alert:
     job = monitor.job(one.job) if one.job else None
+    more = f": {QUARANTINED_ROWS.means}" if one.rule == "rows_quarantined" else ""
     return Alert(
         one.key, one.ack_keys, one.rule, _thing(one), LEVELS[one.severity], one.value or "-", one.limit or "-",
-        one.since, safe(_means(one), 400), one.effect, _options(one, job), _goes_to(one, monitor),
+        one.since, safe(f"{one.name}: {one.cause}{more}", 400), one.effect, _options(one, job), _goes_to(one, monitor),
     )  # fmt: skip
-
-
-def _means(one: Fault) -> str:
-    more = f": {QUARANTINED_ROWS.means}" if one.rule == "rows_quarantined" else ""
-    return f"{one.name}: {one.cause}{more}"
 
 
 def _thing(one: Fault) -> str:

@@ -113,12 +113,14 @@ def level_of(state: Standing) -> Level:
 def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
     """The message, what it does to the job, and what is known about it, the way that loses least first."""
     known = remedy_for(one.code, one.message)
+    first, last = clock(one.first_at), clock(one.last_at)
+    when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
     said = [
         (Level.FINE, safe(one.message, 2_000)),
         (
             Level.REST,
             f"{one.side or 'side ?'}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
-            f" {_when(one)} UTC, {age(one.last_at, now)} ago",
+            f" {when} UTC, {age(one.last_at, now)} ago",
         ),
     ]
     if job is not None and job.state is not None:
@@ -127,12 +129,6 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     said.append((Level.FINE, f"known   {named(known.title, one.job)}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
-
-
-def _when(one: ErrorRow) -> str:
-    if one.first_at == one.last_at:
-        return f"at {clock(one.last_at)}"
-    return f"from {clock(one.first_at)} to {clock(one.last_at)}"
 
 
 def summary(rows: Iterable[Row]) -> str:

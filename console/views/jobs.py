@@ -157,7 +157,7 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "report": age(job.reported_at, now) if job.state else "-",
         "up": age(job.started_at, now) if job.alive else "-",
         "trouble": safe(job.trouble, 40),
-        "wrong": safe(job.wrong, 200) if job.level in FAULTS else _calm(job),
+        "wrong": "" if job.level is Level.FINE else safe(job.wrong, 200),
         **own,
     }
 
@@ -228,10 +228,6 @@ def _worst_dn(job: JobFacts, worst: str | None) -> str:
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
     return UNKNOWN if worst is None else safe(worst, 40)
-
-
-def _calm(job: JobFacts) -> str:
-    return "" if job.level is Level.FINE else safe(job.wrong, 200)
 
 
 # -- sentences -------------------------------------------------------------------------------------------------------

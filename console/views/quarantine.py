@@ -322,7 +322,8 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
         if other is not None:
             half = f"#{other.id}, the {'old' if other.kind == 'B' else 'new'} key {key_words(other)}"
         lines.append((Level.FINE, f"pair    {half}: both move together"))
-    lines.append((Level.FINE, f"key     {key_words(one)}   {_kind(one)} of {safe(one.source_table, 60)}"))
+    kind = _KINDS.get(one.kind, f"kind {safe(one.kind, 4)}")
+    lines.append((Level.FINE, f"key     {key_words(one)}   {kind} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
     quarantined = f"since   {clock(one.quarantined_at)} UTC ({age(one.quarantined_at, now)}), tries {one.tries}"
     lines.append((Level.FINE, f"{quarantined}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
@@ -335,10 +336,6 @@ def _ended(one: QuarantineEntry) -> list[tuple[Level, str]]:
     by = f" by {safe(one.ended_by, 80)}" if one.ended_by else ""
     why = f": {safe(one.reason, 200)}" if one.reason else ""
     return [(Level.FINE, f"ended   {one.state.value} {clock(one.ended_at)} UTC{by}{why}")]
-
-
-def _kind(one: QuarantineEntry) -> str:
-    return _KINDS.get(one.kind, f"kind {safe(one.kind, 4)}")
 
 
 def replay_words(one: QuarantineEntry) -> str:

@@ -155,7 +155,7 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_fu
     [24, 174]
     """
     shown = [one for one in columns if wide or one.least <= width]
-    whole = [_whole(one) for one in shown]
+    whole = [replace(one, label=one.whole, width=max(one.width, len(one.whole))) if one.whole else one for one in shown]
     shown = whole if in_full and _least(whole) <= width else shown
     while len(shown) > 1 and _least(shown) > width:
         fixed = [one for one in shown if one.width]
@@ -171,10 +171,6 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_fu
 
 def _least(columns: Iterable[Column]) -> int:
     return sum((one.width or LEAST_ROOM) + 1 for one in columns)
-
-
-def _whole(one: Column) -> Column:
-    return replace(one, label=one.whole, width=max(one.width, len(one.whole))) if one.whole else one
 
 
 def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
