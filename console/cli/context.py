@@ -51,7 +51,7 @@ def of(ctx: typer.Context) -> Invocation:
 
 
 def bare(args: Sequence[str]) -> Invocation | None:
-    """What shared options mean where there is nothing else; None where a parser has to look.
+    """The invocation of a line of shared options only; None for any other line, which a parser reads.
 
     >>> [bare(args) is None for args in ([], ["--mono", "--config=c"], ["--config"], ["--help"], ["status"])]
     [False, False, True, True, True]
@@ -72,7 +72,7 @@ def bare(args: Sequence[str]) -> Invocation | None:
 
 
 def option(args: Sequence[str], name: str) -> str:
-    """What an option was given on a command line, before anybody has parsed it; "" where it was not."""
+    """The value of an option on a command line that is not parsed yet; "" where it is not given."""
     for place, word in enumerate(args):
         if word == "--":
             break
@@ -122,7 +122,7 @@ class _Given:
 
 
 def config_given(config: str) -> None:
-    """From now on what this process prints names that file; "" for none.
+    """Make every command that this process prints name that file; "" for none.
 
     Another shell does not know a --config of this command line. It finds `$SLOTKEEPER_CONFIG` and the default file.
     """

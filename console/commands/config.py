@@ -72,7 +72,7 @@ def show(
 
 
 def _too_plain(loaded: Loaded) -> list[str]:
-    """The passwords that could not be masked in a server's texts; those of a command are not asked for."""
+    """A warning for each password too plain to be masked in a server's texts; commands for passwords are not run."""
     places = {f"sources.{name}": entry.endpoint.password for name, entry in loaded.sources.items()}
     places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
     places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
@@ -80,7 +80,7 @@ def _too_plain(loaded: Loaded) -> list[str]:
 
 
 def _refuse(loaded: Loaded) -> None:
-    """Say the error of every refused job and end with the code of a wrong configuration; nothing without one."""
+    """Write the error of every rejected job and exit with the code of a wrong configuration; nothing without one."""
     codes = [diagnostics.usage(str(error), error.hint) for error in loaded.refused.values()]
     if codes:
         raise typer.Exit(int(codes[0]))

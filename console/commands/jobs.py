@@ -246,7 +246,7 @@ def _goes_on(view: JobView) -> bool:
 
 
 def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
-    """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
+    """Add a verb that needs no configuration: it records the desired state and waits for the effect."""
 
     @app.command(verb, help=help)
     def steer(
@@ -411,7 +411,6 @@ def cancel(
 
 
 def _what_stays(view: JobView) -> str:
-    """What a cancelled job leaves behind."""
     if view.report is not None and not view.report.keeps_positions:
         return "its progress rows stay, its source holds nothing back for it"
     return "its slot stays until its TTL ends or `slots drop`"
@@ -433,7 +432,7 @@ def drain(
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
-    """The configuration, where one is read, and the state folder: a broken file must not keep anybody from a stop."""
+    """The configuration, where one is read, and the state folder: a broken file must not prevent a stop."""
     try:
         return select.state_of(ctx, state_dir)
     except ConfigError as error:
@@ -442,7 +441,7 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
 
 
 def _start_patience(job: str, wait: float | None) -> control.Patience:
-    """As long as was typed, else as long as the start makes progress."""
+    """Wait as long as typed, else as long as the start makes progress."""
     stalled = elapsed.STALLED_SECONDS if wait is None else 0.0
     seconds = START_SECONDS if wait is None else wait
     return control.Patience(seconds, _note, stalled, lambda text: diagnostics.note(f"{job}: {text}"))
@@ -494,7 +493,7 @@ def _reported(view: JobView, limits: Limits) -> str | None:
 
 
 def _brief(view: JobView) -> dict[str, object]:
-    """A look as JSON, without its report."""
+    """A job's view as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
     return {
@@ -517,7 +516,7 @@ def _why_never(name: str, silent: Container[str]) -> str:
 
 
 def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = ()) -> dict[str, object]:
-    """A job without a run here: what a query says of it, where one has its slots."""
+    """A job that was never started here, as JSON; with its queries where some read its slots."""
     names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
     found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
     return found | job_queries.as_values(read) if read else found

@@ -103,7 +103,7 @@ def list_slots(
 def _everywhere(
     loaded: Loaded, source: str, table: str
 ) -> tuple[list[Polled], list[tuple[str, SlotkeeperError]], list[dict[str, str]], slot_commands.Queries]:
-    """What the sources say of each table, what failed, the slots left behind, and the queries; all asked at once."""
+    """The status of each table, what failed, the slots left behind, and the queries; all sources asked at once."""
     silent: set[str] = set()
     places = select.places(loaded, source, table)
     looking.passwords(loaded.sources[name].endpoint for name, _ in places)
@@ -160,7 +160,7 @@ def _queries(loaded: Loaded, places: Sequence[tuple[str, str]]) -> slot_commands
 
 
 def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]]:
-    """The slots of tables that their jobs have no more, as long as the source keeps them."""
+    """The slots of tables that were removed from their jobs, as long as the source retains them."""
     kept = []
     for place, jobs in slot_commands.taken_out(loaded, source, table).items():
         with suppress(SlotkeeperError):
@@ -451,7 +451,7 @@ def create(
 
 
 def _losing(name: str, verb: SlotVerb, help: str) -> None:
-    """Add a verb that rows may be lost by."""
+    """Add a verb that can lose rows."""
 
     @app.command(name, help=help)
     def lose(
@@ -581,7 +581,7 @@ def _rates(loaded: Loaded, jobs: Sequence[str]) -> list[Rate]:
 def rate_of(
     store: Store, job: str, seconds: float = RATE_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> Rate | None:
-    """How fast a job applies, from its newest report and its next; None where it does not live or tells none."""
+    """How fast a job applies, from its newest report and its next; None where it does not run or report."""
     if store.job(job) is None:
         return None
     first = observe(store, job)

@@ -72,7 +72,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Where one is: the moment, the size of the next step, and how the last key was pressed (monotonic seconds)."""
+    """The moment that is shown, the size of the next step in seconds, and when the last key was pressed (monotonic)."""
 
     at: datetime
     step: float = STEP
@@ -92,7 +92,7 @@ class Playback:
         return self.at + timedelta(seconds=self.step * self.direction)
 
     def play(self) -> Playback:
-        """`p` was pressed: go on by itself, or stop."""
+        """`p` was pressed: advance by itself, or stop."""
         return replace(self, playing=not self.playing, step=STEP, direction=1)
 
     def landed(self, before: float | None, after: float | None) -> Playback:
@@ -140,7 +140,7 @@ class Past:
         return playback.landed(*self._opened()[1].beside(playback.wanted))
 
     def local(self, at: datetime, job: str = "") -> Local:
-        """What the state store would have said then."""
+        """What the state store held then; `fault` says why it cannot be read."""
         try:
             store, metrics = self._opened()
             return self._at(store, metrics, at, job)
@@ -274,7 +274,7 @@ class SeriesReader:
         self._samples: dict[tuple[str, float], tuple[float, list[Sample]]] = {}
 
     def read(self, wanted: Wanted) -> JobSeries:
-        """A stretch of a job's time."""
+        """The graphs of a stretch of a job's time."""
         first = datetime.fromtimestamp(wanted.first * wanted.every, timezone.utc)
         begin = first - timedelta(seconds=max(GAP_SECONDS, 2.5 * wanted.every))
         with Store.open(self._folder, clock=self._clock) as store:

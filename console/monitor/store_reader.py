@@ -61,7 +61,7 @@ class Reader:
         self._sights: SimpleQueue[list[SlotSeen]] = SimpleQueue()
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """What this console has seen of slots, for everybody here; from any thread, kept at the next reading."""
+        """Record what this console has seen of slots, at the next reading; callable from any thread."""
         self._sights.put(found)
 
     def local(self, job: str = "") -> Local:
@@ -94,7 +94,7 @@ class Reader:
             return without(acks, over)
 
     def close(self) -> None:
-        """Give the state store back."""
+        """Close the state store."""
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -131,7 +131,7 @@ class Reader:
 def complete(
     jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified], faults: Iterable[Fault] = ()
 ) -> list[JobFacts]:
-    """Jobs with what the configuration says of them and their last comparison, and those that were never started."""
+    """The jobs with their configuration and last comparison, and the configured jobs that were never started."""
     every = list(faults)
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
@@ -177,7 +177,7 @@ def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
 
 
 def message_of(error: Exception) -> str:
-    """The sentence for what went wrong; no secret in it."""
+    """The error in a sentence, with secrets masked."""
     known = isinstance(error, SlotkeeperError | OSError)
     return masked(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
 

@@ -234,7 +234,7 @@ def _worst_dn(job: JobFacts, worst: str | None) -> str:
 
 
 def what_is_wrong(job: JobFacts) -> str:
-    """One sentence on what is the matter with a job."""
+    """The problem of a job in one sentence."""
     if job.level in FAULTS:
         return safe(job.wrong or "it is in trouble and does not say why", 400)
     if job.state is JobState.RUNNING:
@@ -245,7 +245,7 @@ def what_is_wrong(job: JobFacts) -> str:
 
 
 def what_is_safe(job: JobFacts) -> str:
-    """One sentence on what to do about it that loses nothing."""
+    """The next action that loses nothing, in one sentence."""
     if job.safe:
         return safe(job.safe, TYPED)
     name = safe(job.name, 80)

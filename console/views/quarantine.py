@@ -99,7 +99,7 @@ class JobQuarantine:
 
     @property
     def has_none(self) -> bool:
-        """Whether its sink holds no row apart, because its progress rows stand elsewhere."""
+        """Whether its sink cannot quarantine rows, because its progress rows are in another store."""
         return self.spec is not None and self.spec.store is not None and not self.number
 
     @property
@@ -128,7 +128,7 @@ class JobQuarantine:
 
 
 def fullness(number: int, limit: int | None) -> Level:
-    """How bad it is to hold so many rows.
+    """The level of so many quarantined rows.
 
     >>> [fullness(number, limit).name for number, limit in ((3, 100), (90, 100), (90, None))]
     ['WARNING', 'CRITICAL', 'WARNING']
@@ -245,7 +245,7 @@ def _group(one: JobQuarantine, quiet: bool) -> Row:
 
 
 def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
-    """What is held for a job, what that means, and the ways out."""
+    """The quarantined rows of a job, what they mean, and the ways out."""
     said = [(one.level, one.text)]
     if one.fault and one.number is not None:
         said.append((Level.UNKNOWN, f"the sink could not be asked since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
@@ -368,7 +368,7 @@ def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
 
 
 def choice_of(of: JobQuarantine, entries: Sequence[QuarantineEntry], ids: Collection[int]) -> Choice:
-    """What these entries of a job are."""
+    """The choice of these entries of a job."""
     chosen = [one for one in entries if one.id in ids]
     quarantined = [one.id for one in chosen if one.state is EntryState.QUARANTINED]
     return Choice(of.job, tuple(sorted(quarantined)), len(quarantined), of.entries, len(chosen) - len(quarantined))

@@ -90,7 +90,7 @@ def part_of(parts: Collection[str]) -> str:
 
 
 class Later(Mapping[str, T]):
-    """A mapping that is made when somebody first looks into it: rows that are not seen cost next to nothing.
+    """A mapping that is made at its first use: rows that are not seen cost next to nothing.
 
     >>> Later(lambda: {"a": 1})["a"]
     1
@@ -131,7 +131,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """What a filter looks at."""
+        """The text that a filter searches."""
         return " ".join(self.cells.values())
 
 
@@ -200,7 +200,7 @@ def _matcher(wanted: str) -> Callable[[str], bool]:
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago, with its unit; unknown where it lies ahead of the clock.
+    """How long ago, with its unit; unknown where the moment is ahead of the clock.
 
     >>> age(None, datetime(2026, 1, 1)), age(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 4))
     ('?', '4s')
@@ -284,7 +284,7 @@ def _cells(text: str) -> int:
 
 
 def plain(text: str, ascii_only: bool) -> str:
-    """The text in what the terminal can show.
+    """The text in characters that the terminal can show.
 
     >>> plain("a\u2500b", True)
     'a\\\\u2500b'
