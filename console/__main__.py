@@ -62,13 +62,12 @@ def _run(args: Sequence[str]) -> int:
     shared = bare(args)
     if shared is not None and startup.on_a_terminal():
         return startup.open_console(shared)
-    from slotkeeper.console.cli import reset_warning
     from slotkeeper.console.commands import main as main_cli  # Typer is loaded for commands only
     from slotkeeper.core.drivers.deadline import interrupts_heard
 
-    context.config_given(reset_warning.option(args, VALUED))
+    context.config_given(context.option(args, VALUED))
     with interrupts_heard():
-        reset_warning.tell(args)
+        main_cli.warn_of_resets(args)
         return main_cli.run(args)
 
 

@@ -49,7 +49,7 @@ class Want:
 
     @property
     def pasted(self) -> bool:
-        """Whether it may be pasted: only what needs no looking at."""
+        """Whether it may be pasted: only an answer that needs no check."""
         return self.part is Part.REASON
 
 
@@ -91,7 +91,7 @@ def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
 
 
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
-    """What is not typed right yet."""
+    """The wants whose answer is not correct yet."""
     return [want for want in wants if not want.met(typed.get(want.part, ""))]
 
 

@@ -104,7 +104,8 @@ def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lin
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
     """Requested against observed for one job: by the command at its end, until then by what the store shows."""
     name, wanted = safe(action.record.key, 60), REQUESTED[verb]
-    found, shown = parsed(said.out), _shown(job)
+    found = parsed(said.out)
+    shown = "?" if job is None else job.state.value if job.state else "never started"
     if not action.over:
         return [(Level.BUSY, f"{name}: requested {wanted}, now {shown}, {in_words(took(action, now))}")]
     if action.stage is Stage.GONE:
@@ -250,7 +251,3 @@ def _verdicts(found: Mapping[str, Any]) -> Lines:
     ]
     lines += [(Level.FINE, f"drain: {safe(found['drain'], 300)}")] if found.get("drain") else []
     return lines + [(Level.FINE, safe(note, 300)) for note in found.get("notes", ()) if "verdicts" in found]
-
-
-def _shown(job: JobFacts | None) -> str:
-    return "?" if job is None else job.state.value if job.state else "never started"

@@ -239,13 +239,12 @@ def header(width: int) -> Lines:
 
 def lanes(plan: Preview, width: int) -> Lines:
     """One line per DN, those that lose rows first."""
-    found = [_lane(one, width) for one in plan.lanes]
+    found = []
+    for one in plan.lanes:
+        mark = Level.WARNING if one.lost else Level.FINE
+        row = _columns(mark.value, one.dn, one.before, one.after, one.number, one.oldest, width)
+        found.append((mark, f" {row}"))
     return found or [(Level.REST, "   the slot holds no point")]
-
-
-def _lane(one: LaneLine, width: int) -> tuple[Level, str]:
-    mark = Level.WARNING if one.lost else Level.FINE
-    return mark, " " + _columns(mark.value, one.dn, one.before, one.after, one.number, one.oldest, width)
 
 
 def _columns(mark: str, dn: str, before: str, after: str, number: str, oldest: str, width: int) -> str:

@@ -22,7 +22,7 @@ ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 class Stage(Enum):
-    """How far an action is; the values are what people see."""
+    """The progress of an action; the values are what people see."""
 
     BEGINNING = "beginning"
     RUNNING = "running"
@@ -59,7 +59,7 @@ class Action:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether it can no longer change."""
         return self.stage in (Stage.ENDED, Stage.GONE)
 
 
@@ -72,7 +72,7 @@ class Said:
 
 
 def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: datetime) -> Stage:
-    """How far an action is, by its record and by whether its processes live."""
+    """The stage of an action, from its record and from whether its processes are running."""
     if record.ended_at is not None:
         return Stage.ENDED
     if alive(record.child) or alive(record.command):

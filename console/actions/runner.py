@@ -63,7 +63,7 @@ class Records:
         return Said(*(self._beginning(self._said(id, name)) for name in ("out", "err")))
 
     def remove(self, id: str) -> None:
-        """Forget an action."""
+        """Delete an action's record and output."""
         for name in ("out", "err"):
             self.folder.remove(self._said(id, name))
         self._files.remove(KIND, id)
@@ -96,7 +96,7 @@ class Order:
 
 
 class Runner:
-    """Over a state folder."""
+    """Starts commands over one state folder and reads how they ended."""
 
     def __init__(self, folder: Path, clock: Clock, command: Sequence[str] = COMMAND) -> None:
         self._folder = folder
@@ -107,7 +107,7 @@ class Runner:
         self._said: dict[str, Said] = {}
 
     def start(self, order: Order) -> str:
-        """Write down what is about to be done, then begin; one action at a time on one thing."""
+        """Write the record, then start the command; its id. Raises Refused while the same action runs."""
         records = Records(StateFolder.open(self._folder))
         if order.listed:
             self._refuse_second(order)
@@ -127,7 +127,7 @@ class Runner:
         return record.id
 
     def find(self, id: str) -> Action | None:
-        """One action as it is now; its end is looked for again once its processes are gone."""
+        """One action as it is now; its record is read again once its processes have exited."""
         if id in self._ended:
             return self._ended[id]
         records = self._records()
@@ -154,19 +154,19 @@ class Runner:
         return found
 
     def cancel(self, id: str) -> bool:
-        """Ask a command to break off, as Ctrl-C does; False where its process is gone, or not here."""
+        """Interrupt a command, as Ctrl-C does; False where its process has exited or is not on this host."""
         found = self.find(id)
         command = found.record.command if found is not None and not found.over else None
         return command is not None and processes.interrupt(command)
 
     def recent(self) -> list[Action]:
-        """What was asked for lately, without dry runs; the newest first."""
+        """The retained actions without dry runs, the newest first."""
         records = self._records()
         found = [self.find(id) for id in (records.ids() if records else ())]
         return [one for one in found if one is not None and one.record.listed]
 
     def running(self) -> list[Action]:
-        """What is on its way, without dry runs."""
+        """The running actions, without dry runs."""
         return [one for one in self.recent() if not one.over]
 
     def _record(self, order: Order) -> Record:
@@ -190,7 +190,6 @@ class Runner:
         return found
 
     def _reap(self) -> None:
-        """Let go of children that have ended."""
         for id, pid in self._children.items():
             if pid:
                 try:

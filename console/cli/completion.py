@@ -103,7 +103,7 @@ def _open(parameter: Any, context: Any) -> bool:
 
 
 def files(incomplete: str) -> list[tuple[str, str]]:
-    """Where a file or folder is named."""
+    """The offer that makes the shell complete names of files."""
     return [(incomplete, FILES)]
 
 

@@ -51,7 +51,7 @@ def of(ctx: typer.Context) -> Invocation:
 
 
 def bare(args: Sequence[str]) -> Invocation | None:
-    """What shared options mean where there is nothing else; None where a parser has to look.
+    """The invocation of a line of shared options only; None for any other line, which a parser reads.
 
     >>> [bare(args) is None for args in ([], ["--mono", "--config=c"], ["--config"], ["--help"], ["status"])]
     [False, False, True, True, True]
@@ -69,6 +69,18 @@ def bare(args: Sequence[str]) -> Invocation | None:
             return None
         config = Path(value)
     return Invocation(config, "--ascii" in flags, "--mono" in flags or no_colour(), "--read-only" in flags)
+
+
+def option(args: Sequence[str], name: str) -> str:
+    """The value of an option on a command line that is not parsed yet; "" where it is not given."""
+    for place, word in enumerate(args):
+        if word == "--":
+            break
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and place + 1 < len(args):
+            return args[place + 1]
+    return ""
 
 
 def judges(args: Sequence[str]) -> bool:
@@ -110,7 +122,7 @@ class _Given:
 
 
 def config_given(config: str) -> None:
-    """From now on what this process prints names that file; "" for none.
+    """Make every command that this process prints name that file; "" for none.
 
     Another shell does not know a --config of this command line. It finds `$SLOTKEEPER_CONFIG` and the default file.
     """

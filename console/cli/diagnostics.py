@@ -60,7 +60,7 @@ EXIT_CODES: Mapping[ErrorKind, ExitCode] = {
 
 
 def report(error: BaseException, log: Path) -> ExitCode:
-    """Say on stderr what went wrong and return the exit code; a defect's traceback goes to `log`."""
+    """Write the error to stderr and return its exit code; a defect's traceback goes to `log`."""
     if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
         _say(str(error), error.hint)
         return ExitCode.USAGE if isinstance(error, ConfigError) else EXIT_CODES[error.kind]
@@ -71,28 +71,28 @@ def report(error: BaseException, log: Path) -> ExitCode:
 
 
 def usage(message: str, hint: str = "") -> ExitCode:
-    """Say on stderr what is wrong with the command line."""
+    """Write to stderr what is wrong with the command line; the exit code."""
     _say(message, hint)
     return ExitCode.USAGE
 
 
 def with_hint(error: SlotkeeperError) -> str:
-    """What went wrong and what to do next, on one line."""
+    """The error and its hint on one line."""
     return f"{error}" + (f" ({error.hint})" if error.hint else "")
 
 
 def warn(message: str) -> None:
-    """One line about what works and should not stay so."""
+    """Write a warning to stderr: something works but needs attention."""
     _say(f"warning: {message}")
 
 
 def note(message: str) -> None:
-    """One line of progress for a person who waits; never needed by a script."""
+    """Write a line of progress to stderr; a script never needs it."""
     _say(message)
 
 
 def _say(message: str, hint: str = "") -> None:
-    text = f"slotkeeper: {context.pasteable(_clean(message))}\n"
+    text = f"slotkeeper: {context.pasteable(safe(message, _LIMIT))}\n"
     if hint:
         text += f"  {context.pasteable(safe(hint, _TYPED))}\n"
     try:
@@ -100,10 +100,6 @@ def _say(message: str, hint: str = "") -> None:
         sys.stderr.flush()
     except OSError:  # nobody reads stderr; the exit code still tells
         pass
-
-
-def _clean(text: str) -> str:
-    return safe(text, _LIMIT)
 
 
 def _logged(error: BaseException, log: Path) -> str:
@@ -139,7 +135,7 @@ _MONOTONIC = SystemClock().monotonic
 
 
 class Progress:
-    """Of one thing whose `done` grows to `total`, at a pace that a person can read; the total can change on the way."""
+    """Lines of progress for one thing, at a readable pace; `total` can change meanwhile."""
 
     def __init__(self, what: str, unit: str, monotonic: Callable[[], float] = _MONOTONIC) -> None:
         self._what, self._unit, self._monotonic = safe(what, 200), unit, monotonic
@@ -147,7 +143,7 @@ class Progress:
         self._said_at, self._said = self._began + FIRST - AGAIN, ""
 
     def at(self, done: int, total: int) -> None:
-        """It is so far by now."""
+        """Report that `done` of `total` is done."""
         now = self._monotonic()
         share = f"{done / total:.2f}" if total else ""
         if now - self._said_at < (AGAIN if share != self._said else AT_LEAST):

@@ -58,7 +58,7 @@ _HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server is and as whom."""
+    """The place of a server, and the login."""
 
     host: str
     port: int
@@ -80,7 +80,7 @@ class Server:
 
 
 def form_of(kind: str) -> str:
-    """How the place of a server of that kind is typed.
+    """The form in which the place of such a server is typed.
 
     >>> form_of("dws"), form_of("mysql")
     ('user@host:port/database', 'user@host:port')
@@ -115,7 +115,7 @@ def place_of(text: str, form: str = FORM) -> Place:
 
 
 def text_of(source: Server, sink: Server, job: str, table: str, target: str) -> str:
-    """The file."""
+    """The text of the configuration file."""
     parts = [
         _HEAD + _server("source", "dialect", source),
         _server("sink", "kind", sink),

@@ -38,12 +38,12 @@ class Unwritten(OSError):
 
 
 def line(text: object = "", ascii_only: bool = False) -> None:
-    """One line of text, made visible."""
+    """Write one line of text; control characters are shown escaped."""
     _write(context.pasteable(_cell(text, ascii_only, limit=10_000)) + "\n")
 
 
 def raw(text: str) -> None:
-    """One line for a program that takes a tab for one: made visible but for tabs."""
+    """Write one line for a program: control characters are shown escaped, but for tabs."""
     _write("\t".join(safe(each, 10_000) for each in text.split("\t")) + "\n")
 
 

@@ -87,7 +87,7 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
 
 
 def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """As `job_of`, of a job that is to start: what its lines leave open goes to stderr.
+    """As `job_of`, for a job that is to start: warnings about its connections go to stderr.
 
     Raises ConfigError also where a password's file or variable cannot be read: its driver would find that out late.
     """
@@ -102,18 +102,18 @@ def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
 
 
 def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:
-    """Raise the error of a refused job that never ran here: that nothing is known of it would not tell why."""
+    """Raise the error of a rejected job that never ran here, instead of saying that it is unknown."""
     if loaded is not None and job in loaded.refused and store.job(job) is None:
         raise loaded.refused[job]
 
 
 def refused(loaded: Loaded | None) -> dict[str, str]:
-    """The jobs that the configuration refuses while others are served, each with its sentence and what to do."""
+    """The jobs that the configuration rejects while others run, each with its error and hint."""
     return {name: diagnostics.with_hint(error) for name, error in (loaded.refused if loaded else {}).items()}
 
 
 def tell_refused(loaded: Loaded | None) -> dict[str, str]:
-    """The same, once a line for each has gone to stderr."""
+    """The same jobs, after a warning for each on stderr."""
     found = refused(loaded)
     for name, sentence in found.items():
         diagnostics.warn(f"job {name} is refused: {sentence}")
@@ -121,7 +121,7 @@ def tell_refused(loaded: Loaded | None) -> dict[str, str]:
 
 
 def tell_unreadable(loaded: Loaded | None) -> None:
-    """A line to stderr for each job one of whose password files cannot be read."""
+    """Write a warning for each job one of whose password files cannot be read."""
     for name, error in unreadable(loaded).items() if loaded else ():
         diagnostics.warn(f"job {name}: {diagnostics.with_hint(error)}")
 

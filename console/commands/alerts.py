@@ -43,7 +43,7 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A fault that holds; `firing` is what is remembered of it."""
+    """A current fault; `firing` is its stored record."""
 
     fault: Fault
     firing: Firing | None
@@ -135,7 +135,7 @@ def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], dateti
 
 
 def _ack(fault: Fault, acks: Acks, now: datetime) -> Ack | None:
-    """What holds of what was said of it."""
+    """The acknowledgement or silence that covers the fault now."""
     found = ack_in(acks, fault.ack_keys)
     return found if is_quiet(found, now, fault.since) else None
 
@@ -143,7 +143,7 @@ def _ack(fault: Fault, acks: Acks, now: datetime) -> Ack | None:
 def _change(
     ctx: typer.Context, which: str, state_dir: StateDir, change: Callable[[AckFile, tuple[str, ...]], object]
 ) -> Shown:
-    """Change what is said of the alert that is meant; raises Refused where there is none.
+    """Change the acknowledgement of the alert that was named; raises Refused where there is none.
 
     A place in the list is no name: what stands there a moment later may be another alert.
     """

@@ -118,7 +118,7 @@ def _as_json(audit: Audit, proof: Proof) -> dict[str, object]:
 
 
 def _sink(one: SinkProof) -> dict[str, object]:
-    """What one sink says; null where it could not be asked."""
+    """The answer of one sink; null where it did not answer."""
     found = one.compared
     return {
         "name": one.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from slotkeeper.console.cli import context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJson
 from slotkeeper.core.config import secrets
-from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.state.folder import StateFolder
 
@@ -73,20 +72,15 @@ def show(
 
 
 def _too_plain(loaded: Loaded) -> list[str]:
-    """The passwords that could not be masked in a server's texts; those of a command are not asked for."""
-    places = {
-        f"{kind}.{name}": entry.endpoint.password for kind, entries in _entries(loaded) for name, entry in entries
-    }
+    """A warning for each password too plain to be masked in a server's texts; commands for passwords are not run."""
+    places = {f"sources.{name}": entry.endpoint.password for name, entry in loaded.sources.items()}
+    places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
     places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
     return [f"{place}: {said}" for place, ref in places.items() if (said := secrets.too_plain(ref))]
 
 
-def _entries(loaded: Loaded) -> tuple[tuple[str, Iterable[tuple[str, SourceEntry | SinkEntry]]], ...]:
-    return ("sources", loaded.sources.items()), ("sinks", loaded.sinks.items())
-
-
 def _refuse(loaded: Loaded) -> None:
-    """Say the error of every refused job and end with the code of a wrong configuration; nothing without one."""
+    """Write the error of every rejected job and exit with the code of a wrong configuration; nothing without one."""
     codes = [diagnostics.usage(str(error), error.hint) for error in loaded.refused.values()]
     if codes:
         raise typer.Exit(int(codes[0]))

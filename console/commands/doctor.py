@@ -122,7 +122,7 @@ def doctor(
 
 
 def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Finding]:
-    """What is found on this host and at each server, all asked at once; what is late is a finding of its own."""
+    """The findings on this host and at each server, all asked at once; a late answer is a finding of its own."""
     looking.passwords([one.endpoint for one in loaded.sources.values()])
     looking.passwords([one.endpoint for one in loaded.sinks.values()])
     lists: dict[str, list[Finding]] = {}
@@ -161,7 +161,7 @@ def _check_sink(loaded: Loaded, sink: SinkEntry, seen: list[Finding]) -> list[Fi
 
 
 def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
-    """What the last probe of a source said, where there was one."""
+    """The findings of the last probe of a source, where there was one."""
     if kept is None:
         return
     right = kept.get("reader_right") is True
@@ -189,7 +189,7 @@ def _print(ctx: typer.Context, found: list[Finding], scripts: list[tuple[str, li
 
 
 def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
-    """What can be told about this machine; `root` is where system settings lie."""
+    """The findings about this host; `root` is where system settings are."""
     yield from memory(loaded.jobs, psutil.virtual_memory().available)
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
@@ -318,7 +318,7 @@ def kills_left_processes(root: Path) -> bool:
 
 
 def logind_text() -> str:
-    """What KillUserProcesses means for jobs, and the two ways out."""
+    """The effect of KillUserProcesses on jobs, and the two ways out."""
     return (
         "KillUserProcesses=yes: logging out ends running jobs;"
         f" `loginctl enable-linger {getpass.getuser()}` keeps them, or run them as a service with `slotkeeper run JOB`"

@@ -152,7 +152,7 @@ def init(
 
 
 def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
-    """Start the job where that is wanted, else say how it is done; False where it was started and has not begun yet."""
+    """Start the job if asked to, else tell how; False where it was started and is not running yet."""
     if start is None:
         start = typer.confirm("start it now?", default=True, err=True) if sys.stdin.isatty() else False
     if start:
@@ -168,7 +168,7 @@ def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is asked of a server. Passwords that are typed are written into `folder` once nothing is left to ask."""
+    """The questions about a server. Typed passwords are written into `folder` after the last question."""
 
     folder: Path
     typed: dict[Path, str] = field(default_factory=dict)
@@ -228,7 +228,7 @@ def _unseen(question: str) -> str:
 def _answer(
     question: str, option: str, given: str, default: str | None = None, among: Iterable[str] | None = None
 ) -> str:
-    """What was given, or else what is answered, one of `among` where that matters.
+    """The given value, else the typed answer; one of `among` where there are any.
 
     Raises ConfigError where no terminal is there to ask at, and for an option that is none of them.
     """
@@ -254,7 +254,7 @@ def _free(question: str, option: str, given: str, proposed: str, taken: Mapping[
 
 
 def _again(what: str, hint: str, given: bool) -> None:
-    """Say what is wrong with an answer, which is asked once more; raises ConfigError for an option."""
+    """Print what is wrong with an answer before the question is repeated; raises ConfigError for an option."""
     error = ConfigError(what, hint)
     if given or not sys.stdin.isatty():
         raise error
@@ -297,7 +297,7 @@ def _new(path: Path, text: str) -> None:
 
 
 def _allowed(path: Path) -> bool:
-    """Ask both servers, and say what is against it; whether nothing is."""
+    """Check both servers and print what prevents the job; whether nothing does."""
     loaded = load_usable(path, os.environ)
     found: list[Finding] = []
     for source in loaded.sources.values():

@@ -51,7 +51,7 @@ def here(loaded: Loaded | None, store: Store, job: str, silent: set[str] | None 
 
 
 def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
-    """The same for whoever asks for this job alone; raises Unreachable where its store does not answer."""
+    """The same where only this job is asked for; raises Unreachable where its store does not answer."""
     silent: set[str] = set()
     read = here(loaded, store, job, silent, unasked=False)
     if silent:
@@ -61,19 +61,19 @@ def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
 
 
 def refuse(loaded: Loaded | None, store: Store, job: str) -> None:
-    """Raise Refused, with whose it is and where to act, where a query has the slots of the job."""
+    """Raise Refused where a query reads the slots of the job; the error names its owner and where to act."""
     for table, seen in here(loaded, store, job).items():
         hint = f"{seen.to_do}; for a job of your own give it another slot"
         raise Refused(f"job {job} ({table}): {seen.refusal}", hint, where="spark")
 
 
 def state(read: OfJob) -> JobState:
-    """A query says nothing of a copy or of catching up: it runs, or it does not live."""
+    """RUNNING or STOPPED: a query reports neither a copy nor catching up."""
     return JobState.RUNNING if any(one.lives for one in read.values()) else JobState.STOPPED
 
 
 def reason(read: OfJob) -> str:
-    """In a line what is known of all of them."""
+    """What is known of all queries of a job, in a line."""
     return "; ".join(one.brief for one in read.values())
 
 
@@ -84,8 +84,11 @@ def row(name: str, read: OfJob) -> list[object]:
 
 
 def as_values(read: OfJob) -> dict[str, object]:
-    """What JSON has of such a job beside what it has of one that was never started."""
-    each = [{"table": table, **_fields(one)} for table, one in read.items()]
+    """The JSON values of such a job that differ from those of a job that was never started."""
+    each = [
+        {"table": table, **{field.name: getattr(one, field.name) for field in dataclasses.fields(one)}}
+        for table, one in read.items()
+    ]
     safe_to_do = WHERE_TO_ACT if state(read) is JobState.RUNNING else WHERE_TO_START
     return {"state": state(read), "elsewhere": True, "reason": reason(read), "safe": safe_to_do, "queries": each}
 
@@ -114,7 +117,3 @@ def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object]
             [dn, place, one.newest.get(dn), one.behind.get(dn)] for dn, place in sorted(one.positions.items())
         ]
         output.table(["dn", "committed", "newest", "behind"], rows, ascii_only)
-
-
-def _fields(one: QuerySeen) -> dict[str, object]:
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}

@@ -42,7 +42,7 @@ _Seen = TypeVar("_Seen", JobView, TableReport, tuple[TryAnswer, ...])
 
 
 def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
-    """Write what is meant, do it, write what was seen; an error is written and goes on its way."""
+    """Audit the intent, act, audit the result; an error is audited and raised."""
     row = store.job(job)
     line = intent(action, f"job {job}", reason, {"state": row.state.value if row else "never started"})
     return _noted(store, line, act, lambda view: view.state.value)
@@ -51,7 +51,7 @@ def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], Jo
 def noted_table(
     store: Store, action: str, job: str, table: str, reason: str, act: Callable[[], TableReport]
 ) -> TableReport:
-    """The same of one table of a job."""
+    """As `noted`, for one table of a job."""
     row = store.job(job)
     known = row.report.tables if row and row.report else ()
     state = next((one.state for one in known if one.source_table == table), "unknown")
@@ -62,7 +62,7 @@ def noted_table(
 def noted_try(
     store: Store, job: str, table: str, reason: str, act: Callable[[], tuple[TryAnswer, ...]]
 ) -> tuple[TryAnswer, ...]:
-    """The same of a try before its time."""
+    """As `noted`, for a retry ahead of its time."""
     row, what = store.job(job), f"job {job} table {table}" if table else f"job {job}"
     line = intent("jobs retry", what, reason, {"state": row.state.value if row else "never started"})
     return _noted(store, line, act, lambda found: in_words(found) if found else "asked for")
@@ -102,7 +102,7 @@ def steer(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Ask something of one table of a running job, wait for the effect, tell it in one line."""
+    """Ask one table of a running job for something, wait for the effect and print it in one line."""
     if loaded is not None and job in loaded.jobs:
         refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
@@ -111,19 +111,14 @@ def steer(
         act = partial(ask, store, job, table, what, patience)
         found = noted_table(store, f"jobs {what.value}", job, table, reason, act)
     if as_json:
-        output.as_json({"job": job, "table": table, "state": found.state, **_values(found)})
+        more = {name: getattr(found, name) for name in ("target", "reason", "trouble", "safe")}
+        output.as_json({"job": job, "table": table, "state": found.state, **more})
     else:
-        output.line(f"{job} {table}: {found.state}{f' ({found.reason})' if found.reason else ''}", _ascii(ctx))
+        output.line(
+            f"{job} {table}: {found.state}{f' ({found.reason})' if found.reason else ''}", select.ascii_only(ctx)
+        )
     if not (wait == 0 or _reached(what, found)):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-
-
-def _values(table: TableReport) -> dict[str, object]:
-    return {name: getattr(table, name) for name in ("target", "reason", "trouble", "safe")}
-
-
-def _ascii(ctx: typer.Context) -> bool:
-    return select.ascii_only(ctx)
 
 
 def _reached(what: Ask, found: TableReport) -> bool:
@@ -144,7 +139,7 @@ def refuse_whole(spec: JobSpec) -> None:
 
 
 def refuse_take_over(take_over: bool) -> None:
-    """Raise Refused: one table is started by the job's own living driver, which takes over nothing."""
+    """Raise Refused: the job's running driver starts a single table, and takes over no session."""
     if take_over:
         raise Refused("--take-over is of a whole job", "without --table, or without --take-over")
 
@@ -160,7 +155,7 @@ def narrowed(spec: JobSpec, table: str) -> JobSpec:
 
 
 def off(view: JobView | None, table: str) -> str:
-    """The state of a table that does not go on while its job does, whose lanes are waited for in vain; "" of others."""
+    """The state of a table that has stopped while its job runs, so that its lanes never catch up; "" of others."""
     found = amiss(view.report.tables) if view is not None and view.reported and view.report else []
     return next((one.state for one in found if one.source_table == table), "")
 
@@ -195,12 +190,12 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
 
 
 def to_do_first(view: JobView) -> str:
-    """What is safe to do about the table that is off worst, "" where all go on."""
+    """The next safe action on the table in the worst state; "" where all tables run."""
     return next((to_do(view.name, table) for table in amiss(living_tables(view))), "")
 
 
 def show(view: JobView, ascii_only: bool) -> None:
-    """How the tables of a living job stand, with what to do about each that does not go on."""
+    """Print the states of the tables of a running job, with the next action on each that has stopped."""
     found = living_tables(view)
     if not found:
         return
@@ -215,7 +210,7 @@ def show(view: JobView, ascii_only: bool) -> None:
 
 
 def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
-    """Ask, wait for the answer, tell it; audited. Raises what `slotkeeper.core.launch.tries.ask` does."""
+    """Ask for a retry, wait for the answer and print it; audited. Raises the errors of `launch.tries.ask`."""
     found = noted_try(store, job, table, reason, partial(tries.ask, store, job, table, wait))
     if as_json:
         output.as_json(_tried_values(job, table, found))
@@ -240,7 +235,7 @@ NOT_KNOWN = "?"
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is unread in words, by DN or by table and DN; `rows` in all, None where they cannot be counted."""
+    """The unread changes in words, by DN or by table and DN; `rows` is their sum, None where they cannot be counted."""
 
     by_lane: Mapping[str, str]
     rows: int | None = None
@@ -315,7 +310,7 @@ def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobView, as_json
 
 
 def _quiet_seconds(view: JobView, now: datetime) -> float | None:
-    """How long ago the job last applied a change, as far as this run of it knows."""
+    """Seconds since the job last applied a change in this run; None where unknown."""
     if view.report is None or view.reported_at is None:
         return None
     ages = [lane.last_commit_age for lane in view.report.lanes if lane.last_commit_age is not None]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Mapping
+import importlib.util
+import sys
+from collections.abc import Callable, Container
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotkeeper.console.cli import diagnostics, later, output, select
+from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
 from slotkeeper.console.monitor.health import living_tables, why_of
 from slotkeeper.core.clock import SystemClock
@@ -20,7 +23,7 @@ from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
 from slotkeeper.core.domain.report import Identity, JobView, LaneReport
-from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
+from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
 from slotkeeper.core.launch.log import last_lines
@@ -29,14 +32,34 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
+
+def _when_used(name: str) -> ModuleType:
+    """The module of that name, run at the first use of an attribute: `jobs list` must not pay for the verbs.
+
+    Raises ImportError where there is none. The way is the standard library's (importlib, "Implementing lazy imports").
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module {name}", name=name)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found
+    spec.loader.exec_module(found)
+    parent, _, own = name.rpartition(".")
+    setattr(sys.modules[parent], own, found)  # as the import statement does
+    return found
+
+
 if TYPE_CHECKING:
     from slotkeeper.console.commands import job_queries, job_verbs
     from slotkeeper.core.launch import control, tables
 else:  # `jobs list` is asked every few seconds by somebody's script
-    job_queries = later.module("slotkeeper.console.commands.job_queries")
-    job_verbs = later.module("slotkeeper.console.commands.job_verbs")
-    control = later.module("slotkeeper.core.launch.control")
-    tables = later.module("slotkeeper.core.launch.tables")
+    job_queries = _when_used("slotkeeper.console.commands.job_queries")
+    job_verbs = _when_used("slotkeeper.console.commands.job_verbs")
+    control = _when_used("slotkeeper.core.launch.control")
+    tables = _when_used("slotkeeper.core.launch.tables")
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 
@@ -89,23 +112,20 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         output.as_json([{**one, "verified": verified.get(job), "refused": refused.get(job)} for one, job in by_job])
         return
     rows: list[list[object]] = [
-        [view.name, view.state, _alive(view), _compared(verified, view.name), _reason(view, refused)] for view in views
+        [
+            view.name,
+            view.state,
+            _alive(view),
+            verified[view.name].verdict if view.name in verified else None,
+            _REFUSED if view.name in refused else why_of(view),
+        ]
+        for view in views
     ]
     rows += [job_queries.row(name, read[name]) for name in idle if name in read]
     rows += [[name, None, "no", None, _why_never(name, silent)] for name in idle if name not in read]
     rows += [[name, None, "no", None, _REFUSED] for name in refused if name not in known]
     head = ["job", "state", "alive", "compared", "reason"]
     output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
-
-
-def _compared(verified: Mapping[str, Verified], job: str) -> str | None:
-    """The last verdict in a word: void where a reset has come since."""
-    found = verified.get(job)
-    return None if found is None else found.verdict
-
-
-def _reason(view: JobView, refused: Mapping[str, str]) -> str:
-    return _REFUSED if view.name in refused else why_of(view)
 
 
 @app.command()
@@ -224,7 +244,7 @@ def _goes_on(view: JobView) -> bool:
 
 
 def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
-    """Add a verb that needs no configuration: what is wanted is written, and its effect is waited for."""
+    """Add a verb that needs no configuration: it records the desired state and waits for the effect."""
 
     @app.command(verb, help=help)
     def steer(
@@ -245,7 +265,11 @@ def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
             job_queries.refuse(loaded, store, job)
             observe(store, job)
             view = job_verbs.noted(
-                store, f"jobs {verb}", job, reason, partial(getattr(control, verb), store, job, _patience(wait))
+                store,
+                f"jobs {verb}",
+                job,
+                reason,
+                partial(getattr(control, verb), store, job, control.Patience(wait, _note)),
             )
         _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
 
@@ -385,7 +409,6 @@ def cancel(
 
 
 def _what_stays(view: JobView) -> str:
-    """What a cancelled job leaves behind."""
     if view.report is not None and not view.report.keeps_positions:
         return "its progress rows stay, its source holds nothing back for it"
     return "its slot stays until its TTL ends or `slots drop`"
@@ -407,7 +430,7 @@ def drain(
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
-    """The configuration, where one is read, and the state folder: a broken file must not keep anybody from a stop."""
+    """The configuration, where one is read, and the state folder: a broken file must not prevent a stop."""
     try:
         return select.state_of(ctx, state_dir)
     except ConfigError as error:
@@ -415,12 +438,8 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
         raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
 
 
-def _patience(wait: float) -> control.Patience:
-    return control.Patience(wait, _note)
-
-
 def _start_patience(job: str, wait: float | None) -> control.Patience:
-    """As long as was typed, else as long as the start makes progress."""
+    """Wait as long as typed, else as long as the start makes progress."""
     stalled = elapsed.STALLED_SECONDS if wait is None else 0.0
     seconds = START_SECONDS if wait is None else wait
     return control.Patience(seconds, _note, stalled, lambda text: diagnostics.note(f"{job}: {text}"))
@@ -472,7 +491,7 @@ def _reported(view: JobView, limits: Limits) -> str | None:
 
 
 def _brief(view: JobView) -> dict[str, object]:
-    """A look as JSON, without its report."""
+    """A job's view as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
     return {
@@ -488,7 +507,7 @@ def _why_never(name: str, silent: Container[str]) -> str:
 
 
 def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = ()) -> dict[str, object]:
-    """A job without a run here: what a query says of it, where one has its slots."""
+    """A job that was never started here, as JSON; with its queries where some read its slots."""
     names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
     found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
     return found | job_queries.as_values(read) if read else found

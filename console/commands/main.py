@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
+import os
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ import typer
 import typer.core
 import typer.main
 
-from slotkeeper.console.cli import context, diagnostics, output, typer_patch
+from slotkeeper.console.cli import context, diagnostics, output
 from slotkeeper.console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
 from slotkeeper.console.tui import startup
-from slotkeeper.core.config.load import find
+from slotkeeper.core.config.load import default_state_dir, find, load_usable
 from slotkeeper.core.config.model import NoConfig
-from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.domain.reset_files import MARKS
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import ConfigError, SlotkeeperError
 
 PROGRAM = "slotkeeper"
 
@@ -216,9 +219,34 @@ def _print_status(ctx: typer.Context, shared: Invocation) -> None:
     diagnostics.note(f"no screen: {why}; this is `slotkeeper status`")
 
 
+_CONVERTER = getattr(typer.core.TyperOption, "get_runtime_param", None)
+"""None in another version of Typer, which is left as it is then."""
+
+
+class _Converter:
+    """Typer's own, made when there is something to convert; its `coerce` leaves None as it is, too."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None and not param.multiple and param.nargs != -1:
+            return None
+        assert _CONVERTER is not None
+        return _CONVERTER(param).coerce(value, param=param, ctx=ctx)
+
+
+def _convert_what_was_typed() -> None:
+    """Change Typer so that what was not typed needs no conversion; safe to call again.
+
+    Typer 0.29 makes a pydantic adapter for every parameter that is no flag, also for one without a value, and for each
+    `--help` (`build_runtime_param` in its _coercion.py): loading pydantic takes longer than `jobs list` does.
+    """
+    if _CONVERTER is not None:
+        for kind in (typer.core.TyperOption, typer.core.TyperArgument):
+            setattr(kind, "get_runtime_param", lambda parameter: _Converter())  # noqa: B010 - no part of its types
+
+
 def main_command() -> _Command:
     """The root as what Typer can run."""
-    typer_patch.convert_what_was_typed()
+    _convert_what_was_typed()
     return typer.main.get_command(app)
 
 
@@ -253,6 +281,36 @@ def completed(words: Sequence[str]) -> list[str]:
 
 def _names() -> list[tuple[str, str]]:
     return [(name, entry.help) for name, entry in COMMANDS.items()]
+
+
+def warn_of_resets(args: Sequence[str]) -> None:
+    """A line on stderr for each reset that a crash left behind in the state folder that this command line means.
+
+    Cheap: it lists one local folder.
+    """
+    folder = _folder(args)
+    if folder is None or not any((folder / MARKS).glob("*")):
+        return
+    from slotkeeper.core.state.files import marks
+
+    for mark in marks(folder):
+        where = f"{mark.table} {mark.slot}"
+        again = f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`"
+        diagnostics.warn(f"reset {mark.id} of {where} is unfinished: {again}")
+
+
+def _folder(args: Sequence[str]) -> Path | None:
+    """The state folder as the command will find it; None where its configuration cannot be read: it says so itself."""
+    given = context.option(args, "--state-dir")
+    if given:
+        return Path(given)
+    config = context.option(args, "--config")
+    try:
+        return load_usable(Path(config) if config else None, dict(os.environ)).state_dir
+    except NoConfig:
+        return default_state_dir(os.environ)
+    except (SlotkeeperError, OSError):
+        return None
 
 
 def run(args: Sequence[str]) -> int:

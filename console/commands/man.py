@@ -90,7 +90,6 @@ def _listed(heading: str, entries: dict[str, str]) -> Iterator[str]:
 
 
 def _command(command: Any, path: str, parent: Any) -> Iterator[str]:
-    """A command with its options, then those below it."""
     context = command.make_context(path, [], parent=parent, resilient_parsing=True)
     below = getattr(command, "commands", {})
     if not below or getattr(command, "invoke_without_command", False):

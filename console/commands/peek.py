@@ -15,7 +15,6 @@ from slotkeeper.console.cli import completion, context, output, select
 from slotkeeper.console.cli.select import Json, Source, Table
 from slotkeeper.console.views import binlog
 from slotkeeper.console.views.binlog import Shown
-from slotkeeper.console.views.rows import Column, Row
 from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.inspection import MOST_ROWS, ROWS, Ask, Filter, Page
 from slotkeeper.core.errors import ConfigError
@@ -151,7 +150,7 @@ def _print(page: Page, ascii_only: bool) -> None:
     output.line(f"{page.source} {page.table} on {page.shard}: {begun}, latest {latest}{masked}", ascii_only)
     rows = binlog.binlog_rows(page, page.masked)
     columns = binlog.binlog_columns(page, rows, output.WIDTH, gap=2)
-    output.table([one.label for one in columns], [_cells(row, columns) for row in rows], ascii_only)
+    output.table([one.label for one in columns], [[row.cells[one.key] for one in columns] for row in rows], ascii_only)
     left = binlog.left_out(page, columns)
     if left:
         output.line(f"{left} more columns are not shown: --json has them all", ascii_only)
@@ -161,10 +160,6 @@ def _print(page: Page, ascii_only: bool) -> None:
         output.paragraph("note", note, ascii_only)
     if not page.whole and page.begun and page.on:
         output.line(f"there may be more: --dn {page.shard} --from {page.on.shown}", ascii_only)
-
-
-def _cells(row: Row, columns: tuple[Column, ...]) -> list[str]:
-    return [row.cells[one.key] for one in columns]
 
 
 def _kinds(types: str) -> tuple[str, ...]:

@@ -206,7 +206,7 @@ def _goal(
     dns: tuple[str, ...],
     on_existing: Existing | None,
 ) -> Goal:
-    """What was asked for; ConfigError where options do not fit together."""
+    """The goal that the options name; ConfigError where they do not fit together."""
     if to is None:
         raise ConfigError("--to is missing", f"one of {', '.join(kind.value for kind in TargetKind)}")
     for kind, given, name in (
@@ -246,7 +246,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
 
 
 def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal: str = "", lock: bool = True) -> Any:
-    """Do something with what a reset is given; `lock` keeps the job from starting here meanwhile."""
+    """Act in the context of a reset; `lock` prevents a start of the job on this host meanwhile."""
     with Store.open(loaded.state_dir) as store:
         locked = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
         with (
@@ -296,7 +296,7 @@ def at_rest(store: Store, job: str, table: str) -> Check:
 
 
 def of_living(view: JobView, table: str) -> TableReport | None:
-    """How one table of a job of several stands by its living driver's word; None where no driver tells of it."""
+    """One table in the report of the running driver of a job with several; None without such a report."""
     return next((one for one in living_tables(view) if one.source_table == table), None)
 
 
@@ -311,7 +311,7 @@ def _record(store: Store, job: str, text: str) -> None:
 
 
 def start_alone(loaded: Loaded, job: JobSpec) -> str:
-    """The command that starts a reset table beside the others of its job; "" where the job does not live."""
+    """The command that starts a reset table while its job runs; "" where the job does not run."""
     with Store.open(loaded.state_dir) as store:
         known = store.job(job.name) is not None
         beside = known and of_living(observe(store, job.name), job.channel.source_table) is not None
@@ -319,7 +319,7 @@ def start_alone(loaded: Loaded, job: JobSpec) -> str:
 
 
 def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
-    """How it ended; `start` is what starts the table beside the others, where its job goes on."""
+    """Print how it ended; `start` is the command that starts the table while its job runs."""
     if as_json:
         output.as_json({**dataclasses.asdict(result), "start": start or None})
     else:
@@ -373,7 +373,7 @@ def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
 
 
 def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
-    """A plan for a person: lanes, what it means, what holds, what will be sent, how to carry it out."""
+    """Print a plan: lanes, effects, preconditions, statements, and how to carry it out."""
 
     def say(label: str, text: str) -> None:
         output.paragraph(label, text, ascii_only)
@@ -392,7 +392,7 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
         say("note", note)
     output.line("")
     for check in plan.checks:
-        say(f"{_passed(check):<7}", f"{check.name}: {check.sentence}")
+        say(f"{_PASSED[check.ok]:<7}", f"{check.name}: {check.sentence}")
     output.line("")
     for statement in plan.sql or ("nothing is sent",):
         say("sql", statement)
@@ -405,7 +405,7 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
 
 
 def print_result(result: Result, ascii_only: bool) -> None:
-    """How a reset ended."""
+    """Print how a reset ended."""
     output.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
     for shard, seen in sorted(result.lanes.items()):
         output.paragraph(shard, seen, ascii_only)
@@ -413,7 +413,7 @@ def print_result(result: Result, ascii_only: bool) -> None:
 
 
 def print_history(found: list[ResetEntry], ascii_only: bool) -> None:
-    """A slot's resets."""
+    """Print a slot's resets."""
     rows: list[list[object]] = [[one.id, one.target, one.step, one.who, one.reason] for one in found]
     output.table(["backup", "target", "outcome", "who", "why"], rows, ascii_only)
 
@@ -432,7 +432,10 @@ def _lanes(plan: ResetPlan) -> tuple[list[str], list[list[object]]]:
     rows: list[list[object]] = [[_name(m), _position(m, False), _position(m, True)] for m in plan.moves]
     if not any(m.seen.kept.marks for m in plan.moves):
         return ["lane", "position", "new"], rows
-    kept = [[*row, _points(m), _new_points(m)] for row, m in zip(rows, plan.moves, strict=True)]
+    kept = [
+        [*row, m.seen.kept.shown, m.points.shown if m.points else "unchanged"]
+        for row, m in zip(rows, plan.moves, strict=True)
+    ]
     return ["lane", "position", "new", "points", "new points"], kept
 
 
@@ -445,22 +448,10 @@ def _position(move: Move, after: bool) -> str | None:
     return position.plain if position else None
 
 
-def _points(move: Move) -> str:
-    return move.seen.kept.shown
-
-
-def _new_points(move: Move) -> str:
-    return move.points.shown if move.points else "unchanged"
-
-
 def _oldest(move: Move) -> tuple[str | None, str | None]:
     """The oldest change touched: its point, and its time where the table keeps one."""
     count = move.read_again if move.read_again.total else move.skipped
     return count.oldest, _time(count.oldest_us / 1_000_000) if count.oldest_us else None
-
-
-def _passed(check: Check) -> str:
-    return _PASSED[check.ok]
 
 
 def _time(seconds: float) -> str:

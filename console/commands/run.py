@@ -79,7 +79,7 @@ def run(
 
 
 def exit_code(driver: int | None, view: JobView) -> diagnostics.ExitCode:
-    """What a foreground run returns, from its driver's last exit code and how the job stands afterwards."""
+    """The exit code of a foreground run, from its driver's last exit code and the state of the job afterwards."""
     if driver == verdict.CONFIGURATION:
         return diagnostics.ExitCode.USAGE
     if driver == verdict.SUPERSEDED or view.trouble:
@@ -91,7 +91,7 @@ def exit_code(driver: int | None, view: JobView) -> diagnostics.ExitCode:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Put back the handlers that the supervisor replaces."""
+    """Restore the signal handlers that the supervisor replaces."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)}
     try:
         yield

@@ -16,11 +16,11 @@ import typer
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
-from slotkeeper.console.commands import peek, reset, slot_purge
+from slotkeeper.console.commands import peek, reset
 from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.domain.ttl import TimeLeft, Ttl, in_words
+from slotkeeper.core.domain.ttl import TimeLeft, in_words
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
@@ -28,7 +28,7 @@ from slotkeeper.core.launch.view import observe
 from slotkeeper.core.services import looking, slot_commands
 from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.slots import change
-from slotkeeper.core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Done, Owner, SlotVerb, per_shard
+from slotkeeper.core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Owner, SlotVerb, per_shard
 from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, Rate, rate_between
 from slotkeeper.core.slots.status import KnownBy, ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained
 from slotkeeper.core.state.sqlite import Store
@@ -103,7 +103,7 @@ def list_slots(
 def _everywhere(
     loaded: Loaded, source: str, table: str
 ) -> tuple[list[Polled], list[tuple[str, SlotkeeperError]], list[dict[str, str]], slot_commands.Queries]:
-    """What the sources say of each table, what failed, the slots left behind, and the queries; all asked at once."""
+    """The status of each table, what failed, the slots left behind, and the queries; all sources asked at once."""
     silent: set[str] = set()
     places = select.places(loaded, source, table)
     looking.passwords(loaded.sources[name].endpoint for name, _ in places)
@@ -147,7 +147,8 @@ def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", 
     output.table(*_places(one, retained, found.retained), ascii_only)
     if found.retained.words.marks and found.retained.words.retains:
         output.table(*_times(retained, found.retained.words.part.lower()), ascii_only)
-    for text in (*_notes(one.name, retained, found.retained), *slot_purge.lines(one.name, found.retained)):
+    purge = found.retained.purges.get(one.name)
+    for text in (*_notes(one.name, retained, found.retained), *(purge.lines() if purge else ())):
         output.paragraph("", text, ascii_only)
     _tell_untold(found)
 
@@ -159,7 +160,7 @@ def _queries(loaded: Loaded, places: Sequence[tuple[str, str]]) -> slot_commands
 
 
 def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]]:
-    """The slots of tables that their jobs have no more, as long as the source keeps them."""
+    """The slots of tables that were removed from their jobs, as long as the source retains them."""
     kept = []
     for place, jobs in slot_commands.taken_out(loaded, source, table).items():
         with suppress(SlotkeeperError):
@@ -195,7 +196,8 @@ def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[obje
 
 def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of a slot's DNs: what the source keeps there, or our own position where it keeps nothing."""
-    shards, marks, part = one.shards or _own_shards(retained), table.words.marks, table.words.part.lower()
+    registered = [SlotOnShard(seen.shard, seen.live, seen.durable) for seen in retained.shards]
+    shards, marks, part = one.shards or registered, table.words.marks, table.words.part.lower()
     place = marks[0] if marks else "position"
     if len(marks) < 2 and table.ttl.by_record:
         heads = [part, place, "unread", "records go from", "left", "ttl"]
@@ -278,23 +280,14 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
 
 
 def _ttl(retained: TableRetained) -> str:
-    limit = "unknown" if retained.consume_timeout is None else in_words(retained.consume_timeout)
-    return retained.words.head.format(ttl=_ttl_words(retained.ttl), timeout=limit)
-
-
-def _ttl_words(ttl: Ttl) -> str:
-    if ttl.seconds is None:
-        return "unknown"
-    return in_words(ttl.seconds) + (" (default)" if ttl.default else "")
+    ttl, unknown = retained.ttl, "unknown"
+    limit = unknown if retained.consume_timeout is None else in_words(retained.consume_timeout)
+    lasts = unknown if ttl.seconds is None else in_words(ttl.seconds) + (" (default)" if ttl.default else "")
+    return retained.words.head.format(ttl=lasts, timeout=limit)
 
 
 def _left(left: TimeLeft | None) -> list[object]:
     return [None, None] if left is None else [in_words(left.seconds), left.severity]
-
-
-def _own_shards(retained: SlotRetained) -> list[SlotOnShard]:
-    """What we registered, where the server lists nothing."""
-    return [SlotOnShard(one.shard, one.live, one.durable) for one in retained.shards]
 
 
 def _tell_untold(found: Polled) -> None:
@@ -348,16 +341,30 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
         "expires_at": retained.left.expires_at if retained.left else None,
         "seconds_left": retained.left.seconds if retained.left else None,
         "severity": retained.left.severity if retained.left else None,
-        "furthest_back": None if back is None else _back(back, keeps),
+        "furthest_back": None
+        if back is None
+        else {"dn": back.shard, **({"behind": back.behind} if keeps else {}), "point": back.point},
         "dns": dns,
-        "purge": slot_purge.as_json(slot.name, table),
+        "purge": purge_values(slot.name, table),
         "query": query,
     }
 
 
-def _back(back: ShardRetained, keeps: bool) -> dict[str, object]:
-    behind = {"behind": back.behind} if keeps else {}
-    return {"dn": back.shard, **behind, "point": back.point}
+def purge_values(slot: str, table: TableRetained) -> dict[str, object] | None:
+    """When the server purges what the slot still needs; None where the source does not purge by age."""
+    one = table.purges.get(slot)
+    if one is None:
+        return None
+    return {
+        "after_seconds": one.seconds,
+        "setting": one.setting,
+        "oldest_file": one.oldest,
+        "needed_file": one.needed or None,
+        "needed_is_there": one.there if one.needed else None,
+        "purged_from": one.from_at,
+        "seconds_left": one.left,
+        "gtids": one.gtids or None,
+    }
 
 
 def _own_dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
@@ -444,7 +451,7 @@ def create(
 
 
 def _losing(name: str, verb: SlotVerb, help: str) -> None:
-    """Add a verb that rows may be lost by."""
+    """Add a verb that can lose rows."""
 
     @app.command(name, help=help)
     def lose(
@@ -516,7 +523,9 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
         more = {"to_type": to_type(ended.plan), "undo": _UNDO[ended.plan.verb]}
         output.as_json({"executed": ended.done is not None, "plan": ended.plan, "done": ended.done, **more})
     elif ended.done is not None:
-        _tell(ended.done, ascii_only)
+        if ended.done.result:
+            output.table(["dn", "observed"], ended.done.result.items(), ascii_only)
+        output.paragraph("", ended.done.outcome, ascii_only)
     else:
         _say_how(ended.plan, ascii_only)
     if ended.done is not None and ended.done.missed:
@@ -551,12 +560,6 @@ def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     output.line(f"  slotkeeper slots {verb} {typed(plan.table, plan.slot)}{source} {consent}", ascii_only)
 
 
-def _tell(done: Done, ascii_only: bool) -> None:
-    if done.result:
-        output.table(["dn", "observed"], done.result.items(), ascii_only)
-    output.paragraph("", done.outcome, ascii_only)
-
-
 def _print_preflight(found: Preflight, ascii_only: bool) -> None:
     output.line(f"{found.source} {found.table}", ascii_only)
     for each in found.verdicts:
@@ -578,7 +581,7 @@ def _rates(loaded: Loaded, jobs: Sequence[str]) -> list[Rate]:
 def rate_of(
     store: Store, job: str, seconds: float = RATE_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> Rate | None:
-    """How fast a job applies, from its newest report and its next; None where it does not live or tells none."""
+    """How fast a job applies, from its newest report and its next; None where it does not run or report."""
     if store.job(job) is None:
         return None
     first = observe(store, job)

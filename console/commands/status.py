@@ -73,7 +73,7 @@ def status(
 
 
 def worst(levels: Iterable[Level]) -> Level:
-    """The one that matters most; no job at all is fine.
+    """The worst level; FINE without a job.
 
     >>> worst([Level.FINE, Level.UNKNOWN, Level.WARNING])
     <Level.WARNING: '!'>
@@ -82,7 +82,7 @@ def worst(levels: Iterable[Level]) -> Level:
 
 
 def _word(level: Level) -> str:
-    """In the words of monitoring plugins."""
+    """The level as monitoring plugins name it."""
     return level.name.lower() if level in EXIT_CODES else "ok"
 
 

@@ -75,7 +75,7 @@ def verify(
 
 
 def _as_values(job: str, parts: list[tuple[JobSpec, Comparison]], verdict: str, runs: bool) -> dict[str, object]:
-    """One object: the comparison of the one channel, or one for each beside what holds of all."""
+    """One JSON object: the comparison of the one channel, or one for each beside the verdict on all."""
     whole = {"job": job, "verdict": verdict, "equal": verdict == "equal", "job_runs": runs}
     if len(parts) == 1:
         return {**whole, **_figures(parts[0][1])}
@@ -123,7 +123,7 @@ def _verdict(found: Comparison) -> str:
 
 
 def _keep(folder: Path, job: str, found: list[Comparison], verdict: str) -> None:
-    """Record it for the overview; a record that cannot be kept does not change what was found."""
+    """Record the verdict for the overview; an error while recording does not change the verdict."""
     differences = sum(map(_differences, found))
     unsettled, apart = sum(one.unsettled.count for one in found), sum(one.quarantined.count for one in found)
     rows = (sum(one.rows_source for one in found), sum(one.rows_sink for one in found))
@@ -153,7 +153,7 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
 
 
 def _in_flight(found: Comparison) -> str:
-    """Why what is equal was counted differently: both ends were read at different moments, and what differed again.
+    """Why equal ends have different counts: they were read at different moments, and differences were read again.
 
     >>> from slotkeeper.core.verify.compare import Found
     >>> _in_flight(Comparison(2952, 2950, 1, *[Found()] * 5, (), 0.1))

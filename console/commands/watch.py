@@ -96,7 +96,7 @@ class _Lines:
         self._clock = SystemClock()
 
     def of(self, view: JobView) -> list[tuple[Level, str]]:
-        """What is known now: the judgement that `status` and the console show, of this job and of this machine."""
+        """The lines of now, by the judgement that `status` and the console show of this job and this host."""
         now = self._clock.utc()
         faults = judge(gather(self._store, self._loaded, now))
         found = facts(view, faults, now)
@@ -108,7 +108,7 @@ class _Lines:
         return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobView, width: int) -> Group:
-        """The lines, none wider than the terminal: one that wraps could not be drawn over."""
+        """The lines, none wider than the terminal: a wrapped line could not be redrawn."""
         return Group(*(self._text(level, words, width - 1) for level, words in self.of(view)))
 
     def _text(self, level: Level, words: str, width: int) -> Text:
@@ -122,7 +122,7 @@ LINES = 6
 
 
 def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
-    """Six lines, whatever is known."""
+    """The six lines of a job, whatever is known of it."""
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
     glyph = "" if job.level is Level.FINE else f"{job.level.value} "

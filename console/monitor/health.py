@@ -32,7 +32,7 @@ _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
-    """A job with its faults, the worst first, out of all that there are."""
+    """The job as the screens show it, with its own faults out of all that there are."""
     mine = tuple(one for one in faults if one.job == view.name)
     severity = worst(mine)
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
@@ -51,24 +51,21 @@ def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
         holder=f"pid {holder.pid}" if holder else "",
         behind=_behind(view.report) if view.reported and view.state.has_process else None,
         current=view.reported,
-        follows_on=view.driver_alive and all(_is_beside(one) for one in mine),
+        follows_on=view.driver_alive
+        and all(
+            fault.rule in _BESIDE or (fault.rule == "process_stopped" and fault.thing == "supervisor") for fault in mine
+        ),
         only_quarantined=bool(mine) and all(one.rule == "rows_quarantined" for one in mine),
         only_tables=only_tables,
     )
 
 
-def _is_beside(fault: Fault) -> bool:
-    stopped = fault.rule == "process_stopped" and fault.thing == "supervisor"
-    return stopped or fault.rule in _BESIDE
-
-
 def said(faults: Sequence[Fault], now: datetime) -> str:
-    """All of them in one text, the worst first."""
+    """All faults in one text, the worst first."""
     return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
 
 
 def _calm(view: JobView) -> str:
-    """What a job without faults is doing."""
     if view.starting or not view.state.has_process:
         return why_whole(view)
     return _progress(view.report if view.reported else None)
@@ -95,20 +92,20 @@ def _behind(report: JobReport | None) -> int | None:
 
 
 def living_tables(view: JobView) -> tuple[TableReport, ...]:
-    """How the tables of a job of several stand; none of one that does not live, whose own state says it all."""
+    """The states of the tables of a running job that has several; empty for a job without a process."""
     known = view.report if view.reported and view.lives and view.state.has_process else None
     return known.tables if known else ()
 
 
 def why_of(view: JobView) -> str:
-    """What is the matter with a job, as the store and its processes say; the name of its trouble once."""
+    """The problem of a job and of its tables in one text; the name of the problem appears once."""
     tables = said_of(living_tables(view))
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)
 
 
 def why_whole(view: JobView) -> str:
-    """The same of the job as a whole: without what is told of single tables anyway."""
+    """The problem of the job as a whole, without what its tables report themselves."""
     if view.reason and safe(said_of(living_tables(view))) == view.reason:
         return ""
     named = view.trouble if not view.reason.startswith(view.trouble) else ""
@@ -116,7 +113,7 @@ def why_whole(view: JobView) -> str:
 
 
 def sights(tables: Iterable[TableSeen]) -> list[SlotSeen]:
-    """Every slot of the tables that were seen; a table that could not be asked tells nothing."""
+    """The slots of these tables as drivers record them; none of a table whose source did not answer."""
     from slotkeeper.core.slots.status import sights as of_table  # `jobs list` does without it
 
     return [

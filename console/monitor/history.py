@@ -70,7 +70,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Where one is: the moment, the size of the next step, and how the last key was pressed (monotonic seconds)."""
+    """The moment that is shown, the size of the next step in seconds, and when the last key was pressed (monotonic)."""
 
     at: datetime
     step: float = STEP
@@ -90,7 +90,7 @@ class Playback:
         return self.at + timedelta(seconds=self.step * self.direction)
 
     def play(self) -> Playback:
-        """`p` was pressed: go on by itself, or stop."""
+        """`p` was pressed: advance by itself, or stop."""
         return replace(self, playing=not self.playing, step=STEP, direction=1)
 
     def landed(self, before: float | None, after: float | None) -> Playback:
@@ -138,7 +138,7 @@ class Past:
         return playback.landed(*self._opened()[1].beside(playback.wanted))
 
     def local(self, at: datetime, job: str = "") -> Local:
-        """What the state store would have said then."""
+        """What the state store held then; `fault` says why it cannot be read."""
         try:
             store, metrics = self._opened()
             return self._at(store, metrics, at, job)
@@ -177,7 +177,9 @@ class Past:
             tuple(line for line in audit.lines if line.at <= at)[:_AUDIT],
             audit.damaged,
             tuple(errors),
-            detail=_detail(job, errors) if job in names else None,
+            detail=JobDetail(job, tuple(row for row in errors if row.job == job)[:5], (LOG_NOT_RECORDED,))
+            if job in names
+            else None,
             faults=ranked(fault for one in jobs for fault in one.faults),
         )
 
@@ -192,10 +194,6 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
         wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"
         return replace(job, level=Level.UNKNOWN, wrong=wrong, safe="", alive=None, behind=None, current=False)
     return job
-
-
-def _detail(job: str, errors: list[ErrorRow]) -> JobDetail:
-    return JobDetail(job, tuple(one for one in errors if one.job == job)[:5], (LOG_NOT_RECORDED,))
 
 
 def _error(row: ErrorRow, at: datetime) -> ErrorRow:
@@ -274,7 +272,7 @@ class SeriesReader:
         self._samples: dict[tuple[str, float], tuple[float, list[Sample]]] = {}
 
     def read(self, wanted: Wanted) -> JobSeries:
-        """A stretch of a job's time."""
+        """The graphs of a stretch of a job's time."""
         first = datetime.fromtimestamp(wanted.first * wanted.every, timezone.utc)
         begin = first - timedelta(seconds=max(GAP_SECONDS, 2.5 * wanted.every))
         with Store.open(self._folder, clock=self._clock) as store:

@@ -1,6 +1,4 @@
-"""The end of a log file, read on from where the last look ended, in bounded memory. What others wrote
-is made visible.
-"""
+"""The end of a log file, followed in bounded memory; unsafe characters of what others wrote are shown escaped."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line and its number since the first look."""
+    """A line and its number since the first reading."""
 
     number: int
     text: str
@@ -46,7 +44,7 @@ class Tail:
         return self._number
 
     def read(self) -> None:
-        """Take in what was written since the last time; of much only the end."""
+        """Read what was written since the last call; at most the last 512 KiB."""
         try:
             with os.fdopen(opened_alone(self.path), "rb") as reading:
                 size = os.fstat(reading.fileno()).st_size

@@ -57,17 +57,17 @@ class Reads(Protocol):
     """What reads the state store."""
 
     def local(self, job: str = "") -> Local:
-        """What it says; with errors and log of one job where it is named."""
+        """The content of the store; with errors and log of one job where it is named."""
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """What was seen of slots, for everybody on this machine."""
+        """Record what was seen of slots, for every console on this host."""
 
     def close(self) -> None:
-        """Give it back."""
+        """Close it."""
 
 
 class Collector:
-    """Collects over threads; messages go to `post`."""
+    """Reads the store and the slots in threads; each result goes as a message to `post`."""
 
     def __init__(self, reader: Reads, slot_poller: SlotPoller, every: float = EVERY, linger: float = LINGER) -> None:
         self._reader = reader
@@ -91,7 +91,7 @@ class Collector:
             ).start()
 
     def want(self, job: str, slots: bool) -> None:
-        """Obeyed from the next reading on."""
+        """From the next reading on, read this job's errors and log, and ask for slots or not."""
         self._job = job
         if slots:
             self._slots.set()
@@ -99,22 +99,22 @@ class Collector:
             self._slots.clear()
 
     def now(self) -> None:
-        """Do not wait for the interval."""
+        """Read at once instead of after the interval."""
         self._hurry.set()
 
     def set_every(self, seconds: float) -> None:
-        """Obeyed at once."""
+        """Set the interval between readings, from now on."""
         self._every = seconds
         self._hurry.set()
 
     def rest(self, resting: bool) -> None:
-        """Obeyed from the next reading on; the end of a rest at once."""
+        """Read every `RESTING` seconds from the next reading on; the end of a rest reads at once."""
         self._resting = resting
         if not resting:
             self._hurry.set()
 
     def stop(self) -> None:
-        """The threads end with what they are doing."""
+        """End the threads, each after what it is doing."""
         self._ended.set()
         self._hurry.set()
         self._slots.set()
@@ -127,7 +127,7 @@ class Collector:
         self._reader.close()
 
     def _remember(self, seen: list[TableSeen]) -> None:
-        from slotkeeper.console.monitor.health import sights
+        from slotkeeper.console.monitor.health import sights  # its modules are loaded by then: a source has been asked
 
         self._reader.remember(sights(seen))
 
@@ -150,10 +150,10 @@ class Collector:
 
 
 class Watched(Protocol):
-    """What asks one source."""
+    """Queries one source for its slots."""
 
     def turn(self) -> PollTurn:
-        """One question."""
+        """Send one query."""
 
     def close(self) -> None:
         """End its session; a later turn opens another one."""
@@ -163,7 +163,7 @@ OpenPoller = Callable[["Loaded", str, "Clock"], Watched]
 
 
 def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
-    """The real one; its drivers are loaded when a source is first asked, not when the console starts."""
+    """A poller of a source; its driver is loaded at its first query, not when the console starts."""
     from slotkeeper.core.services.binlog_rows import slot_poller
 
     return slot_poller(loaded, source, clock)
@@ -200,7 +200,7 @@ class SlotPoller:
         return [self._keep(source, turn.table, turn, turn.error)]
 
     def close(self, source: str) -> None:
-        """Give the source's session back."""
+        """End the session at the source."""
         if source in self._watches:
             self._watches[source].close()
 

@@ -30,7 +30,7 @@ Ask = Callable[[Sequence[JobSpec], set[str]], Found]
 
 
 def asked(jobs: Sequence[JobSpec], silent: set[str]) -> Found:
-    """The real question; drivers are loaded when it is first put."""
+    """The queries that read slots of these jobs; drivers are loaded at the first call."""
     from slotkeeper.core.services.slot_commands import queries_of
 
     return queries_of(jobs, silent, unasked=True)
@@ -54,7 +54,7 @@ class QueryPoller:
         self._seen: Mapping[str, _OfJob] = {}
 
     def among(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
-        """The jobs, those that are queries by the newest answer as such; asks again where it is time."""
+        """The jobs, with those that the newest answer says are queries shown as such; queries the stores where due."""
         seen, now = self._seen, self._clock.utc()
         self._turn(jobs)
         return [

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SinkPolled(Message):
-    """The quarantine of a sink was looked at, or could not be."""
+    """A sink has answered a query for its quarantine, or has failed to."""
 
     def __init__(self, seen: SinkSeen) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class _Sink:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def due(self, now: float, hurry: bool) -> bool:
-        """Whether it may be asked again: one that does not answer is asked less often."""
+        """Whether it is time for the next query: a sink that does not answer is queried less often."""
         pause = min(_SLOWEST, QUARANTINE_EVERY * 2**self.failed)
         return now - self.asked >= (QUARANTINE_LEAST if hurry else pause)
 
@@ -126,11 +126,11 @@ class Sinks:
         self._hurry = False
 
     def hurry(self) -> None:
-        """The next turn does not wait for the interval: a person wants to know now."""
+        """Make the next turn skip the interval, because a person asked."""
         self._hurry = True
 
     def turn(self, post: Post) -> None:
-        """Ask what is due, without waiting for the answers; each comes as a message."""
+        """Query the sinks that are due without waiting; each answer goes as a message to `post`."""
         hurry, self._hurry = self._hurry, False
         now = self._clock.monotonic()
         for one in self._sinks:
@@ -166,7 +166,7 @@ class LockPoller:
         self._lock = threading.Lock()
 
     def ask(self, loaded: Loaded, now: float) -> list[LocksSeen]:
-        """What each sink says; `now` is this machine's clock in seconds since 1970."""
+        """The lock waits of each sink; `now` is this host's clock in seconds since 1970."""
         from slotkeeper.core.services.looking import SinkLocks
 
         with self._lock:
@@ -174,7 +174,7 @@ class LockPoller:
             return self._asking.ask(now)
 
     def rest(self) -> None:
-        """End the sessions; a question that is under way fails. The next one opens new ones."""
+        """End the sessions; a running query fails. The next one opens new sessions."""
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.close()

@@ -55,79 +55,93 @@ class LanePace:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job: `wrong` says what is the matter, `safe` what is safe to do about it.
-
-    `state` is None for a configured job that was never started. `current`: the report is of this very run.
-    `tables` are the source table and the target of its first channel, `others` those of its further ones.
-    `lag_seconds` is that of the DN that lags most; `rate` is rows copied a second during a copy, else events a second.
-    `only_tables`: tables that do not go on are all that is wrong, while the others do.
-    `follows_on`: what is wrong with it, if anything, keeps its target from nothing, as a crash that is over.
-    `only_quarantined`: rows in quarantine are all that is wrong; with more than `quarantine_limit` of a table it stops.
-    """
+    """A job as the screens show it."""
 
     name: str
     level: Level
     state: JobState | None
+    """None for a configured job that was never started here."""
     wrong: str = ""
+    """The problem, or what a job without one is doing."""
     safe: str = ""
+    """The next safe thing to do about it."""
     wanted: str = ""
+    """The desired state."""
     trouble: str = ""
+    """The name of the problem; "" without one."""
     alive: bool | None = None
+    """Whether a process of it is running; None where only another host can tell."""
     holder: str = ""
+    """The process that holds it, as "pid 4711"."""
     behind: int | None = None
+    """Of the lane that is furthest behind, in the unit of the report."""
     report: JobReport | None = None
     reported_at: datetime | None = None
     current: bool = False
+    """Whether the report is of this run."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     changed_at: datetime | None = None
     exit_code: int | None = None
     tables: tuple[str, str] = ("", "")
+    """Source table and target of its first channel."""
     slot: str = ""
     lag_seconds: float | None = None
+    """Of the DN that lags most."""
     rate: float | None = None
+    """Rows a second during a copy, else events a second."""
     spark: tuple[float | None, ...] = ()
+    """Its rate over the last ten minutes, the oldest first."""
     busy: Busy | None = None
     throughput: Mapping[str, LanePace] = field(default_factory=dict)
+    """By DN."""
     verified: Verified | None = None
+    """The last comparison of source and target."""
     elsewhere: bool = False
+    """Whether another host started it."""
     follows_on: bool = False
+    """Whether the target is unaffected by what is wrong, as by a crash that is over."""
     only_quarantined: bool = False
+    """Whether rows in quarantine are all that is wrong."""
     only_tables: bool = False
+    """Whether all that is wrong is that some tables have stopped while the others continue."""
     quarantine_limit: int | None = None
+    """With more quarantined rows of one table the job stops."""
     others: tuple[tuple[str, str], ...] = ()
+    """Source table and target of each further channel."""
     faults: tuple[Fault, ...] = ()
+    """The worst first."""
     queries: Mapping[str, QuerySeen] = field(default_factory=dict)
     """The DataFrame queries that read its slots, by source table, as they were seen at `queries_at`."""
     queries_at: datetime | None = None
 
     @property
     def since(self) -> datetime | None:
-        """Since when it is in its state. When a process was killed nobody noted: not before its last report."""
+        """When it entered its state. The time of a kill is not recorded: then not before its last report."""
         seen = [at for at in (self.changed_at, self.reported_at if self.state is JobState.DEAD else None) if at]
         return max(seen, default=None)
 
     @property
     def unread(self) -> str:
-        """What becomes of what it has not read while it does not read."""
+        """What happens to its unread changes while it does not read."""
         from slotkeeper.core.judgement.of_job import unread_meanwhile  # the first frame is seen without it
 
         return unread_meanwhile(self.report)
 
     @property
     def refused(self) -> bool:
-        """Whether it never ran and its configuration keeps it from it."""
+        """Whether it never ran here and the configuration rejects it."""
         return self.state is None and self.wrong.startswith(REFUSED)
 
     @property
     def unseen(self) -> bool:
-        """Whether this state folder has nothing of it: only the host that runs it can say how it is."""
+        """Whether this state folder knows nothing of it: only the host that runs it can report its state."""
         never = self.state is JobState.STOPPED and self.started_at is None
         return (self.state is None or never) and not self.queries and not self.faults and not self.trouble
 
     @property
     def judged(self) -> Level:
-        """Its level for a verdict on all jobs: a job that nobody sees here is not known to be fine."""
+        """Its level for a verdict on all jobs: a job that is unseen here is not known to be fine."""
         return Level.UNKNOWN if self.unseen else self.level
 
     def table_in(self, text: str) -> str:
@@ -205,7 +219,7 @@ Tables = Mapping[tuple[str, str], TableSeen]
 
 @dataclass(frozen=True, slots=True)
 class SinkSeen:
-    """What is held in quarantine at one sink; after a failed look the counts are those of `at`, `fault` says why."""
+    """The quarantine of one sink; after a failed query the counts are those of `at`, and `fault` says why."""
 
     sink: str
     at: datetime | None = None
@@ -214,16 +228,13 @@ class SinkSeen:
 
 
 def sink_of(job: JobSpec) -> str:
-    """What tells the quarantine of a job's sink from others: server and schema.
-
-    Jobs of one sink share its quarantine.
-    """
+    """The key of a job's quarantine: server and schema. Jobs of one sink share its quarantine."""
     return f"{job.store_at[0].place} {job.progress_schema}"
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """All of it; `sinks` are those that were looked at."""
+    """Everything that the console knows; `sinks` are those that have answered or failed once."""
 
     local: Local = NOT_READ
     tables: Tables = field(default_factory=dict)

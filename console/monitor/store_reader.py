@@ -60,7 +60,7 @@ class Reader:
         self._sights: SimpleQueue[list[SlotSeen]] = SimpleQueue()
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """What this console has seen of slots, for everybody here; from any thread, kept at the next reading."""
+        """Record what this console has seen of slots, at the next reading; callable from any thread."""
         self._sights.put(found)
 
     def local(self, job: str = "") -> Local:
@@ -93,7 +93,7 @@ class Reader:
             return without(acks, over)
 
     def close(self) -> None:
-        """Give the state store back."""
+        """Close the state store."""
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -130,7 +130,7 @@ class Reader:
 def complete(
     jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified], faults: Iterable[Fault] = ()
 ) -> list[JobFacts]:
-    """Jobs with what the configuration says of them and their last comparison, and those that were never started."""
+    """The jobs with their configuration and last comparison, and the configured jobs that were never started."""
     every = list(faults)
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
@@ -176,7 +176,7 @@ def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
 
 
 def message_of(error: Exception) -> str:
-    """The sentence for what went wrong; no secret in it."""
+    """The error in a sentence, with secrets masked."""
     known = isinstance(error, SlotkeeperError | OSError)
     return masked(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
 
@@ -242,12 +242,10 @@ class Throughput:
         """Begin at a moment: each job's last frame, and its last ten minutes as far as sparklines need them."""
         self._jobs = {}
         for frame in metrics.frames(at):
-            self._take([*metrics.some(frame.view.name, at - _SPAN, at - _NEAR, _STEP), frame], metrics, at)
-
-    def _take(self, frames: Iterable[Frame], metrics: Metrics, at: datetime) -> None:
-        *before, last = frames
-        for frame in (*before, *metrics.some(last.view.name, at - _NEAR, at, 1.0), last):
-            self._see(frame)
+            name = frame.view.name
+            before = metrics.some(name, at - _SPAN, at - _NEAR, _STEP)
+            for seen in (*before, *metrics.some(name, at - _NEAR, at, 1.0), frame):
+                self._see(seen)
 
     def _see(self, frame: Frame) -> None:
         followed = self._jobs.setdefault(frame.view.name, _Followed())

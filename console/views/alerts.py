@@ -61,11 +61,11 @@ class Alert:
     goes_to: tuple[str, str]
 
     def ack(self, acks: Mapping[str, Ack]) -> Ack | None:
-        """What somebody has said of it."""
+        """Its acknowledgement or silence."""
         return ack_in(acks, self.ack_keys)
 
     def is_quiet(self, acks: Mapping[str, Ack], now: datetime) -> bool:
-        """Whether it needs nobody now."""
+        """Whether it is acknowledged or silenced now."""
         return is_quiet(self.ack(acks), now, self.since)
 
 
@@ -79,18 +79,18 @@ def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
 
 
 def alert_rows(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
-    """The alerts as rows, those that need nobody now last."""
+    """The alerts as rows, the acknowledged and silenced ones last."""
     keyed = [(one.is_quiet(acks, now), one) for one in found]
     return [_row(one, acks, now) for _, one in sorted(keyed, key=lambda item: item[0])]
 
 
 def firing(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Alert]:
-    """Those that nobody has acknowledged or silenced."""
+    """The alerts that are neither acknowledged nor silenced."""
     return [one for one in found if not one.is_quiet(acks, now)]
 
 
 def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> str:
-    """The title: how many fire, are acknowledged, are silent."""
+    """The figures of the title: how many fire, are acknowledged, are silenced."""
     every = list(found)
     quiet = [one.ack(acks) for one in every if one.is_quiet(acks, now)]
     silent = sum(ack is not None and ack.until is not None for ack in quiet)
@@ -98,7 +98,7 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
 
 
 def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
-    """How many errors and alerts wait for somebody, by the keys of their screens; which alerts are critical."""
+    """The numbers of open errors and alerts by the keys of their screens; which alerts are critical."""
     acks = monitor.local.acks
     found = firing(alerts(monitor, now), acks, now)
     errors = open_count(monitor.local, acks, now) + number_of(quarantine_of(monitor, jobs), acks, now)
@@ -106,7 +106,7 @@ def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime)
 
 
 def alert_lines(one: Alert) -> list[tuple[Level, str]]:
-    """What it means, what happens if nobody does anything, and the ways out."""
+    """What an alert means, what happens without action, and the ways out."""
     said = [(one.level, f"Means       {one.means}"), (Level.FINE, f"If ignored  {one.ignored}")]
     return said + [
         (Level.FINE, f"{'Options' if number == 1 else '':<11} {number}  {each.do} ({each.loses.words})")
@@ -151,19 +151,15 @@ def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
 
 def _alert(one: Fault, monitor: MonitorState) -> Alert:
     job = monitor.job(one.job) if one.job else None
+    more = f": {QUARANTINED_ROWS.means}" if one.rule == "rows_quarantined" else ""
     return Alert(
         one.key, one.ack_keys, one.rule, _thing(one), LEVELS[one.severity], one.value or "-", one.limit or "-",
-        one.since, safe(_means(one), 400), one.effect, _options(one, job), _goes_to(one, monitor),
+        one.since, safe(f"{one.name}: {one.cause}{more}", 400), one.effect, _options(one, job), _goes_to(one, monitor),
     )  # fmt: skip
 
 
-def _means(one: Fault) -> str:
-    more = f": {QUARANTINED_ROWS.means}" if one.rule == "rows_quarantined" else ""
-    return f"{one.name}: {one.cause}{more}"
-
-
 def _thing(one: Fault) -> str:
-    """What it is about, in few words."""
+    """The object of a fault, at most 120 characters."""
     if one.rule.startswith("slot_"):
         return safe(f"{one.table}/{one.thing}", 120)
     parts = (one.job, one.table or one.thing)

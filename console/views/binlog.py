@@ -41,7 +41,7 @@ class Shown:
 
     @property
     def key(self) -> str:
-        """What tells it from every other row of its DN."""
+        """Its key among the rows of its DN."""
         return self.row.key
 
 
@@ -91,7 +91,7 @@ def history(page: Page, key: Mapping[str, str]) -> list[ChangeRow]:
 
 
 def net_effect(rows: Sequence[ChangeRow]) -> str:
-    """What became of a key, as glyphs and in a word; an update is one glyph.
+    """The history of a key, as glyphs and in a word; an update is one glyph.
 
     >>> row = lambda kind, n: ChangeRow(n, kind, None, ())
     >>> net_effect([row("I", 1), row("B", 2), row("U", 3), row("d", 4)])
@@ -161,7 +161,7 @@ def _cells(page: Page, one: Shown, hidden: bool) -> dict[str, str]:
 
 
 def changed_words(one: Shown) -> str:
-    """What the column CHANGED says."""
+    """The text of the column CHANGED."""
     if one.key_only:
         return KEY_ONLY
     if one.row.kind != "U":
@@ -254,7 +254,7 @@ def _image(page: Page, row: ChangeRow | None, number: int, hidden: bool) -> str:
 
 
 def image_title(page: Page, key: str | None) -> str:
-    """What the row under the cursor is."""
+    """The title of the row under the cursor."""
     one = next((each for each in shown_rows(page) if each.key == key), None)
     if one is None:
         return "no row is chosen"
@@ -268,7 +268,7 @@ def image_title(page: Page, key: str | None) -> str:
 
 
 def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> list[str]:
-    """How far each slot has read on this DN, a line each, from the last poll of slots: no question of its own."""
+    """How far each slot has read on this DN, a line each, from the last poll of slots; sends no query."""
     if seen is None or seen.slots is None:
         return ["who has read how far is not known yet (3 shows it)"]
     rows = history(page, key) or list(page.rows)
@@ -309,12 +309,12 @@ class Place:
 
     @property
     def key(self) -> str:
-        """What tells it from every other place."""
+        """Its key among all places."""
         return f"{self.source}\x1f{self.table}"
 
     @property
     def slot(self) -> str:
-        """The slot from which one begins; empty where there is not exactly one."""
+        """The slot to start from; empty where there is not exactly one."""
         return self.slots[0] if len(self.slots) == 1 else ""
 
 

@@ -44,12 +44,12 @@ _LEVELS = {Standing.FATAL: Level.CRITICAL, Standing.OPEN: Level.WARNING, Standin
 
 
 def error_key(one: ErrorRow) -> str:
-    """What tells it from every other error."""
+    """The key of an error."""
     return f"{one.job}\x1f{one.signature}"
 
 
 def ack_key(one: ErrorRow) -> str:
-    """What an acknowledgement is of: this kind of error up to its last time; a later one is news."""
+    """The key of its acknowledgement: this kind of error up to its last time; a later one is not acknowledged."""
     return f"error\x1f{error_key(one)}\x1f{one.last_at.timestamp():.3f}"
 
 
@@ -75,7 +75,7 @@ def _was_over(one: ErrorRow, job: JobFacts) -> bool:
 
 
 def standings(local: Local, acks: Mapping[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:
-    """Every error with what became of it."""
+    """Every error with its standing."""
     jobs = {job.name: job for job in local.jobs}
     newest: dict[str, ErrorRow] = {}
     for one in local.errors:
@@ -106,19 +106,21 @@ def open_count(local: Local, acks: Mapping[str, Ack], now: datetime) -> int:
 
 
 def level_of(state: Standing) -> Level:
-    """How it is shown."""
+    """The level of a standing."""
     return _LEVELS.get(state, Level.REST)
 
 
 def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
-    """The message, what it does to the job, and what is known about it, the way that loses least first."""
+    """The message, its impact on the job, and the known ways out, the one that loses least first."""
     known = remedy_for(one.code, one.message)
+    first, last = clock(one.first_at), clock(one.last_at)
+    when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
     said = [
         (Level.FINE, safe(one.message, 2_000)),
         (
             Level.REST,
             f"{one.side or 'side ?'}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
-            f" {_when(one)} UTC, {age(one.last_at, now)} ago",
+            f" {when} UTC, {age(one.last_at, now)} ago",
         ),
     ]
     if job is not None and job.state is not None:
@@ -127,12 +129,6 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     said.append((Level.FINE, f"known   {named(known.title, one.job)}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
-
-
-def _when(one: ErrorRow) -> str:
-    if one.first_at == one.last_at:
-        return f"at {clock(one.last_at)}"
-    return f"from {clock(one.first_at)} to {clock(one.last_at)}"
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -18,7 +18,7 @@ LEAST_FLEXIBLE = 12
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which columns a person wants to see, by their keys, whatever the width; and which not."""
+    """The columns that a person shows or hides, by their keys, whatever the width."""
 
     shown: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Chosen:
         return Chosen(self.shown | {key}, self.hidden - {key})
 
     def of(self, columns: Iterable[Column]) -> list[Column]:
-        """The columns that are left, those that were asked for at every width; the glyph and the flexible one stay."""
+        """The columns without the hidden ones, plus those shown at every width; glyph and flexible column stay."""
         return [
             replace(one, least=0) if one.key in self.shown else one
             for one in columns

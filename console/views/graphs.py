@@ -41,7 +41,7 @@ _HEIGHTS = " .:#"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large, and in which characters; `rows` are those of one graph."""
+    """Size and characters of the graphs; `rows` are those of one graph."""
 
     width: int
     rows: int
@@ -54,7 +54,7 @@ class Shape:
 
     @property
     def points(self) -> int:
-        """How many values that is."""
+        """The number of values that fit."""
         return self.columns * (1 if self.ascii_only else 2)
 
 

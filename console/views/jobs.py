@@ -157,7 +157,7 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "report": age(job.reported_at, now) if job.state else "-",
         "up": age(job.started_at, now) if job.alive else "-",
         "trouble": safe(job.trouble, 40),
-        "wrong": safe(job.wrong, 200) if job.level in FAULTS else _calm(job),
+        "wrong": "" if job.level is Level.FINE else safe(job.wrong, 200),
         **own,
     }
 
@@ -230,15 +230,11 @@ def _worst_dn(job: JobFacts, worst: str | None) -> str:
     return UNKNOWN if worst is None else safe(worst, 40)
 
 
-def _calm(job: JobFacts) -> str:
-    return "" if job.level is Level.FINE else safe(job.wrong, 200)
-
-
 # -- sentences -------------------------------------------------------------------------------------------------------
 
 
 def what_is_wrong(job: JobFacts) -> str:
-    """One sentence on what is the matter with a job."""
+    """The problem of a job in one sentence."""
     if job.level in FAULTS:
         return safe(job.wrong or "it is in trouble and does not say why", 400)
     if job.state is JobState.RUNNING:
@@ -249,7 +245,7 @@ def what_is_wrong(job: JobFacts) -> str:
 
 
 def what_is_safe(job: JobFacts) -> str:
-    """One sentence on what to do about it that loses nothing."""
+    """The next action that loses nothing, in one sentence."""
     if job.safe:
         return safe(job.safe, TYPED)
     name = safe(job.name, 80)

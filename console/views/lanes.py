@@ -98,7 +98,7 @@ def lane_behind(lane: LaneReport) -> int | None:
 
 
 def lane_level(lane: LaneReport) -> Level:
-    """How a DN stands."""
+    """The level of a DN."""
     return _level(lane, lane_behind(lane))
 
 
@@ -223,7 +223,7 @@ def copy_of(job: JobFacts) -> HowFar | None:
 
 
 def work(job: JobFacts) -> str:
-    """What its time goes into, and which side is the bottleneck."""
+    """The shares of its busy time, and which side is the bottleneck."""
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
     from slotkeeper.console.monitor.rates import bottleneck
@@ -267,7 +267,7 @@ def counters(job: JobFacts) -> str:
 
 
 def next_risk(job: JobFacts, now: datetime) -> str:
-    """What runs out next, as far as the state store tells; the slot's own clock is on its screen."""
+    """The next limit that it reaches, as far as the state store knows; the slot's expiry is on its screen."""
     if job.state in (JobState.STOPPED, JobState.FAILED, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
         return f"next risk: nobody reads its binlog{still}; {_meanwhile(job)}"
@@ -303,7 +303,7 @@ def lane_gtids(job: JobFacts | None, name: str | None) -> str:
 
 
 def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
-    """What the DN under the cursor says of its trouble; "" where it has none."""
+    """The problem that the DN under the cursor reports; "" without one."""
     lanes = job.report.lanes if job and job.report else ()
     lane = next((one for one in lanes if one.name == dn), None)
     if lane is None or not (lane.error or lane.retry or is_stopped(lane)):

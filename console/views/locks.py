@@ -28,7 +28,7 @@ NOBODY = "no session of ours waits for a lock"
 
 @dataclass(frozen=True, slots=True)
 class SinkWaits:
-    """What one sink told, or the report of one job did; `fault` is why it could not be asked."""
+    """The waits that one sink or the report of one job shows; `fault` is why the sink did not answer."""
 
     place: str
     waits: tuple[LockWait, ...] = ()
@@ -36,7 +36,7 @@ class SinkWaits:
 
 
 def of_reports(jobs: Iterable[JobFacts]) -> list[SinkWaits]:
-    """What the jobs' own reports tell of waits."""
+    """The waits that the reports of the jobs show."""
     known = [(one.name, one.report) for one in jobs if one.report is not None and one.current]
     return [
         SinkWaits(f"job {name}", report.lock_waits, report.locks_untold)
@@ -109,12 +109,12 @@ def _unknown(one: SinkWaits) -> str:
 
 
 def shown(text: str | None) -> str:
-    """A text, or that it is not shown to our login."""
+    """The text, or that it is not shown to our login."""
     return HIDDEN if text is None else safe(text, 63)
 
 
 def values(wait: LockWait, now: float) -> dict[str, object]:
-    """A wait as JSON tells it; null is what our login is not shown."""
+    """A wait as JSON; null is what our login is not shown."""
     return {
         "pid": wait.pid,
         "session": wait.session,

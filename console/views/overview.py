@@ -24,7 +24,7 @@ def summary(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """A line on who is on it and on the sides that hurt, where there is anything to say."""
+    """A line on who is working on it and on the bottlenecks; none without either."""
     said = [*who_is_on_it(local, now), *sides(local.jobs)]
     return [(Level.WARNING, "   ".join(said))] if said else []
 
@@ -60,7 +60,7 @@ def _states(local: Local) -> tuple[Level, str]:
 
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
-    """Which targets may be called equal to their sources now, and how old the proof of it is."""
+    """Which targets can be trusted now, and how old the proof of it is."""
     from slotkeeper.core.domain.row_counts import in_a_phrase
 
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
@@ -83,7 +83,7 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
 
 
 def follows(job: JobFacts) -> bool:
-    """Whether a job does what it is there for, so that its target is its source but for its lag and what is held."""
+    """Whether the target equals its source but for lag and quarantined rows."""
     if job.state is JobState.FINISHED:
         return True
     return job.state is JobState.RUNNING and (job.level is Level.FINE or job.follows_on or job.only_quarantined)

@@ -99,7 +99,7 @@ class JobQuarantine:
 
     @property
     def has_none(self) -> bool:
-        """Whether its sink holds no row apart, because its progress rows stand elsewhere."""
+        """Whether its sink cannot quarantine rows, because its progress rows are in another store."""
         return self.spec is not None and self.spec.store is not None and not self.number
 
     @property
@@ -128,7 +128,7 @@ class JobQuarantine:
 
 
 def fullness(number: int, limit: int | None) -> Level:
-    """How bad it is to hold so many rows.
+    """The level of so many quarantined rows.
 
     >>> [fullness(number, limit).name for number, limit in ((3, 100), (90, 100), (90, None))]
     ['WARNING', 'CRITICAL', 'WARNING']
@@ -245,7 +245,7 @@ def _group(one: JobQuarantine, quiet: bool) -> Row:
 
 
 def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
-    """What is held for a job, what that means, and the ways out."""
+    """The quarantined rows of a job, what they mean, and the ways out."""
     said = [(one.level, one.text)]
     if one.fault and one.number is not None:
         said.append((Level.UNKNOWN, f"the sink could not be asked since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
@@ -322,7 +322,8 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
         if other is not None:
             half = f"#{other.id}, the {'old' if other.kind == 'B' else 'new'} key {key_words(other)}"
         lines.append((Level.FINE, f"pair    {half}: both move together"))
-    lines.append((Level.FINE, f"key     {key_words(one)}   {_kind(one)} of {safe(one.source_table, 60)}"))
+    kind = _KINDS.get(one.kind, f"kind {safe(one.kind, 4)}")
+    lines.append((Level.FINE, f"key     {key_words(one)}   {kind} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
     quarantined = f"since   {clock(one.quarantined_at)} UTC ({age(one.quarantined_at, now)}), tries {one.tries}"
     lines.append((Level.FINE, f"{quarantined}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
@@ -335,10 +336,6 @@ def _ended(one: QuarantineEntry) -> list[tuple[Level, str]]:
     by = f" by {safe(one.ended_by, 80)}" if one.ended_by else ""
     why = f": {safe(one.reason, 200)}" if one.reason else ""
     return [(Level.FINE, f"ended   {one.state.value} {clock(one.ended_at)} UTC{by}{why}")]
-
-
-def _kind(one: QuarantineEntry) -> str:
-    return _KINDS.get(one.kind, f"kind {safe(one.kind, 4)}")
 
 
 def replay_words(one: QuarantineEntry) -> str:
@@ -371,7 +368,7 @@ def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
 
 
 def choice_of(of: JobQuarantine, entries: Sequence[QuarantineEntry], ids: Collection[int]) -> Choice:
-    """What these entries of a job are."""
+    """The choice of these entries of a job."""
     chosen = [one for one in entries if one.id in ids]
     quarantined = [one.id for one in chosen if one.state is EntryState.QUARANTINED]
     return Choice(of.job, tuple(sorted(quarantined)), len(quarantined), of.entries, len(chosen) - len(quarantined))

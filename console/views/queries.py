@@ -1,6 +1,4 @@
-"""Pure functions on DataFrame queries: what screens of jobs show of one, which runs elsewhere and is
-left alone here.
-"""
+"""What screens of jobs show of DataFrame queries, which run elsewhere and cannot be changed here. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def refusal(job: JobFacts) -> str:
 
 
 def to_do(job: JobFacts) -> str:
-    """Where one acts on its queries: those that do not live are started, and none is stopped."""
+    """Where to act on its queries: where the first running one says, else where one is started."""
     return next((one.to_do for one in job.queries.values() if one.lives), WHERE_TO_START)
 
 
@@ -37,7 +35,7 @@ def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
 
 
 def lines(job: JobFacts, now: datetime) -> Lines:
-    """What is known of a job's queries, and where one acts on them."""
+    """What is known of a job's queries, and where to act on them."""
     silent = safe(job.wrong.partition("; ")[0], 300)
     found: Lines = [(job.level, silent)] if job.level is Level.UNKNOWN else []
     for table, one in now_of(job, now).items():

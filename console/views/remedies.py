@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A kind of trouble: its title, what it means, and the ways out."""
+    """A kind of error: its title, what it means, and the ways out."""
 
     title: str
     means: str
@@ -287,7 +287,7 @@ _NAMES = re.compile(r"\b(?:JOB|TABLE|SLOT)\b")
 
 
 def remedy_for(code: str, message: str) -> Remedy:
-    """What is known about an error with this code (an SQLSTATE, a signal, a name of trouble) and message.
+    """The remedy of an error with this code (an SQLSTATE, a signal, the name of a problem) and message.
 
     >>> remedy_for("57P01", "source dws1: terminating connection").title
     'the server does not answer'

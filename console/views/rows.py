@@ -90,7 +90,7 @@ def part_of(parts: Collection[str]) -> str:
 
 
 class Later(Mapping[str, T]):
-    """A mapping that is made when somebody first looks into it: rows that are not seen cost next to nothing.
+    """A mapping that is made at its first use: rows that are not seen cost next to nothing.
 
     >>> Later(lambda: {"a": 1})["a"]
     1
@@ -131,7 +131,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """What a filter looks at."""
+        """The text that a filter searches."""
         return " ".join(self.cells.values())
 
 
@@ -155,7 +155,7 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_fu
     [24, 174]
     """
     shown = [one for one in columns if wide or one.least <= width]
-    whole = [_whole(one) for one in shown]
+    whole = [replace(one, label=one.whole, width=max(one.width, len(one.whole))) if one.whole else one for one in shown]
     shown = whole if in_full and _least(whole) <= width else shown
     while len(shown) > 1 and _least(shown) > width:
         fixed = [one for one in shown if one.width]
@@ -171,10 +171,6 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_fu
 
 def _least(columns: Iterable[Column]) -> int:
     return sum((one.width or LEAST_ROOM) + 1 for one in columns)
-
-
-def _whole(one: Column) -> Column:
-    return replace(one, label=one.whole, width=max(one.width, len(one.whole))) if one.whole else one
 
 
 def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
@@ -204,7 +200,7 @@ def _matcher(wanted: str) -> Callable[[str], bool]:
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago, with its unit; unknown where it lies ahead of the clock.
+    """How long ago, with its unit; unknown where the moment is ahead of the clock.
 
     >>> age(None, datetime(2026, 1, 1)), age(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 4))
     ('?', '4s')
@@ -288,7 +284,7 @@ def _cells(text: str) -> int:
 
 
 def plain(text: str, ascii_only: bool) -> str:
-    """The text in what the terminal can show.
+    """The text in characters that the terminal can show.
 
     >>> plain("a\u2500b", True)
     'a\\\\u2500b'

@@ -39,7 +39,7 @@ GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, n
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
-    """Whose slot it is, and how that job stands.
+    """The owner of a slot and the state of that job.
 
     >>> holder(None, {}), holder("orders_rt", {})
     ('external', 'job ?')
@@ -85,7 +85,7 @@ def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
 
 
 def open_reset_line(one: OpenReset, table: str, slot: str) -> str:
-    """What to do about it."""
+    """The next action on an unfinished reset."""
     place = typed(table, slot)
     which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
     return f"{which} is unfinished ({safe(one.id, 60)}): `slotkeeper slots reset --resume {place}`"
@@ -97,7 +97,7 @@ def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine
 
 
 def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) -> str:
-    """What was done to it last, as far as it was done from here."""
+    """The last change of a slot that was made from this host."""
     from slotkeeper.core.domain.audit import Phase  # the first frame is seen without it
 
     found = done_to(lines, table, slot)

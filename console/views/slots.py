@@ -91,7 +91,7 @@ class SlotFacts:
 
     @property
     def key(self) -> str:
-        """What tells it from every other slot."""
+        """Its key among all slots."""
         return f"{self.seen.source}\x1f{self.seen.table}\x1f{self.slot.name}"
 
 
@@ -408,7 +408,7 @@ def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Loca
 
 
 def faults(tables: Iterable[TableSeen]) -> list[str]:
-    """Tables that were never seen, and why."""
+    """The tables whose slots were never seen, and why."""
     return [
         f"{safe(one.source, 40)} {safe(one.table, 80)}: {safe(one.fault, 200)}"
         for one in tables
@@ -446,7 +446,7 @@ def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ)
 
 
 def slot_risk(one: SlotFacts, now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
-    """What a job's slot risks next, and when; of a lost one that it is."""
+    """The next risk of a job's slot, and when; of a lost one that it is lost."""
     if slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local)):
         return Level.CRITICAL, f"slot {both_ends(safe(one.slot.name), 40)}: {_LOST_SAID} -> [3] Slots"
     level, said = _consequence(one, now)

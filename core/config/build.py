@@ -13,13 +13,12 @@ from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
 from slotkeeper.core.config import binlog_sets, check, keys, tls
-from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
+from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys
 from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
-from slotkeeper.core.config.keys import KindKeys
+from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN, KindKeys
 from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
 from slotkeeper.core.config.keys_sync import SYNC
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
-from slotkeeper.core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from slotkeeper.core.config import canal, keys
-from slotkeeper.core.config.keys import REQUIRED, Key, Section
-from slotkeeper.core.config.keys_alerts import ALERTS
+from slotkeeper.core.config.keys import ALERTS, REQUIRED, Key, Section
 from slotkeeper.core.config.keys_binlog import BINLOG
 from slotkeeper.core.config.keys_hologres import HOLOGRES, OWN
 from slotkeeper.core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS

@@ -15,7 +15,7 @@ import tomli
 from slotkeeper.core import ownership
 from slotkeeper.core.config import build, handover, keys, secrets, tls
 from slotkeeper.core.config.check import Reading, Table, beside, read_section
-from slotkeeper.core.config.keys_alerts import read_alerts
+from slotkeeper.core.config.load import read_alerts
 from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry, find_lines
 from slotkeeper.core.config.overlay import PREFIX, apply_environment, apply_options, secret_variables
 from slotkeeper.core.domain.spec import JobSpec

@@ -28,8 +28,9 @@ from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch import log
 from slotkeeper.core.launch.alerting import Alerting
-from slotkeeper.core.launch.last_words import LINES, last_words
+from slotkeeper.core.launch.last_words import last_words
 from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
+from slotkeeper.core.launch.log import LAST_WORDS_LINES as LINES
 from slotkeeper.core.launch.recorder import Recorder
 from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, judge
 from slotkeeper.core.state import files

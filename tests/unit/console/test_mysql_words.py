@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from slotkeeper.console.commands import slot_purge
+from slotkeeper.console.commands import slots
 from slotkeeper.console.commands.watch import _behind
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, TableSeen
 from slotkeeper.console.views.jobs import JOB_COLUMNS, part_in, parts, sync_line
@@ -96,16 +96,16 @@ def test_a_binlog_that_is_needed_and_gone_or_soon_gone_colours_its_slot() -> Non
 
 def test_slots_show_says_it_in_lines_and_as_json() -> None:
     found = retained()
-    assert slot_purge.lines("s", found) == [
+    assert [*found.purges["s"].lines()] == [
         "binlogs are purged after 240 h (binlog_expire_logs_seconds)",
         "the oldest binlog that the job needs is mysql-bin.000003:"
         " it can be purged from 2026-11-28 12:00:00 UTC on (in 7d00h)",
         "GTIDs of the position: 3-77-200",
     ]
-    made = slot_purge.as_json("s", found)
+    made = slots.purge_values("s", found)
     assert made is not None and made["needed_file"] == "mysql-bin.000003" and made["gtids"] == "3-77-200"
     assert (made["after_seconds"], made["seconds_left"]) == (10 * DAY, 7 * DAY)
-    assert slot_purge.as_json("s", retained(None)) is None and slot_purge.lines("s", retained(None)) == []
+    assert slots.purge_values("s", retained(None)) is None and retained(None).purges == {}
 
 
 def test_what_is_not_known_or_never_happens_is_said_so() -> None:
