@@ -31,8 +31,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.launch import tries
-from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
+from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import steering
@@ -233,8 +232,8 @@ def show(view: JobView, ascii_only: bool) -> None:
 
 
 def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
-    """Ask, wait for the answer, tell it; audited. Raises what `slotkeeper.core.launch.tries.ask` does."""
-    found = noted_try(store, job, table, reason, partial(tries.ask, store, job, table, wait))
+    """Ask, wait for the answer, tell it; audited. Raises what `slotkeeper.core.launch.tables.try_now` does."""
+    found = noted_try(store, job, table, reason, partial(try_now, store, job, table, wait))
     if as_json:
         output.as_json(_tried_values(job, table, found))
     else:

@@ -1,6 +1,6 @@
 """What the console would have shown at a past moment, and how one steps from moment to moment.
 
-Frames are recorded by supervisors (`slotkeeper.core.launch.recorder`), slots by whoever sees them
+Frames are recorded by supervisors (`slotkeeper.core.launch.supervisor`), slots by whoever sees them
 (`slotkeeper.core.state.observed`). Next door: `slotkeeper.console.monitor.store_reader` does the same for now;
 `slotkeeper.console.monitor.throughput` follows frames.
 """

@@ -1,18 +1,19 @@
-"""What people ask of one table of a job that runs: pause, resume, stop, start and restart it alone.
+"""What people ask of a running job's tables: pause, resume, stop, start, restart one alone, or try now.
 
-As for whole jobs, what is asked is written and then waited for until its effect is *seen*.
+As for whole jobs, what is asked is written and then waited for until its effect is *seen*, or answered.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch.control import refuse_elsewhere
 from slotkeeper.core.launch.launch import START_LOCK
@@ -38,6 +39,7 @@ class Ask(Enum):
 _WANTED = {Ask.PAUSE: WantedState.PAUSE, Ask.STOP: WantedState.STOP}
 _ANEW = (Ask.START, Ask.RESTART)
 _GOALS = {Ask.PAUSE: JobState.PAUSED, Ask.STOP: JobState.STOPPED}
+_BEGINNING = (JobState.PENDING, JobState.SNAPSHOT)
 _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 
@@ -164,3 +166,53 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
                 f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
             )
         time.sleep(_POLL)
+
+
+def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
+    """Ask, and return what was done table by table; nothing where `seconds` are 0, which waits for no answer.
+
+    Refused where nothing of it waits, or where a try may not come early; Busy where nobody answers in time.
+    """
+    expected = _expected(observe(store, job), table)
+    number = steering.ask(store, job, table)
+    store.record_event(job, "try asked", table)
+    end = time.monotonic() + seconds
+    while seconds > 0:
+        found = tuple(steering.answers(store, number))
+        if found and (any(not one.table for one in found) or expected <= {one.table for one in found}):
+            if not any(one.done or one.busy for one in found):
+                raise Refused(in_words(found), f"`slotkeeper jobs show {typed(job)}` says why, and when it is tried")
+            return found
+        view = observe(store, job)
+        if not view.state.has_process or not view.lives:
+            raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
+        if time.monotonic() > end:
+            raise Busy(
+                f"job {job}: a try was asked for, and not answered in {seconds:g} s: {view.reason or view.state.value}",
+                f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes",
+            )
+        time.sleep(_POLL)
+    return ()
+
+
+def _expected(view: JobView, table: str) -> Set[str]:
+    """The source tables that are to answer, none where that is not known; Refused where nothing could."""
+    name = typed(view.name)
+    refuse_elsewhere(view)
+    if not view.state.has_process or not view.lives:
+        raise Refused(f"job {view.name} is {view.state.value}: it tries nothing", f"`slotkeeper jobs start {name}`")
+    if view.state is JobState.PAUSED:
+        raise Refused(f"job {view.name} is PAUSED: it tries nothing", f"`slotkeeper jobs resume {name}`")
+    waits = view.reason or (view.report.reason if view.report is not None and view.reported else "")
+    if view.state in _BEGINNING and not waits:
+        raise Refused(f"job {view.name} is {view.state.value} and waits for no try", "it goes on by itself")
+    if table:
+        one = table_of(view.name, known(view), table)
+        if one.rests or one.state == JobState.PAUSED.value:
+            verb = "start" if one.rests else "resume"
+            do = f"`slotkeeper jobs {verb} {name} --table {typed(table)}`"
+            raise Refused(f"table {table} of job {view.name} is {one.state}: it tries nothing", do)
+        return {table}
+    report = view.report if view.reported else None
+    several = () if report is None else report.tables
+    return {one.source_table for one in several if not one.rests and one.state != JobState.PAUSED.value}

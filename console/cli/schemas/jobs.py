@@ -29,7 +29,7 @@ from slotkeeper.core.domain.fault import Party, Severity
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.row_counts import APART, VOID
 from slotkeeper.core.domain.text import see
-from slotkeeper.core.launch.ensure import Ensured
+from slotkeeper.core.launch.control import Ensured
 
 _JOB = text("the job's name")
 _STATE = word_of(f"what the job is doing ({see('states')})", JobState)
