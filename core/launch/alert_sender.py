@@ -40,11 +40,11 @@ from slotkeeper.core.state.folder import StateFolder
 _PYTHON = (sys.executable, "-P", "-m")
 _spawned: list[subprocess.Popen[bytes]] = []
 MOST_BYTES = 1 << 20
-"""A command that writes more than this is killed: nobody reads it."""
+"""A command that writes more than this is killed: no process reads it."""
 _KEPT = 2_000
 _POLL_SECONDS = 0.02
 _KILLED_WITHIN = 2.0
-"""Seconds that the end of a killed command is waited for; what waits after it must be told all the same."""
+"""Seconds that the end of a killed command is waited for; what waits after it must be sent all the same."""
 _BLOCK = 65_536
 _left: list[subprocess.Popen[bytes]] = []
 """What could not be killed, kept so that its end is still noted."""
@@ -52,14 +52,13 @@ _left: list[subprocess.Popen[bytes]] = []
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who is told: the command's words and its limit in seconds."""
+    """The command's words and its limit in seconds."""
 
     folder: StateFolder
     command: tuple[str, ...]
     seconds: float
 
     def send(self, one: Notification) -> Answer:
-        """Run the command with one notification."""
         return run(self.command, text_of(one, place_of(self.folder)), self.seconds)
 
     def empty(self) -> None:
@@ -71,7 +70,8 @@ class Sender:
         try:
             while (one := _begin(file)) is not None:
                 answer = self.send(one)
-                _end(file, one, answer)
+                with file.locked():
+                    file.save(_after(file.read(), one, answer, _now()))
                 if answer.fault:
                     return
         finally:
@@ -79,7 +79,7 @@ class Sender:
 
 
 def place_of(folder: StateFolder) -> Place:
-    """Whose faults are told."""
+    """The host and the state folder that a notification names."""
     return Place(socket.gethostname(), str(folder.path))
 
 
@@ -89,7 +89,7 @@ def reap() -> None:
 
 
 def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] = ()) -> None:
-    """Start a sender, which outlives us; it is waited for by nobody. Raises OSError.
+    """Start a sender, which outlives us; no process waits for it. Raises OSError.
 
     `given` are notifications that could not be kept for it (a full disk); else it takes what waits in the outbox.
     """
@@ -110,19 +110,15 @@ def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] =
 
 
 def _begin(file: AlertFile) -> Notification | None:
-    """The notification that is to be told now, noted as begun; None where nothing waits."""
+    """The notification to send now, noted as started; None where nothing waits."""
     with file.locked():
         state = file.read()
         if not state.outbox or not may_try(state.failure, _now()):
             return None
-        file.save(replace(state, outbox=begun(state.outbox)))  # also where it is: what cannot be noted is not told
+        file.save(
+            replace(state, outbox=begun(state.outbox))
+        )  # also where it is noted: what cannot be noted is not sent
         return state.outbox[0].notification
-
-
-def _end(file: AlertFile, one: Notification, answer: Answer) -> None:
-    with file.locked():
-        state = file.read()
-        file.save(_after(state, one, answer, _now()))
 
 
 def _after(state: AlertState, one: Notification, answer: Answer, now: datetime) -> AlertState:
@@ -139,14 +135,14 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command answered: its exit code (negative: a signal), None where it was killed or could not be started.
-
-    `fault` is "" where it took the notification; `written` is the beginning of what it wrote, made visible.
-    """
+    """What a command answered."""
 
     code: int | None
+    """Its exit code (negative: a signal), None where it was killed or could not be started."""
     fault: str
+    """Empty where it took the notification."""
     written: str = ""
+    """The beginning of what it wrote, made visible."""
 
     @property
     def said(self) -> str:
@@ -187,13 +183,16 @@ def in_memory(text: str) -> int:
 
 
 def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Answer:
-    """Follow it to its end or its limit. Its group is killed before it is reaped: its id is nobody else's."""
+    """Follow it to its end or its limit. Its group is killed before it is reaped: no other process has its id."""
     assert child.stdout is not None
     reading = child.stdout.fileno()
     os.set_blocking(reading, False)
     end, written, number = time.monotonic() + seconds, bytearray(), 0
+    unreaped = os.WEXITED | os.WNOHANG | os.WNOWAIT
     try:
-        while not (ended := _has_ended(child.pid)) and time.monotonic() < end and number <= MOST_BYTES:
+        while (
+            not (ended := os.waitid(os.P_PID, child.pid, unreaped)) and time.monotonic() < end and number <= MOST_BYTES
+        ):
             number += _drain(reading, written)
             time.sleep(_POLL_SECONDS)
         _drain(reading, written)
@@ -223,10 +222,6 @@ def _code_of(child: subprocess.Popen[bytes]) -> int | None:
     return None
 
 
-def _has_ended(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
 def _drain(reading: int, written: bytearray) -> int:
     """Read what is there, MOST_BYTES at most, keep its beginning; how much it was."""
     number = 0
@@ -238,7 +233,7 @@ def _drain(reading: int, written: bytearray) -> int:
 
 
 def main() -> int:
-    """Take the command from our input, then empty the outbox; what goes wrong is told by the next evaluation."""
+    """Take the command from our input, then empty the outbox; the next evaluation reports what goes wrong."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.alert_sender")
     parser.add_argument("--state-dir", required=True)

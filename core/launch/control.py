@@ -51,7 +51,7 @@ def _unread(text: str) -> None:
 
 
 class Unwanted(Refused):
-    """A job that nobody asked for by name is at rest, or not to run, by now: somebody, or its own end, came first."""
+    """A job that was not asked for by name has ended, or is not to run, by now: a person or its own end came first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def start(
 ) -> JobView:
     """Start a job and wait until it runs or the cause why not is seen; Refused where one runs already, naming it.
 
-    A copy may take hours: one that goes on when the patience ends is no failure. Busy where nothing has begun by then.
-    The start lock is held until the supervisor lives, so that of two starts at once the later one sees the first.
-    `take_over` goes on to the driver, and here it starts a job that another machine's name stands at. `again`: only
+    A copy may take hours: one that continues when the patience ends is no failure. Busy where nothing has started by
+    then. The start lock is held until the supervisor is running, so of two starts at once the later sees the first.
+    `take_over` is passed to the driver, and here it starts a job that another machine's name stands at. `again`: only
     what is wanted already and was not seen to end is started; raises Unwanted for anything else.
     """
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
@@ -118,9 +118,9 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish the job stopped and wait until its processes are gone; by a signal where the wish cannot be stored.
+    """Want the job stopped and wait until its processes have exited; by a signal where that cannot be stored.
 
-    One at rest stays as it is, and is not wanted any more.
+    A job that has ended stays as it is, and is not wanted any more.
     """
     view = observe(store, job)
     refuse_elsewhere(view)
@@ -165,7 +165,7 @@ def restart(
 
 
 def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool, again: bool = False) -> str:
-    """Record a new run, under the start lock; Refused where the job lives, Unwanted where `again` finds it at rest."""
+    """Record a new run, under the start lock; Refused where the job runs, Unwanted where `again` finds it ended."""
     if again:
         _refuse_unwanted(observe(store, job))
     launch = launch or Launch()
@@ -211,7 +211,7 @@ def refuse_open_reset(store: Store, job: str) -> None:
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:
-    """Refuse where the job lives; record as STOPPED what is meant to live and does not."""
+    """Refuse where the job is running; record as STOPPED what should be running and is not."""
     view = settled(store, job)
     lock = store.folder.try_lock(view.name, SUPERVISOR_LOCK)
     if lock is not None:
@@ -229,7 +229,7 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
 
 
 def refuse_elsewhere(view: JobView) -> None:
-    """Raise Refused where the job may live on another machine or in another container."""
+    """Raise Refused where the job may be running on another machine or in another container."""
     if view.elsewhere:
         raise Refused(
             f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here",
@@ -334,10 +334,10 @@ def _stop_by_signal(store: Store, view: JobView, seconds: float, cause: Slotkeep
     """Ask the job's processes to end and wait so many seconds (0: not at all); `cause` is why nothing can be stored.
 
     The store is still read: it says which process to ask. One that the store names is believed only while it holds the
-    job's supervisor lock, which no other process does: whoever shares the folder could have written any number there.
+    job's supervisor lock, which no other process does: each user of the folder could have written any number there.
 
     Returns the job as STOPPED with the cause as its reason, also where the store cannot say so. Raises Busy where they
-    still live, Refused where the recorded supervisor is another process.
+    are still running, Refused where the recorded supervisor is another process.
     """
     deadline = time.monotonic() + seconds
     asked: set[Identity] = set()
@@ -456,7 +456,7 @@ def _ensured(store: Store, view: JobView, start: Callable[[JobView], JobView]) -
         return Outcome(view.name, Ensured.STAYS, observe(store, view.name).state, error.message)
     except SlotkeeperError as error:
         now = observe(store, view.name)
-        if now.lives:  # somebody else started it first
+        if now.lives:  # another start came first
             return Outcome(view.name, Ensured.LIVES, now.state)
         return Outcome(view.name, Ensured.REFUSED, now.state, error.message)
     return Outcome(view.name, Ensured.STARTED, started.state)

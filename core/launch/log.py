@@ -20,7 +20,6 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
 
 from slotkeeper.core.bounded import end_in
 from slotkeeper.core.domain.text import piece, safe
@@ -52,17 +51,13 @@ def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
                 newer.rename(later)
         if older:
             with suppress(OSError, NoRoom):
-                _copy(folder, source, older[0])
+                folder.remove(older[0])
+                with os.fdopen(folder.append(older[0]), "wb") as writing:
+                    shutil.copyfileobj(source, writing, 1024 * 1024)
     descriptor = folder.append(log)
     os.ftruncate(descriptor, 0)
     os.close(descriptor)
     return True
-
-
-def _copy(folder: StateFolder, source: BinaryIO, into: Path) -> None:
-    folder.remove(into)
-    with os.fdopen(folder.append(into), "wb") as writing:
-        shutil.copyfileobj(source, writing, 1024 * 1024)
 
 
 def say(folder: StateFolder, job: str, text: str) -> None:

@@ -73,7 +73,7 @@ class Signals:
         os.close(self._writing)
 
     def wait(self, seconds: float) -> None:
-        """Until a signal comes or so many seconds are over."""
+        """Until a signal comes or these seconds are over."""
         readable, _, _ = select.select([self._reading], [], [], max(0.0, seconds))
         if readable:
             os.read(self._reading, 4096)
@@ -87,11 +87,11 @@ def _nothing(number: int, frame: FrameType | None) -> None:
 
 
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
-    """Called by a driver every few seconds: record who it is and start a supervisor where none lives; True if started.
+    """Called by a driver every few seconds: record who it is and start a supervisor where none runs; True if started.
 
-    Cheap while the supervisor lives: one row and one look at one pid. Two callers at once are harmless: whichever
+    Cheap while the supervisor is running: one row and one look at one pid. Two callers at once are harmless: whichever
     supervisor does not get the lock ends at once. Raises SlotkeeperError where none can be started: for the driver
-    that is something to tell and to try again, no reason to end.
+    that is something to report and to retry, no reason to end.
     """
     row = store.run(run)
     if row is None or row.ended_at is not None:
@@ -134,7 +134,7 @@ class Supervisor:
             self._adopt()
         else:
             self._clear_left_overs()
-        while self._driver is not None or self._may_start():
+        while self._driver is not None or not self._stop_is_wanted():
             if self._driver is None and (refused := self._start()):
                 self._finish(refused)
                 return
@@ -204,7 +204,10 @@ class Supervisor:
             code = self._child.wait()
             self._child = None
             return code
-        return self._noted_exit()
+        with contextlib.suppress(SlotkeeperError):
+            row = self._store.run(self._run)
+            return row.exit_code if row else None
+        return None
 
     def _lives(self) -> bool:
         if self._child is not None:
@@ -267,9 +270,6 @@ class Supervisor:
         self._tell("left-overs killed", f"processes of the ended driver still lived: {processes.members(last)}")
         processes.kill_members(last)
 
-    def _may_start(self) -> bool:
-        return not self._stop_is_wanted()
-
     def _stop_is_wanted(self) -> bool:
         if not self._signals.asked_to_end:
             with contextlib.suppress(StateError, Busy):  # cannot be read for now: what was wanted last still is
@@ -283,12 +283,6 @@ class Supervisor:
         except SlotkeeperError:
             return JobState.RUNNING
         return row.state if row else JobState.STOPPED
-
-    def _noted_exit(self) -> int | None:
-        with contextlib.suppress(SlotkeeperError):
-            row = self._store.run(self._run)
-            return row.exit_code if row else None
-        return None
 
     def _finish(self, ended: Ended) -> None:
         reason = ended.reason
@@ -304,7 +298,7 @@ class Supervisor:
         self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
-        """Let an event happen; where the driver has already told a better account of its end, that stays."""
+        """Let an event happen; where the driver has already given a better account of its end, that stays."""
         if self._noted_state() not in WITH_PROCESS:
             return
         with contextlib.suppress(SlotkeeperError):
@@ -351,7 +345,7 @@ class Recorder:
         self._failed = False
 
     def tick(self, now: bool = False) -> None:
-        """Take a frame and judge what is to be told where that is due, or at once; cheap where it is not."""
+        """Take a frame and evaluate alerts where that is due, or at once; cheap where it is not."""
         try:
             state = self._store.state(self._job)
             if now or state is not self._state or time.monotonic() >= self._due:
@@ -416,7 +410,7 @@ def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> 
 
 
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
-    """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor lives already."""
+    """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor runs already."""
     with Store.open(folder) as store, Signals() as signals:
         row = store.run(run)
         if row is None or row.ended_at is not None:
@@ -442,7 +436,7 @@ def _detach() -> None:
 
 
 def main() -> int:
-    """Parse, detach, supervise; what goes wrong is told in the job's log, which is our stderr."""
+    """Parse, detach, supervise; what goes wrong is reported in the job's log, which is our stderr."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.supervisor")
     for name in ("--job", "--config", "--state-dir", "--run"):

@@ -44,7 +44,7 @@ _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 
 def _silent(table: TableReport) -> None:
-    """Nobody watches."""
+    """No reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TablePatience:
 
 
 def known(view: JobView) -> tuple[TableReport, ...]:
-    """The tables of a job that lives, as its driver tells of them; Refused where it has none to be steered alone."""
+    """The tables of a running job, as its driver reports them; Refused where it has none to be steered alone."""
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
@@ -96,7 +96,7 @@ def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
 def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | None = None) -> TableReport:
     """Ask something of one table and wait until it is there or the table has FAILED; Refused where it makes no sense.
 
-    A copy that goes on when the patience ends is no failure of a start. Busy where the effect is not seen by then.
+    A copy that continues when the patience ends is no failure of a start. Busy where the effect is not seen by then.
     A reset of the table holds the start lock, so that the table does not start under it.
     """
     with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
@@ -131,7 +131,7 @@ def _refuse(store: Store, view: JobView, table: TableReport, what: Ask) -> None:
 
 
 def _reached(view: JobView, before: TableReport, now: TableReport, what: Ask) -> bool:
-    """Whether the effect is there; a start's is one that is told later than what stood before."""
+    """Whether the effect is there; a start's is one that is reported later than the state before."""
     if what in _ANEW and now.since == before.since:
         return False
     goal = _GOALS.get(what, JobState.RUNNING)
@@ -171,7 +171,7 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
 def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
     """Ask, and return what was done table by table; nothing where `seconds` are 0, which waits for no answer.
 
-    Refused where nothing of it waits, or where a try may not come early; Busy where nobody answers in time.
+    Refused where nothing of it waits, or where a try may not come early; Busy where no process answers in time.
     """
     expected = _expected(observe(store, job), table)
     number = steering.ask(store, job, table)

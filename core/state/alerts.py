@@ -24,7 +24,7 @@ from slotkeeper.core.state.folder import Holder, SignedLock, StateFolder, holder
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
-"""A second file with a lock of its own, for what is told while who holds the lock of the first does not go on."""
+"""A second file with a lock of its own, for what is sent while the process that holds the lock of the first hangs."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What a text that is none of ours raises where it is read: also one of many brackets, or of a number without end."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
@@ -154,13 +154,9 @@ def _fault(found: dict[str, Any]) -> Fault:
 
 
 def _values(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: _value(value) for name, value in found.items()}
-
-
-def _value(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    return value.value if isinstance(value, Party | Severity | Kind) else value
+    moments = {name: _moment_text(value) for name, value in found.items() if isinstance(value, datetime)}
+    names = {name: value.value for name, value in found.items() if isinstance(value, Party | Severity | Kind)}
+    return {**found, **moments, **names}
 
 
 def moment_of(text: str) -> datetime:

@@ -109,14 +109,13 @@ def report_from(text: str) -> JobReport:
     found = json.loads(text)
     lanes = tuple(_known(LaneReport, lane) for lane in found.pop("lanes", ()))
     tables = tuple(_known(TableReport, table) for table in found.pop("tables", ()))
-    conditions = tuple(_condition(one) for one in found.pop("conditions", ()))
+    conditions = tuple(
+        _known(Condition, {**condition, "lanes": tuple(condition["lanes"])})
+        for condition in found.pop("conditions", ())
+    )
     waits = tuple(lock_wait_from(wait) for wait in found.pop("lock_waits", ()))
     made = {"lanes": lanes, "tables": tables, "conditions": conditions, "lock_waits": waits}
     return _known(JobReport, {**found, **made})
-
-
-def _condition(found: dict[str, Any]) -> Condition:
-    return _known(Condition, {**found, "lanes": tuple(found["lanes"])})
 
 
 def lock_wait_from(found: dict[str, Any]) -> LockWait:
