@@ -19,7 +19,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.launch import identity
 from slotkeeper.core.launch.launch import Limits
-from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.launch.supervisor import Recorder
 from slotkeeper.core.state.sqlite import Store
 
 ROOT = Path(__file__).parents[1]

@@ -32,8 +32,7 @@ from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.launch.view import observe
-from slotkeeper.core.launch.waiting import Waiting
+from slotkeeper.core.launch.view import Waiting, observe
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.verify.compare import Comparison, Opened
 from slotkeeper.demo import ledger, orders, postgres, running, workload

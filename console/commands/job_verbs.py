@@ -29,8 +29,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.launch import tries
-from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table
+from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import steering
@@ -210,8 +209,8 @@ def show(view: JobView, ascii_only: bool) -> None:
 
 
 def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
-    """Ask for a retry, wait for the answer and print it; audited. Raises the errors of `launch.tries.ask`."""
-    found = noted_try(store, job, table, reason, partial(tries.ask, store, job, table, wait))
+    """Ask for a retry, wait for the answer and print it; audited. Raises the errors of `launch.tables.try_now`."""
+    found = noted_try(store, job, table, reason, partial(try_now, store, job, table, wait))
     if as_json:
         output.as_json(_tried_values(job, table, found))
     else:

@@ -318,7 +318,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
     Paused, stopped, failed and cancelled jobs stay as they are. 1: a job that is wanted could not be started.
     """
     from slotkeeper.core.launch.alerting import Alerting
-    from slotkeeper.core.launch.ensure import Ensured, ensure, restarted
+    from slotkeeper.core.launch.control import Ensured, ensure, restarted
 
     loaded, folder = _place(ctx, state_dir)
     refused = loaded.refused if loaded else {}

@@ -3,7 +3,7 @@
 Which clock decides what stands in docs/clocks.md: durations that decide go by a monotonic clock wherever one process
 sees both ends. What is left is told from times that another process wrote, on the same host; unknown where the clock
 was set back since. A clock alone ends starts on a busy host that need nothing but time, so a wait lasts while it sees
-progress, and ten minutes without any; `slotkeeper.core.launch.waiting` samples.
+progress, and ten minutes without any; `slotkeeper.core.launch.view` samples.
 """
 
 from __future__ import annotations

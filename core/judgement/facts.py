@@ -94,7 +94,7 @@ class SlotSeen:
     job: str
     at: datetime
     exists: bool | None = None
-    """None where that cannot be told."""
+    """None where that is unknown."""
     expires_at: datetime | None = None
     """When its TTL ends unless it is confirmed, by this host's clock."""
     ttl: float | None = None

@@ -7,6 +7,7 @@ wherever it is shown: by the part of it that is left (`slotkeeper.core.domain.tt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief, ranked
@@ -19,12 +20,12 @@ from slotkeeper.core.judgement.facts import MIB, Facts, SlotSeen
 from slotkeeper.core.judgement.of_job import of_job
 
 EXTERNAL_SECONDS = 600.0
-"""So long what was seen of a slot of no configured job is taken for how it stands."""
+"""So long what was seen of a slot of no configured job counts as its state."""
 _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
 def of_slot(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
-    """Its faults; none where nothing of it can expire, nor of somebody else's that nobody has seen lately."""
+    """Its faults; none where nothing of it can expire, nor of a stranger's that was not seen lately."""
     if not seen.job and is_older(seen.at, facts.now, EXTERNAL_SECONDS):
         return
     if seen.exists is False:
@@ -63,7 +64,7 @@ def _ttl(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _renew(seen: SlotSeen, facts: Facts) -> str:
-    """What renews it, by how its job stands; of a slot that is no job's also what lets it go."""
+    """What renews it, by the state of its job; of a slot of no job also what lets it go."""
     job = typed(seen.job)
     state = next((one.view.state for one in facts.jobs if one.view.name == seen.job), None)
     if not seen.job:
@@ -130,7 +131,7 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
 
 
 def _stuck(facts: Facts) -> Iterator[Fault]:
-    """Who evaluates alerts and does not end: nobody else can, and what fires is told to nobody."""
+    """Who evaluates alerts and does not end: no other process can, and no alert is sent."""
     one = facts.machine.evaluator
     lasts = None if one is None else elapsed(one.since, facts.now)
     if one is None or lasts is None or lasts < (STOPPED_SECONDS if one.stopped else HANGS_SECONDS):
@@ -163,21 +164,15 @@ def _disk(facts: Facts) -> Iterator[Fault]:
 
 def judge(facts: Facts) -> tuple[Fault, ...]:
     """All faults, the worst first, of equal ones those first that last longest."""
-    return ranked(_all(facts))
-
-
-def _all(facts: Facts) -> Iterator[Fault]:
-    yield from of_machine(facts)
-    for job in facts.jobs:
-        yield from of_job(job, facts)
-    states = {one.view.name: one.view.state for one in facts.jobs}
-    for slot in facts.slots:
-        if not slot.job or counts(slot, states.get(slot.job)):
-            yield from of_slot(slot, facts)
+    states = {job.view.name: job.view.state for job in facts.jobs}
+    concern = [slot for slot in facts.slots if not slot.job or counts(slot, states.get(slot.job))]
+    of_jobs = (of_job(job, facts) for job in facts.jobs)
+    of_slots = (of_slot(slot, facts) for slot in concern)
+    return ranked(chain(of_machine(facts), *of_jobs, *of_slots))
 
 
 def counts(slot: SlotSeen, state: JobState | None) -> bool:
-    """Whether how a configured job's slot stands is anybody's concern: not once the job is over for good.
+    """Whether the state of a configured job's slot counts: not once the job is over for good.
 
     Before its first start (no `state`) the slot need not be there.
     """

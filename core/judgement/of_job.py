@@ -1,7 +1,7 @@
 """What is wrong with a job: its state, processes, tables, lag, conditions, and the rows that its target lacks. Pure.
 
-A job that waits for a server is told by that server's fault, not by its own: a condition that its driver reports says
-which server, DN or lock holds its lanes up, and since when.
+A job that waits for a server is reported as that server's fault, not as its own: a condition that its driver reports
+says which server, DN or lock holds its lanes up, and since when.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
 
 
 def began(view: JobView) -> datetime | None:
-    """Since when it is in its state. When a process was killed nobody noted: not before its last report."""
+    """Since when it is in its state. When a process was killed is not recorded: not before its last report."""
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)
 
@@ -111,7 +111,7 @@ def _ended(seen: JobSeen) -> Fault:
 
 
 def _after(called: str, cause: str) -> str:
-    """A cause without the name of its trouble, which stands before it."""
+    """A cause without the name of its trouble before it."""
     return cause.removeprefix(f"{called}: ")
 
 
@@ -150,7 +150,9 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         sees_to_it = "is stopped" if view.supervisor_stopped else "sees to it"
         cause = view.reason or f"its driver has ended, and its supervisor {sees_to_it}"
         gone = _of_process("driver_gone", seen, Severity.WARNING, f"RESTARTING: {cause}", _stands(view))
-        yield replace(gone, since=_ended_after(view))
+        # when it ended is not recorded, but it was running when it reported
+        seen_at = [at for at in (view.changed_at, view.reported_at if view.reported else None) if at is not None]
+        yield replace(gone, since=max(seen_at, default=None))
     yield from _stopped(seen, facts)
     if not view.reported:
         return
@@ -171,7 +173,7 @@ def _conditions(view: JobView) -> list[tuple[str, ...]]:
     locked = {wait.thing for wait in view.report.lock_waits}
     behind_locks = tuple(lane.name for lane in view.report.lanes if lane.target in locked)
     every = tuple(lane.name for lane in view.report.lanes)
-    # a server that answers nobody names no lanes: all wait for it
+    # a server that does not answer names no lanes: all wait for it
     return [
         behind_locks,
         *(
@@ -183,7 +185,7 @@ def _conditions(view: JobView) -> list[tuple[str, ...]]:
 
 
 def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Crashes are told for a while: a driver that was started again is no proof that it stays."""
+    """Crashes are reported for a while: a driver that was started again is no proof that it stays."""
     view = seen.view
     lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < facts.limits.crashes]
     if not lately:
@@ -218,7 +220,7 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _clocks(view: JobView) -> Iterator[Fault]:
-    """The source's clock and this machine's; which of both is wrong neither tells."""
+    """The source's clock and this machine's; which of both is wrong is unknown."""
     apart = view.report.clock_apart if view.report is not None else None
     if apart is None or abs(apart) <= CLOCK_SECONDS:
         return
@@ -240,14 +242,8 @@ def _silent_for(view: JobView, facts: Facts) -> float | None:
     return silent if begun is None else min(silent, begun)
 
 
-def _ended_after(view: JobView) -> datetime | None:
-    """Since when a driver is gone: nobody noted it, but it lived when it reported."""
-    seen = [at for at in (view.changed_at, view.reported_at if view.reported else None) if at is not None]
-    return max(seen, default=None)
-
-
 def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """A process that a signal has stopped: it lives, and does nothing."""
+    """A process that a signal has stopped: it exists, and does nothing."""
     view = seen.view
     silent = _silent_for(view, facts)
     late = view.driver_stopped and silent is not None and silent > facts.limits.silent_critical
@@ -264,7 +260,7 @@ def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
-    """The DN that lags most; lanes whose fault is told already are that one's."""
+    """The DN that lags most; lanes whose fault is reported already are that one's."""
     if seen.view.state is not JobState.RUNNING:
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
@@ -278,18 +274,15 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
     name = max(late, key=lambda one: late[one])
     behind = f"{'' if name in known else 'at least '}{in_brief(late[name])}"
     severity = Severity.CRITICAL if late[name] >= facts.limits.lag_critical else Severity.WARNING
+    part = seen.view.report.part if seen.view.report is not None else "DN"
     yield Fault(
         "lag", Party.DN, safe(name, 60), severity, f"it is {behind} behind its source",
-        f"{len(late)} of {many(len(seen.lags), _part(seen.view))} {'lags' if len(late) == 1 else 'lag'} by more than"
+        f"{len(late)} of {many(len(seen.lags), part)} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
         "by hand: take away what has become slow at the bottleneck, which is named above (or by Enter on the job): a"
         " trigger, a lost index, a lock, a disk; or wait, nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
     )  # fmt: skip
-
-
-def _part(view: JobView) -> str:
-    return view.report.part if view.report is not None else "DN"
 
 
 def _of_tables(seen: JobSeen) -> Iterator[Fault]:
@@ -355,7 +348,7 @@ def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _compare(seen: JobSeen) -> str:
-    """Compare again, because what is on its way differs, too; then a copy, of a job at rest."""
+    """Compare again, because what is on its way differs, too; then a copy, of a stopped job."""
     name = typed(seen.view.name)
     do = f"`slotkeeper verify {name}` names the keys that differ, and may find none by now"
     if not seen.copy_anew:
@@ -395,9 +388,9 @@ def of_conditions(view: JobView, facts: Facts) -> Iterator[Fault]:
 
 
 def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
-    """What is left of a condition without the lanes that fail by a lock that is told; None where nothing is.
+    """What is left of a condition without the lanes that fail by a lock that is reported; None where nothing is.
 
-    A server's condition stands for all its lanes, and one of them may fail for another reason.
+    A server's condition is of all its lanes, and one of them may fail for another reason.
     """
     if not report.lock_waits or one.party not in (Party.SINK.value, Party.PROCESS.value):
         return one
@@ -413,7 +406,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
 
 
 def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> bool:
-    """Whether a lock that is told anyway made a condition of which no lane says more."""
+    """Whether a lock that is reported anyway made a condition of which no lane says more."""
     if one.party == Party.SINK.value:
         return bool(_IS_LOCK.search(one.cause))
     waiting = {lane.name for lane in report.lanes if lane.target in things}

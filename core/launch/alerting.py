@@ -1,33 +1,40 @@
-"""Evaluates what is to be told, every few seconds: by each supervisor for its job, and by `jobs ensure` for all.
+"""Evaluates alerts every few seconds: in each supervisor for its job, and in `jobs ensure` for all jobs.
 
-It never raises and waits for nobody: what it cannot do it says once in the job's log, and tries again. Who evaluates
-shares what is remembered with all others of the state folder, so that nothing is told twice.
+It never raises and waits for nothing: what it cannot do it says once in the job's log, and tries again. Who evaluates
+shares what is remembered with all others of the state folder, so that no alert is sent twice.
+
+That alerts are stuck, because who evaluates or sends them was stopped or hangs with the lock, is remembered in a file
+with a lock of its own, and given to a sender of its own: all others wait for who is stuck. The figures are put where
+node_exporter's textfile collector or another reader finds them: whole or not at all.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from slotkeeper.core.alerts.rules import AlertState, Evaluation, Firing, Kind, evaluate, may_try, queued
+from slotkeeper.core.alerts.metrics import exposition
+from slotkeeper.core.alerts.rules import AlertState, Evaluation, Kind, Waiting, evaluate, may_try, queued
 from slotkeeper.core.config.load import load_alerts
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Ack, Fault
+from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.judgement.facts import AlertOptions, Facts, Machine
-from slotkeeper.core.judgement.judge import judge
-from slotkeeper.core.launch import alert_sender, identity, metrics_file
-from slotkeeper.core.launch.alert_stuck import StuckAlerts, is_stuck
+from slotkeeper.core.judgement.judge import ALERTS_STUCK, judge
+from slotkeeper.core.launch import alert_sender, identity
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.state import files
-from slotkeeper.core.state.alerts import AckFile, Acks, AlertFile, left_behind, without
+from slotkeeper.core.state.alerts import BESIDE, AckFile, Acks, AlertFile, left_behind, without
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str, str], None]
@@ -40,7 +47,7 @@ _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that hold now, read anew where the file has changed; one that is broken leaves the last good ones.
+    """The options that hold now, read again where the file has changed; a broken one leaves the last good ones.
 
     They are `known` once they have been read.
     """
@@ -101,7 +108,7 @@ class Alerting:
         try:
             self._evaluate(_LAST_SECONDS if now else 0.0)
             self._once("alerts not evaluated", "")
-        except Exception as error:  # whoever watches a job goes on with that, whatever this is
+        except Exception as error:  # a supervisor continues to watch its job, whatever this is
             self._once(
                 "alerts not evaluated", f"alerts could not be evaluated: {safe(error, 300) or type(error).__name__}"
             )
@@ -112,18 +119,20 @@ class Alerting:
         options = self._options.options
         self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
         if not self._options.known:
-            return  # what was told to nobody must not count as told
+            return  # what was not sent must not count as sent
         now = datetime.fromtimestamp(self._store.now(), timezone.utc)
         facts, readable = self._facts(options, now)
         faults = judge(facts)
         lock = self._file.try_lock(patience)
         if lock is not None:  # else another evaluates, or notes what became of a notification
             try:
-                self._tell(faults, self._judged(facts) if readable else _of_the_store, options, now)
+                self._tell(
+                    faults, self._judged(facts) if readable else lambda one: one.rule == _UNREADABLE, options, now
+                )
             finally:
                 lock.release()
         if options.metrics_file is not None and readable:
-            fault = metrics_file.write(options.metrics_file, facts, faults)
+            fault = write_metrics(options.metrics_file, facts, faults)
             self._once("metrics file", fault)
         if readable:
             self._stuck.tell(faults, self._acks(), options, now)
@@ -143,9 +152,9 @@ class Alerting:
             return Facts(now, machine=machine, limits=options.limits), False
 
     def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
-        """Which faults are told here: all, or those of our job, of this machine and its slots, and of orphans.
+        """Which faults are reported here: all, or those of our job, of this machine and its slots, and of orphans.
 
-        None of what is told beside.
+        None of those that `StuckAlerts` reports.
         """
         if not self._job:
             return lambda one: not is_stuck(one)
@@ -166,10 +175,11 @@ class Alerting:
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
         self._log(found)
-        kept = (self._unsaved is None and _same(before, state)) or self._saved(state)
+        kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
-            self._send(options, state)
+            alert_sender.spawn(self._store.folder, options, state.outbox)  # at once: it could not be kept for one
+            self._unsaved = replace(state, outbox=())
         elif outbox and may_try(failure, now) and not self._file.is_sending():
             alert_sender.spawn(self._store.folder, options)
 
@@ -184,11 +194,6 @@ class Alerting:
         self._unsaved = None
         self._once("alerts not remembered", "")
         return True
-
-    def _send(self, options: AlertOptions, state: AlertState) -> None:
-        """Give what waits to a sender at once: it could not be kept for one."""
-        alert_sender.spawn(self._store.folder, options, state.outbox)
-        self._unsaved = replace(state, outbox=())
 
     def _acks(self) -> Acks:
         """What people said of what has not ended since; where it cannot be read, an alert too many is better."""
@@ -225,18 +230,93 @@ class Alerting:
             self._say(what if is_event else "", text)
 
 
-def _of_the_store(fault: Fault) -> bool:
-    return fault.rule == _UNREADABLE
+def _marks(state: AlertState) -> tuple[object, ...]:
+    """What matters of it: how long a fault lasts by now is no reason to write."""
+    firing = {
+        key: (one.began, one.sent_at, one.sent_as, one.over, one.fault.severity) for key, one in state.firing.items()
+    }
+    return firing, state.outbox, state.failure
 
 
-def _same(before: AlertState, after: AlertState) -> bool:
-    """Whether nothing that matters has changed: how long a fault lasts by now is no reason to write."""
-    return _kept(before) == _kept(after)
+def is_stuck(fault: Fault) -> bool:
+    """Whether `StuckAlerts` reports it, and no other."""
+    return fault.rule == ALERTS_STUCK
 
 
-def _kept(state: AlertState) -> tuple[object, ...]:
-    return {key: _mark(one) for key, one in state.firing.items()}, state.outbox, state.failure
+class StuckAlerts:
+    """One process's part in reporting that alerts are stuck; `say` gets what goes to the log."""
+
+    def __init__(self, folder: StateFolder, by: Identity, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
+        self._file = AlertFile(folder, BESIDE, by)
+
+    def tell(self, faults: Iterable[Fault], acks: Mapping[str, Ack], options: AlertOptions, now: datetime) -> None:
+        """Report that it is so, again after the gap, and once that it is over.
+
+        Raises errors of `slotkeeper.core.state`, OSError.
+        """
+        found = tuple(one for one in faults if is_stuck(one))
+        if not found and not self._file.read().firing:
+            return
+        lock = self._file.try_lock()
+        if lock is None:
+            return
+        try:
+            before = self._file.read().firing
+            after = evaluate(found, before, acks, options.limits.gap, now, is_stuck)
+            if after.firing != before:
+                self._file.save(AlertState(after.firing))
+        finally:
+            lock.release()
+        for one in after.notifications:
+            self._say(f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {one.fault.said(one.at)}")
+        if after.notifications and options.command:
+            alert_sender.spawn(self._folder, options, [Waiting(one) for one in after.notifications])
 
 
-def _mark(one: Firing) -> tuple[object, ...]:
-    return one.began, one.sent_at, one.sent_as, one.over, one.fault.severity
+FRESH_SECONDS = 3.0
+"""What another supervisor has written so lately is not written again."""
+_METRICS_BEGIN = b"# TYPE slotkeeper_"
+_METRICS_MODE = 0o644
+"""Who collects is another user; no secret is in it."""
+
+
+def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
+    """Write the figures under another name and rename them; why that failed, or ""."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        there = _metrics_there(path)
+        if there is not None and not _is_metrics(path, there):
+            return f"metrics_file {safe(path, 200)} is not replaced: it is there already and is no file of figures"
+        if there is not None and 0 <= time.time() - there.st_mtime < FRESH_SECONDS:
+            return ""
+        text = exposition(facts, faults)
+        with suppress(FileNotFoundError):
+            draft.unlink()
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _METRICS_MODE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            os.fchmod(descriptor, _METRICS_MODE)
+            stream.write(text)
+        draft.replace(path)
+    except (OSError, ValueError) as error:  # the latter for a path that no system takes
+        with suppress(OSError, ValueError):
+            draft.unlink()
+        reason = error.strerror if isinstance(error, OSError) else None
+        return f"metrics_file {safe(path, 200)} cannot be written: {reason or error}"
+    return ""
+
+
+def _metrics_there(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _is_metrics(path: Path, there: os.stat_result) -> bool:
+    """Whether figures may replace it: a regular file, no link, empty or with figures."""
+    if not stat.S_ISREG(there.st_mode):
+        return False
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        begin = stream.read(len(_METRICS_BEGIN))
+    return not begin or begin == _METRICS_BEGIN

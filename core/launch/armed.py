@@ -1,6 +1,6 @@
 """Which consoles may change something at this moment, for all who share a state folder: one small file per console.
 
-It decides nothing: whoever changes a thing takes that thing's own lock.
+It decides nothing: a command that changes a thing takes that thing's own lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def forget(folder: Path) -> None:
 
 
 def others(folder: StateFolder, now: datetime) -> tuple[Armed, ...]:
-    """The other consoles that are armed: of this machine those that live, of another those whose time is not over."""
+    """The other consoles that are armed: of this machine the running ones, of another those whose time is not over."""
     found = [(one, process) for one, process in _all(folder) if one.until > now and process.pid != os.getpid()]
     return tuple(one for one, process in found if processes.elsewhere(process) or processes.alive(process))
 

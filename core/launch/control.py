@@ -1,8 +1,12 @@
-"""What people ask of a job: start, stop, pause, resume, restart, and a look at it; the same for TUI and CLI.
+"""What people ask of a whole job: start, stop, pause, resume, restart, and `ensure`; the same for TUI and CLI.
 
-A request is written as what is wanted, and then waited for until its effect is *seen* in the store and among the
+A request is written as desired state, and then waited for until its effect is *seen* in the store and among the
 processes; nothing is said to have happened before. Any shell of the user may ask: nothing here depends on who started
-the job.
+the job. While the state store cannot be written, as on a full disk, a stop asks the supervisor by a signal.
+
+`ensure` starts what is wanted and not running, after a reboot, or where supervisor and driver were both killed. It is
+safe to call any number of times at once: the start lock lets one start a job, and whoever comes later finds it running.
+What somebody paused, stopped or cancelled stays as it is, and what FAILED needs a person.
 """
 
 from __future__ import annotations
@@ -13,17 +17,16 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import Identity, JobView
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
-from slotkeeper.core.launch import unrecorded
-from slotkeeper.core.launch.launch import START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
+from slotkeeper.core.launch.launch import FOREGROUND, START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from slotkeeper.core.launch.log import last_lines
-from slotkeeper.core.launch.view import observe
-from slotkeeper.core.launch.waiting import Waiting, waits
+from slotkeeper.core.launch.view import Waiting, observe, observe_all, waits
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import marks
 from slotkeeper.core.state.sqlite import Store
@@ -33,6 +36,8 @@ _LOCK_SECONDS = 30.0
 LAST_MOMENTS = 20.0
 """Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
 _POLL = 0.1
+_LETS_GO = 1.0
+"""Seconds that a supervisor may go on after it has let go of its lock."""
 _ARRIVED = (JobState.RUNNING, JobState.PAUSED)
 _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
@@ -46,7 +51,7 @@ def _unread(text: str) -> None:
 
 
 class Unwanted(Refused):
-    """A job that nobody asked for by name is at rest, or not to run, by now: somebody, or its own end, came first."""
+    """A job that was not asked for by name has ended, or is not to run, by now: a person or its own end came first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,9 @@ def start(
 ) -> JobView:
     """Start a job and wait until it runs or the cause why not is seen; Refused where one runs already, naming it.
 
-    A copy may take hours: one that goes on when the patience ends is no failure. Busy where nothing has begun by then.
-    The start lock is held until the supervisor lives, so that of two starts at once the later one sees the first.
-    `take_over` goes on to the driver, and here it starts a job that another machine's name stands at. `again`: only
+    A copy may take hours: one that continues when the patience ends is no failure. Busy where nothing has started by
+    then. The start lock is held until the supervisor is running, so of two starts at once the later sees the first.
+    `take_over` is passed to the driver, and here it starts a job that another machine's name stands at. `again`: only
     what is wanted already and was not seen to end is started; raises Unwanted for anything else.
     """
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
@@ -113,9 +118,9 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
-    """Wish the job stopped and wait until its processes are gone; by a signal where the wish cannot be stored.
+    """Want the job stopped and wait until its processes have exited; by a signal where that cannot be stored.
 
-    One at rest stays as it is, and is not wanted any more.
+    A job that has ended stays as it is, and is not wanted any more.
     """
     view = observe(store, job)
     refuse_elsewhere(view)
@@ -128,7 +133,7 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
         store.set_wanted(job, WantedState.STOP)
         store.record_event(job, "stop asked", "by a command")
     except (StateError, Busy) as error:
-        return unrecorded.stop(store, view, (patience or Patience()).seconds, error)
+        return _stop_by_signal(store, view, (patience or Patience()).seconds, error)
     if not view.supervisor_alive:
         _stop_without_supervisor(store, view)
     return _seen(store, job, patience, lambda now: not now.state.is_open and not now.lives, "stop")
@@ -160,7 +165,7 @@ def restart(
 
 
 def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool, again: bool = False) -> str:
-    """Record a new run, under the start lock; Refused where the job lives, Unwanted where `again` finds it at rest."""
+    """Record a new run, under the start lock; Refused where the job runs, Unwanted where `again` finds it ended."""
     if again:
         _refuse_unwanted(observe(store, job))
     launch = launch or Launch()
@@ -206,7 +211,7 @@ def refuse_open_reset(store: Store, job: str) -> None:
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:
-    """Refuse where the job lives; record as STOPPED what is meant to live and does not."""
+    """Refuse where the job is running; record as STOPPED what should be running and is not."""
     view = settled(store, job)
     lock = store.folder.try_lock(view.name, SUPERVISOR_LOCK)
     if lock is not None:
@@ -224,7 +229,7 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
 
 
 def refuse_elsewhere(view: JobView) -> None:
-    """Raise Refused where the job may live on another machine or in another container."""
+    """Raise Refused where the job may be running on another machine or in another container."""
     if view.elsewhere:
         raise Refused(
             f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here",
@@ -323,3 +328,135 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[
 def _on_its_way(view: JobView) -> bool:
     """Whether a start still needs time alone: it neither copies yet nor waits for a server."""
     return view.lives and view.state is JobState.PENDING and not waits(view)
+
+
+def _stop_by_signal(store: Store, view: JobView, seconds: float, cause: SlotkeeperError) -> JobView:
+    """Ask the job's processes to end and wait so many seconds (0: not at all); `cause` is why nothing can be stored.
+
+    The store is still read: it says which process to ask. One that the store names is believed only while it holds the
+    job's supervisor lock, which no other process does: each user of the folder could have written any number there.
+
+    Returns the job as STOPPED with the cause as its reason, also where the store cannot say so. Raises Busy where they
+    are still running, Refused where the recorded supervisor is another process.
+    """
+    deadline = time.monotonic() + seconds
+    asked: set[Identity] = set()
+    while view.lives:
+        _signal_processes(store, view, asked)
+        if seconds <= 0:
+            return view
+        if time.monotonic() > deadline:
+            raise Busy(
+                f"job {view.name} was asked to stop by a signal, but after {seconds:g} s its processes still live",
+                f"its wanted state could not be stored: {cause.message}",
+            )
+        time.sleep(_POLL)
+        view = observe(store, view.name)
+    return _recorded_as_stopped(store, view, cause)
+
+
+def _signal_processes(store: Store, view: JobView, asked: set[Identity]) -> None:
+    """Signal the supervisor once, or end the driver where there is none."""
+    if view.supervisor_alive and view.supervisor is not None:
+        if view.supervisor not in asked:
+            _signal_supervisor(store, view.name, view.supervisor)
+            asked.add(view.supervisor)
+    elif view.driver is not None:
+        run = store.run(view.run)
+        limits = Launch.parse(run.launch if run else "").limits
+        processes.end(view.driver, limits.stop + limits.grace)
+
+
+def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
+    lock = store.folder.lock_file(job, SUPERVISOR_LOCK)
+    if processes.terminate(supervisor, lambda: processes.has_open(supervisor.pid, lock)):
+        return
+    # it may have let go of its lock because it is about to end
+    if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
+        return
+    raise Refused(
+        f"pid {supervisor.pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it was not"
+        " signalled",
+        "find out who wrote that; end the job's processes by hand",
+    )
+
+
+def _recorded_as_stopped(store: Store, view: JobView, cause: SlotkeeperError) -> JobView:
+    """Write down that the job has stopped, where that can be had by now."""
+    if not view.state.is_open:
+        return view
+    try:
+        store.apply(view.name, JobEvent.STOPPED, "stopped by a signal")
+        store.end_run(view.run, None, "stopped by a signal")
+        return observe(store, view.name)
+    except (Refused, Busy):
+        reason = f"its processes have ended; not recorded: {cause.message}"
+        return replace(view, state=JobState.STOPPED, reason=reason, safe="")
+
+
+class Ensured(Enum):
+    """What became of one job."""
+
+    STARTED = "started"
+    LIVES = "lives"
+    STAYS = "stays"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One job: what was done, and why where nothing was."""
+
+    job: str
+    what: Ensured
+    state: JobState
+    why: str = ""
+
+
+def ensure(store: Store, start: Callable[[JobView], JobView] | None = None) -> list[Outcome]:
+    """Start every job that is wanted running and is DEAD, as it was started last; one outcome per known job.
+
+    A job that cannot be started is an outcome and keeps no other from its start. `start` starts one; the usual one does
+    not wait for its driver.
+    """
+    return [_ensured(store, view, start or (lambda view: restarted(store, view))) for view in observe_all(store)]
+
+
+def restarted(store: Store, view: JobView) -> JobView:
+    """Start a job as its newest run was: with its configuration file, command and limits; does not wait for its driver.
+
+    Raises what `start` raises, Unwanted where it has been stopped or has failed since it was seen.
+    """
+    launch = _launch(store, view)
+    # what was taken over then is ours; another start elsewhere since then is not to be ended without being asked
+    launch = replace(launch, extra=tuple(one for one in launch.extra if one != TAKE_OVER))
+    return start(store, view.name, view.config, launch, patience=Patience(0), again=True)
+
+
+def _launch(store: Store, view: JobView) -> Launch:
+    run = store.run(view.run)
+    return Launch.parse(run.launch if run else "")
+
+
+def _ensured(store: Store, view: JobView, start: Callable[[JobView], JobView]) -> Outcome:
+    if view.lives:
+        return Outcome(view.name, Ensured.LIVES, view.state)
+    if not view.state.is_open:
+        return Outcome(view.name, Ensured.STAYS, view.state, f"it is {view.state.value}")
+    if view.wanted is not WantedState.RUN:
+        return Outcome(view.name, Ensured.STAYS, view.state, f"wanted: {view.wanted.value}")
+    if FOREGROUND in _launch(store, view).extra:
+        why = "it was started by `slotkeeper run`: its own service starts it"
+        return Outcome(view.name, Ensured.STAYS, view.state, why)
+    if view.elsewhere:
+        return Outcome(view.name, Ensured.REFUSED, view.state, f"{view.reason}; {view.safe}")
+    try:
+        started = start(view)
+    except Unwanted as error:
+        return Outcome(view.name, Ensured.STAYS, observe(store, view.name).state, error.message)
+    except SlotkeeperError as error:
+        now = observe(store, view.name)
+        if now.lives:  # another start came first
+            return Outcome(view.name, Ensured.LIVES, now.state)
+        return Outcome(view.name, Ensured.REFUSED, now.state, error.message)
+    return Outcome(view.name, Ensured.STARTED, started.state)

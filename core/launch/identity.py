@@ -60,14 +60,14 @@ def of(pid: int, run_id: str = "") -> Identity:
 
 
 def alive(identity: Identity | None) -> bool:
-    """Whether exactly that process lives here: same pid, same start, same session; a zombie is dead."""
+    """Whether exactly that process is running here: same pid, same start, same session; a zombie is dead."""
     if identity is None:
         return False
     return _observe(identity.pid) == _Seen(identity.started, identity.session_id)
 
 
 def stopped(identity: Identity | None) -> bool:
-    """Whether it lives and does not run, because a signal or a debugger has stopped it (proc(5): state T or t)."""
+    """Whether it exists and does not run, because a signal or a debugger has stopped it (proc(5): state T or t)."""
     if not alive(identity) or identity is None:
         return False
     try:
@@ -77,7 +77,7 @@ def stopped(identity: Identity | None) -> bool:
 
 
 def elsewhere(identity: Identity | None) -> bool:
-    """Whether it was recorded on another machine or in another container, where we cannot see whether it lives."""
+    """Whether it was recorded on another machine or in another container, where we cannot see whether it is running."""
     if identity is None:
         return False
     return identity.host != socket.gethostname() and not identity.started.startswith(f"{_machine()}:")
@@ -96,7 +96,7 @@ def session_members(session_id: int) -> list[int]:
 def members(identity: Identity) -> list[int]:
     """The living processes of a recorded driver: its session's, and those that carry its run's mark (a JVM does).
 
-    The kernel gives a pid to nobody else while a session of that number has members. So as long as the recorded
+    The kernel gives a pid to no other process while a session of that number has members. So as long as the recorded
     leader lives, the session is the recorded one; where another process leads it, all of ours are gone; where nobody
     leads it, a member counts only if it carries the mark. A driver that does not lead its session (started in the
     foreground of a shell) owns nothing of it but itself.
@@ -110,7 +110,7 @@ def members(identity: Identity) -> list[int]:
 
 
 def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
-    """Whether it went away within so many seconds."""
+    """Whether it went away within these seconds."""
     deadline = time.monotonic() + seconds
     while still_there():
         if time.monotonic() > deadline:
@@ -128,7 +128,7 @@ def end(identity: Identity, grace: float) -> bool:
 
 
 def interrupt(identity: Identity) -> bool:
-    """Ask a process to break off, as Ctrl-C does; False where it is gone already."""
+    """Ask a process to break off, as Ctrl-C does; False where it has exited already."""
     return _send(identity.pid, signal.SIGINT, lambda: alive(identity))
 
 

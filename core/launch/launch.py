@@ -28,7 +28,7 @@ TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
 START_LOCK = "start"
 """The lock of the state folder that a start of a job, or a reset of its slot, holds until it is through."""
 SUPERVISOR_LOCK = "supervisor"
-"""The lock of the state folder that a job's supervisor holds as long as it lives."""
+"""The lock of the state folder that a job's supervisor holds as long as it is running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Limits:
 class Launch:
     """What a caller chose for a run: another driver's command, what is appended to it, its supervisor's limits.
 
-    Without a command the driver is the usual one, run by the interpreter of whoever starts it. That path is never
-    stored: after an upgrade of Python, or of the virtual environment, it would lead to nothing.
+    Without a command the driver is the usual one, run by the interpreter of the process that starts it. That path is
+    never stored: after an upgrade of Python, or of the virtual environment, it would lead to nothing.
     """
 
     command: tuple[str, ...] = ()

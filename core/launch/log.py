@@ -1,20 +1,25 @@
-"""A job's log file: written by the driver and all it starts, bounded by the supervisor.
+"""A job's log file: written by the driver and all it starts, bounded by the supervisor, read for a driver's last words.
 
 The writers hold the file itself, opened to append, not a pipe to the supervisor: a killed supervisor must break
-nobody's stderr. A file that is renamed away would be written on by all of them (a JVM and its workers cannot be told
-to open anew), so it is copied and then cut: writers that append go on at the new end. What is written between the
-last piece copied and the cut is lost; the log is for reading, the record is in the state store.
+no process's stderr. A file that is renamed away would still be written by all of them (a JVM and its workers cannot be
+asked to reopen it), so it is copied and then cut: writers that append continue at the new end. What is written between
+the last piece copied and the cut is lost; the log is for reading, the record is in the state store.
+
+A JVM that ends for want of memory or by a fault of its own says so on its stderr, which is the job's log (java, the
+options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile); one that was killed says nothing, and the driver then says that
+it is gone.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
 
 from slotkeeper.core.bounded import end_in
 from slotkeeper.core.domain.text import piece, safe
@@ -46,17 +51,13 @@ def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
                 newer.rename(later)
         if older:
             with suppress(OSError, NoRoom):
-                _copy(folder, source, older[0])
+                folder.remove(older[0])
+                with os.fdopen(folder.append(older[0]), "wb") as writing:
+                    shutil.copyfileobj(source, writing, 1024 * 1024)
     descriptor = folder.append(log)
     os.ftruncate(descriptor, 0)
     os.close(descriptor)
     return True
-
-
-def _copy(folder: StateFolder, source: BinaryIO, into: Path) -> None:
-    folder.remove(into)
-    with os.fdopen(folder.append(into), "wb") as writing:
-        shutil.copyfileobj(source, writing, 1024 * 1024)
 
 
 def say(folder: StateFolder, job: str, text: str) -> None:
@@ -88,3 +89,31 @@ def _shown(line: bytes) -> str:
     text = line.rstrip(b"\r\n")
     whole = len(text) <= _LONGEST and text != line
     return safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST)
+
+
+LAST_WORDS_LINES = 200
+"""So many lines of a log's end are read."""
+_DRIVER_STARTED = re.compile(r"supervisor \d+ driver started, pid \d+")
+_JAVA = re.compile(
+    r"(java\.lang\.(?:OutOfMemoryError|StackOverflowError|InternalError)\b.*"
+    r"|There is insufficient memory for the Java Runtime Environment.*"
+    r"|(?:Error occurred during initialization of VM|Could not reserve enough space).*"
+    r"|SIG(?:SEGV|BUS|ILL|FPE|ABRT) \(0x[0-9a-f]+\).*)"
+)
+_OURS = "slotkeeper: "
+_MOST_WORDS = 200
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Its own words since the last driver began, the Java process's before the driver's; "" where it said nothing.
+
+    >>> last_words(["12:00 supervisor 7 driver started, pid 9", "slotkeeper: Spark's Java process is gone"])
+    "Spark's Java process is gone"
+    >>> last_words(["java.lang.OutOfMemoryError: Java heap space", "slotkeeper: Spark's Java process is gone"])
+    'java.lang.OutOfMemoryError: Java heap space'
+    """
+    began = next((at for at in range(len(lines) - 1, -1, -1) if _DRIVER_STARTED.search(lines[at])), -1)
+    mine = lines[began + 1 :]
+    java = next((found[1] for line in reversed(mine) if (found := _JAVA.search(line))), "")
+    ours = next((line.removeprefix(_OURS) for line in reversed(mine) if line.startswith(_OURS)), "")
+    return (java or ours)[:_MOST_WORDS].strip()

@@ -1,6 +1,6 @@
 """Gathers what is judged, from the state store and this machine alone: no server is asked.
 
-Whoever shows or tells how jobs stand calls this and `slotkeeper.core.judgement.judge`: screens, `status`, supervisors.
+What shows or reports the state of jobs calls this and `core.judgement.judge`: screens, `status`, supervisors.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def gather(
     limits = limits or (loaded.alerts.limits if loaded is not None else LIMITS)
     audit = Audit(store.folder).read(_LINES)
     jobs = loaded.jobs if loaded is not None else {}
-    lags = _lags(views, Metrics(store).newest() if frames is None else frames, now)
+    newer = {view.name: view.report for view in views}
+    recorded = Metrics(store).newest() if frames is None else frames
+    lags = {frame.view.name: lags_of(frame, now, newer.get(frame.view.name)) for frame in recorded}
     compared = last(store)
     seen = tuple(
         job_seen(store, view, lags.get(name, Lags()), jobs.get(name), compared.get(name), audit.lines, now, limits)
@@ -74,11 +76,6 @@ def gather(
         tuple(marks(store.folder.path)),
         limits,
     )
-
-
-def _lags(views: Iterable[JobView], frames: Iterable[Frame], now: datetime) -> dict[str, Lags]:
-    newer = {view.name: view.report for view in views}
-    return {one.view.name: lags_of(one, now, newer.get(one.view.name)) for one in frames}
 
 
 def job_seen(
@@ -109,9 +106,9 @@ def job_seen(
 
 
 def _copy_anew(job: JobSpec | None) -> str:
-    """How its target is made anew; not told of a job of several tables, as which one differs is not known here.
+    """How its target is copied again; "" for a job of several tables, as which one differs is not known here.
 
-    Only asked where it is told: what a kind of sink can do is asked of its module, which loads a driver.
+    Only asked where it is shown: what a kind of sink can do is asked of its module, which loads a driver.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""
@@ -135,9 +132,9 @@ def _asked(view: JobView, audit: Iterable[AuditLine]) -> AuditLine | None:
 
 
 def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags:
-    """A frame's lags as they are by now; unknown where nobody can tell how old they are.
+    """A frame's lags as they are by now; unknown where it is not known how old they are.
 
-    A lane that by a `newer` report stands where it stood lags by what has passed since.
+    A lane that by a `newer` report has not moved lags by what has passed since.
     """
     old = elapsed(frame.at, now)
     stood = _places(frame.view.report).items() & _places(newer).items()
@@ -157,7 +154,7 @@ def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags
 
 
 def _places(report: JobReport | None) -> dict[str, int]:
-    """Where the lanes of a report stand that lag behind what their source has told."""
+    """The positions of a report's lanes that lag behind the newest known of their source."""
     lanes = report.lanes if report is not None else ()
     return {lane.name: lane.done_to for lane in lanes if lane.done_to is not None and lane.behind != 0}
 
@@ -174,9 +171,9 @@ def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
 
 
 def evaluator_of(store: Store) -> Evaluator | None:
-    """Who evaluates alerts at this moment, and keeps all others from it; else a stopped process that should tell them.
+    """Who evaluates alerts at this moment, and keeps all others from it; else a stopped process that should send them.
 
-    None where nobody who lives does; how long a command takes has a limit of its own.
+    None where no running process does; how long a command takes has a limit of its own.
     """
     file = AlertFile(store.folder)
     for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):

@@ -1,8 +1,12 @@
-"""The detached process that starts a job's driver, watches it, restarts it when it crashes and ends it when wished.
+"""The detached process that starts a job's driver, watches and records it, restarts it and ends it when asked.
 
 `python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running
 job, in its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the
 driver calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
+
+It takes a frame of the job every few seconds, and one whenever the job's state changes. It also follows what was latest
+when, so that a lag can be given in seconds, and has what is wrong reported. A record that cannot be written is missed,
+and the job continues.
 """
 
 from __future__ import annotations
@@ -15,28 +19,36 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import FrameType
 
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.report import Identity
+from slotkeeper.core.domain.lane import Curve, Lags
+from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.tries import TryAnswer
 from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch import log
 from slotkeeper.core.launch.alerting import Alerting
-from slotkeeper.core.launch.last_words import last_words
-from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, spawn_supervisor
-from slotkeeper.core.launch.log import LAST_WORDS_LINES as LINES
-from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, Limits, spawn_supervisor
+from slotkeeper.core.launch.log import LAST_WORDS_LINES, last_words
 from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state import files
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.frames import GROUP, Base, Frame, Metrics
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.state.steering import StoredTries
+
+_LOG_CHECK_SECONDS = 5.0
+_CURVE_STEP = 300.0
+_UNSEEN = Curve()
 
 
 class Signals:
@@ -61,7 +73,7 @@ class Signals:
         os.close(self._writing)
 
     def wait(self, seconds: float) -> None:
-        """Until a signal comes or so many seconds are over."""
+        """Until a signal comes or these seconds are over."""
         readable, _, _ = select.select([self._reading], [], [], max(0.0, seconds))
         if readable:
             os.read(self._reading, 4096)
@@ -74,15 +86,12 @@ def _nothing(number: int, frame: FrameType | None) -> None:
     """A handler must be set for the signal to wake us."""
 
 
-_LOG_CHECK_SECONDS = 5.0
-
-
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
-    """Called by a driver every few seconds: record who it is and start a supervisor where none lives; True if started.
+    """Called by a driver every few seconds: record who it is and start a supervisor where none runs; True if started.
 
-    Cheap while the supervisor lives: one row and one look at one pid. Two callers at once are harmless: whichever
+    Cheap while the supervisor is running: one row and one look at one pid. Two callers at once are harmless: whichever
     supervisor does not get the lock ends at once. Raises SlotkeeperError where none can be started: for the driver
-    that is something to tell and to try again, no reason to end.
+    that is something to report and to retry, no reason to end.
     """
     row = store.run(run)
     if row is None or row.ended_at is not None:
@@ -125,7 +134,7 @@ class Supervisor:
             self._adopt()
         else:
             self._clear_left_overs()
-        while self._driver is not None or self._may_start():
+        while self._driver is not None or not self._stop_is_wanted():
             if self._driver is None and (refused := self._start()):
                 self._finish(refused)
                 return
@@ -195,7 +204,10 @@ class Supervisor:
             code = self._child.wait()
             self._child = None
             return code
-        return self._noted_exit()
+        with contextlib.suppress(SlotkeeperError):
+            row = self._store.run(self._run)
+            return row.exit_code if row else None
+        return None
 
     def _lives(self) -> bool:
         if self._child is not None:
@@ -241,7 +253,7 @@ class Supervisor:
         """The same with what the driver or its Java process said itself, where either did."""
         words = ""
         with contextlib.suppress(SlotkeeperError, OSError):
-            words = last_words(log.last_lines(self._store.folder.log(self._job), LINES))
+            words = last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES))
         return replace(crash, text=f"{crash.text}: {words}") if words else crash
 
     def _clear_left_overs(self) -> None:
@@ -258,9 +270,6 @@ class Supervisor:
         self._tell("left-overs killed", f"processes of the ended driver still lived: {processes.members(last)}")
         processes.kill_members(last)
 
-    def _may_start(self) -> bool:
-        return not self._stop_is_wanted()
-
     def _stop_is_wanted(self) -> bool:
         if not self._signals.asked_to_end:
             with contextlib.suppress(StateError, Busy):  # cannot be read for now: what was wanted last still is
@@ -274,12 +283,6 @@ class Supervisor:
         except SlotkeeperError:
             return JobState.RUNNING
         return row.state if row else JobState.STOPPED
-
-    def _noted_exit(self) -> int | None:
-        with contextlib.suppress(SlotkeeperError):
-            row = self._store.run(self._run)
-            return row.exit_code if row else None
-        return None
 
     def _finish(self, ended: Ended) -> None:
         reason = ended.reason
@@ -295,7 +298,7 @@ class Supervisor:
         self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
-        """Let an event happen; where the driver has already told a better account of its end, that stays."""
+        """Let an event happen; where the driver has already given a better account of its end, that stays."""
         if self._noted_state() not in WITH_PROCESS:
             return
         with contextlib.suppress(SlotkeeperError):
@@ -325,8 +328,89 @@ class Supervisor:
                 self._log_fault = True
 
 
+class Recorder:
+    """The frames of one job, taken by the one process that supervises it."""
+
+    def __init__(self, store: Store, job: str, limits: Limits, alerting: Alerting | None = None) -> None:
+        self._store = store
+        self._metrics = Metrics(store)
+        self._job = job
+        self._limits = limits
+        self._alerting = alerting
+        self._base: Base | None = None
+        self._due = 0.0
+        self._taken = 0
+        self._state: JobState | None = None
+        self._curves: dict[str, Curve] | None = None
+        self._failed = False
+
+    def tick(self, now: bool = False) -> None:
+        """Take a frame and evaluate alerts where that is due, or at once; cheap where it is not."""
+        try:
+            state = self._store.state(self._job)
+            if now or state is not self._state or time.monotonic() >= self._due:
+                self._state = state
+                self._due = time.monotonic() + self._limits.frame_every
+                self._take()
+        except SlotkeeperError as error:
+            if not self._failed:
+                self._failed = True
+                log.say(self._store.folder, self._job, f"no frame could be recorded: {error}")
+        if self._alerting is not None:
+            self._alerting.tick(self._limits.alerts_every, now)
+
+    def _take(self) -> None:
+        at = datetime.fromtimestamp(self._store.now(), timezone.utc)
+        view = observe(self._store, self._job)
+        lags = self._lags(view, at)
+        self._base = self._metrics.add(Frame(view, at, lags.known, lags.least), self._base)
+        if self._taken % GROUP == 0:
+            self._metrics.prune(self._job, at.timestamp(), self._limits.frames_kept, self._limits.frames_most)
+        self._taken += 1
+
+    def _lags(self, view: JobView, at: datetime) -> Lags:
+        if view.report is None:
+            return Lags()
+        if self._curves is None:
+            self._curves = self._remembered(at)
+        if view.reported and view.reported_at is not None:
+            _follow(self._curves, view.report, view.reported_at.timestamp())
+        return lags_at(self._curves, view.report.lanes, at.timestamp())
+
+    def _remembered(self, at: datetime) -> dict[str, Curve]:
+        """The curves as earlier supervisors saw them: a lag that began before a restart is still known after it."""
+        kept = self._limits.frames_kept
+        curves: dict[str, Curve] = defaultdict(lambda: Curve(kept))
+        for frame in self._metrics.some(self._job, at - timedelta(seconds=kept), at, _CURVE_STEP):
+            if (seen := frame.view).report is not None and seen.reported and seen.reported_at is not None:
+                _follow(curves, seen.report, seen.reported_at.timestamp())
+        return curves
+
+
+def lags_at(curves: Mapping[str, Curve], lanes: Iterable[LaneReport], now: float) -> Lags:
+    """How far lanes are behind in time, at `now`, by the curves of their names.
+
+    A lane is as far as nothing is left for it to apply. Its row follows more slowly where nothing comes: a job of many
+    lanes settles so many of them a second.
+    """
+    known: dict[str, float | None] = {}
+    least: dict[str, float] = {}
+    for lane in lanes:
+        here, curve = lane.done_to, curves.get(lane.name, _UNSEEN)
+        known[lane.name] = None if here is None else curve.lag(here, now)
+        if here is not None and known[lane.name] is None and lane.behind:
+            least[lane.name] = curve.at_least(here, now)
+    return Lags(known, least)
+
+
+def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> None:
+    for lane in report.lanes:
+        if lane.latest_at is not None and lane.polled_age is not None:
+            curves[lane.name].see(reported_at - lane.polled_age, lane.latest_at)
+
+
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
-    """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor lives already."""
+    """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor runs already."""
     with Store.open(folder) as store, Signals() as signals:
         row = store.run(run)
         if row is None or row.ended_at is not None:
@@ -352,7 +436,7 @@ def _detach() -> None:
 
 
 def main() -> int:
-    """Parse, detach, supervise; what goes wrong is told in the job's log, which is our stderr."""
+    """Parse, detach, supervise; what goes wrong is reported in the job's log, which is our stderr."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.supervisor")
     for name in ("--job", "--config", "--state-dir", "--run"):

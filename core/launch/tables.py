@@ -1,18 +1,19 @@
-"""What people ask of one table of a job that runs: pause, resume, stop, start and restart it alone.
+"""What people ask of a running job's tables: pause, resume, stop, start, restart one alone, or try now.
 
-As for whole jobs, what is asked is written and then waited for until its effect is *seen*.
+As for whole jobs, what is asked is written and then waited for until its effect is *seen*, or answered.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch.control import refuse_elsewhere
 from slotkeeper.core.launch.launch import START_LOCK
@@ -38,11 +39,12 @@ class Ask(Enum):
 _WANTED = {Ask.PAUSE: WantedState.PAUSE, Ask.STOP: WantedState.STOP}
 _ANEW = (Ask.START, Ask.RESTART)
 _GOALS = {Ask.PAUSE: JobState.PAUSED, Ask.STOP: JobState.STOPPED}
+_BEGINNING = (JobState.PENDING, JobState.SNAPSHOT)
 _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 
 def _silent(table: TableReport) -> None:
-    """Nobody watches."""
+    """No reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class TablePatience:
 
 
 def known(view: JobView) -> tuple[TableReport, ...]:
-    """The tables of a job that lives, as its driver tells of them; Refused where it has none to be steered alone."""
+    """The tables of a running job, as its driver reports them; Refused where it has none to be steered alone."""
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
@@ -94,7 +96,7 @@ def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
 def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | None = None) -> TableReport:
     """Ask something of one table and wait until it is there or the table has FAILED; Refused where it makes no sense.
 
-    A copy that goes on when the patience ends is no failure of a start. Busy where the effect is not seen by then.
+    A copy that continues when the patience ends is no failure of a start. Busy where the effect is not seen by then.
     A reset of the table holds the start lock, so that the table does not start under it.
     """
     with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
@@ -129,7 +131,7 @@ def _refuse(store: Store, view: JobView, table: TableReport, what: Ask) -> None:
 
 
 def _reached(view: JobView, before: TableReport, now: TableReport, what: Ask) -> bool:
-    """Whether the effect is there; a start's is one that is told later than what stood before."""
+    """Whether the effect is there; a start's is one that is reported later than the state before."""
     if what in _ANEW and now.since == before.since:
         return False
     goal = _GOALS.get(what, JobState.RUNNING)
@@ -164,3 +166,53 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
                 f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
             )
         time.sleep(_POLL)
+
+
+def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
+    """Ask, and return what was done table by table; nothing where `seconds` are 0, which waits for no answer.
+
+    Refused where nothing of it waits, or where a try may not come early; Busy where no process answers in time.
+    """
+    expected = _expected(observe(store, job), table)
+    number = steering.ask(store, job, table)
+    store.record_event(job, "try asked", table)
+    end = time.monotonic() + seconds
+    while seconds > 0:
+        found = tuple(steering.answers(store, number))
+        if found and (any(not one.table for one in found) or expected <= {one.table for one in found}):
+            if not any(one.done or one.busy for one in found):
+                raise Refused(in_words(found), f"`slotkeeper jobs show {typed(job)}` says why, and when it is tried")
+            return found
+        view = observe(store, job)
+        if not view.state.has_process or not view.lives:
+            raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
+        if time.monotonic() > end:
+            raise Busy(
+                f"job {job}: a try was asked for, and not answered in {seconds:g} s: {view.reason or view.state.value}",
+                f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes",
+            )
+        time.sleep(_POLL)
+    return ()
+
+
+def _expected(view: JobView, table: str) -> Set[str]:
+    """The source tables that are to answer, none where that is not known; Refused where nothing could."""
+    name = typed(view.name)
+    refuse_elsewhere(view)
+    if not view.state.has_process or not view.lives:
+        raise Refused(f"job {view.name} is {view.state.value}: it tries nothing", f"`slotkeeper jobs start {name}`")
+    if view.state is JobState.PAUSED:
+        raise Refused(f"job {view.name} is PAUSED: it tries nothing", f"`slotkeeper jobs resume {name}`")
+    waits = view.reason or (view.report.reason if view.report is not None and view.reported else "")
+    if view.state in _BEGINNING and not waits:
+        raise Refused(f"job {view.name} is {view.state.value} and waits for no try", "it goes on by itself")
+    if table:
+        one = table_of(view.name, known(view), table)
+        if one.rests or one.state == JobState.PAUSED.value:
+            verb = "start" if one.rests else "resume"
+            do = f"`slotkeeper jobs {verb} {name} --table {typed(table)}`"
+            raise Refused(f"table {table} of job {view.name} is {one.state}: it tries nothing", do)
+        return {table}
+    report = view.report if view.reported else None
+    several = () if report is None else report.tables
+    return {one.source_table for one in several if not one.rests and one.state != JobState.PAUSED.value}

@@ -1,4 +1,4 @@
-"""What a driver's end means: pure functions from (exit code, reported state, stop wished) to what follows.
+"""What a driver's end means: pure functions from (exit code, reported state, stop wanted) to what follows.
 
 The driver's exit codes are a contract: 0 ended as wanted, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
 12 ended by SIGTERM, 13 the Spark cluster gives no executor: the one crash that counts toward no crash loop. Anything
@@ -73,14 +73,15 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
         return Ended(exit_code, JobEvent.STOPPED, f"stopped; its driver {_how_it_ended(exit_code)}")
     if exit_code is None and reported not in WITH_PROCESS:
         return Ended(None, None, f"ended as {reported.value}")
-    return Crashed(exit_code, _code(exit_code), _how_it_ended(exit_code), exit_code != NO_CLUSTER)
+    code = "gone" if exit_code is None else _signal(-exit_code) if exit_code < 0 else f"exit {exit_code}"
+    return Crashed(exit_code, code, _how_it_ended(exit_code), exit_code != NO_CLUSTER)
 
 
 TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
     safe="by hand: stop the later start there, where it is not meant; else nothing is to be done",
 )  # fmt: skip
-"""Its driver tells the same, at once: what it holds open may take a while to end."""
+"""Its driver reports the same, at once: what it holds open may take a while to end."""
 _MEANINGS: dict[int | None, Ended] = {
     ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as wanted"),
     CONFIGURATION: Ended(
@@ -94,14 +95,6 @@ _MEANINGS: dict[int | None, Ended] = {
     SUPERSEDED: TAKEN_OVER,
     TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "ended by SIGTERM from outside, not by `jobs stop`"),
 }  # fmt: skip
-
-
-def _code(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "gone"
-    if exit_code < 0:
-        return _signal(-exit_code)
-    return f"exit {exit_code}"
 
 
 def _how_it_ended(exit_code: int | None) -> str:

@@ -1,14 +1,22 @@
-"""One look at a job: what the store says, and which of the recorded processes live."""
+"""Looks at a job: what the store says, which of the recorded processes run, and whether a wait for it makes progress.
+
+`slotkeeper.core.domain.elapsed` decides how long a wait may last; here are its samples.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
+import psutil
+
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.elapsed import STALLED_SECONDS, Progress, Signs, elapsed
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import goes_on
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import Identity, JobView
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.rows import RunRow
@@ -82,3 +90,102 @@ def _reason(row: JobView, supervisor_alive: bool, driver_alive: bool, away: bool
         "no process: killed?",
         goes_on(row.name),
     )
+
+
+SHOWN_EVERY = 10.0
+"""Seconds between two lines about a wait."""
+_SAMPLE_EVERY = 2.0
+"""Seconds between two samples of the driver's processes, each of which reads all of /proc."""
+
+
+def _unread(text: str) -> None:
+    """No reader."""
+
+
+class Waiting:
+    """One wait for a job; `say` gets a line every ten seconds."""
+
+    def __init__(
+        self, say: Callable[[str], None] = _unread, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
+    ) -> None:
+        self._say = say
+        self._monotonic = monotonic
+        self._progress = Progress(monotonic(), limit or STALLED_SECONDS)
+        self._sampled_at = self._shown_at = self._progress.began
+        self._fresh = True
+
+    def status(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
+        """Sample the job, at most every two seconds; why the wait ends, empty while it continues.
+
+        `moved` differs after each piece of work of a running job. Where it is given, a heartbeat and CPU time of such
+        a job are no progress, and `what` is shown as its step.
+        """
+        now = self._monotonic()
+        if self._fresh or now - self._sampled_at >= _SAMPLE_EVERY:
+            self._fresh, self._sampled_at = False, now
+            signs = signs_of(view, _usage(view.driver), moved)
+            running = what and view.state is JobState.RUNNING and not waits(view)
+            self._progress.see(replace(signs, step=what) if running else signs, now)
+        if now - self._shown_at >= SHOWN_EVERY:
+            self._shown_at = now
+            self._say(f"waiting for {self._progress.step}: {now - self._progress.began:.0f} s; {load_here()}")
+        return self._progress.stalled(now)
+
+
+def signs_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
+    """What a view of a job and the use of its processes (CPU seconds, whether Java runs) say of its progress.
+
+    A driver that reports what it waits for makes none: its heartbeat and its CPU time never end.
+    """
+    report = view.report if view.reported else None
+    work = None if report is None else (report.chunks_done, report.snapshot_rows, report.changes, report.registrations)
+    alive = (view.supervisor_alive, view.driver.pid if view.driver and view.driver_alive else 0)
+    marks: tuple[object, ...] = (view.state, view.run, alive, work, moved)
+    cpu, java = usage
+    step = step_of(view, java)
+    if waits(view) or (moved is not None and view.state is JobState.RUNNING):
+        return Signs(step, marks)
+    return Signs(step, (*marks, view.reported_at, java), cpu)
+
+
+def waits(view: JobView) -> bool:
+    """Whether its driver reports what keeps it from its work, such as a server that does not answer."""
+    return view.reported and view.driver_alive and view.state is not JobState.RUNNING and bool(view.reason)
+
+
+def step_of(view: JobView, java: bool) -> str:
+    """What a job on its way waits for."""
+    report = view.report if view.reported else None
+    if waits(view):
+        return f"what its driver reports ({view.reason})"
+    if not view.driver_alive:
+        return "its driver's process" if view.supervisor_alive else "its supervisor"
+    if view.state is JobState.PENDING:
+        if report is None or not report.tasks_started:
+            return ("the first task" if report is not None else "the Spark session") if java else "the JVM"
+        return "its lanes"
+    if view.state is JobState.SNAPSHOT:
+        known = report is not None and report.chunks_total
+        return f"the copy, chunk {report.chunks_done} of {report.chunks_total}" if known and report else "the copy"
+    if view.state is JobState.CATCHING_UP:
+        return "the changes since the copy began"
+    return f"its next report ({view.state.value})"
+
+
+def load_here() -> str:
+    """How busy this host is: its load over a minute, beside which two cores at work are 2."""
+    return f"load of this host: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def _usage(driver: Identity | None) -> tuple[float, bool]:
+    """CPU seconds that the living processes of a driver have used, and whether one of them is a JVM."""
+    seconds, java = 0.0, False
+    for pid in processes.members(driver) if driver is not None else ():
+        try:
+            process = psutil.Process(pid)
+            times = process.cpu_times()
+            seconds += times.user + times.system
+            java = java or process.name() == "java"
+        except (psutil.Error, OSError):
+            continue
+    return seconds, java

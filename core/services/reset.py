@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.reset import Check
 from slotkeeper.core.domain.spec import JobSpec
@@ -99,7 +99,7 @@ def reset_context(
             count_target=target.count_rows,
             clock=clock,
             pause=time.sleep,
-            new_id=partial(_new_id, clock),
+            new_id=lambda: f"{clock.utc():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
             steal=steal,
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
@@ -127,7 +127,3 @@ def _refuse_no_reset(job: JobSpec) -> None:
         cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
         hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
         raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
-
-
-def _new_id(clock: Clock) -> str:
-    return f"{clock.utc():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"

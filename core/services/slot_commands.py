@@ -24,7 +24,7 @@ from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneSeen, Rows
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin, SlotVerbs, SlotViewer
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotVerbs, SlotViewer
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import answer, open_source, open_store, viewing
 from slotkeeper.core.slots.change import (
@@ -233,8 +233,9 @@ def change(
             return Changed(plan)
         refuse_without_consent(plan, consent)
         admin = stack.enter_context(closing(_open_verbs(loaded, asked, job, plan.verb)))
-        if job:
-            _silence(job, admin)
+        # no registration of a driver that was killed may land after ours: its session is ended, or waited out
+        if job and not end_job_sessions(job, admin):
+            time.sleep(LOST_ANSWER_WAIT)
 
         def act() -> Done:
             return verb.act(admin, viewer, plan, asked, left)
@@ -290,12 +291,6 @@ def _stops_it(progress: Rows) -> str:
         if rows and all(row.of_query for row in rows):
             return f"it is a DataFrame query: {WHERE_TO_ACT}"
     return "stop that job or wait for that command"
-
-
-def _silence(job: JobSpec, admin: SlotAdmin) -> None:
-    """No registration of a driver that was killed may land after ours: ended, or waited out."""
-    if not end_job_sessions(job, admin):
-        time.sleep(LOST_ANSWER_WAIT)
 
 
 def _open_verbs(loaded: Loaded, asked: Asked, job: JobSpec | None, verb: str) -> SlotVerbs:

@@ -318,7 +318,11 @@ def register(
     moved = {one.shard for one in after.shards if _moved(one, newest)}
     missed = tuple(name for name in names if name not in moved)
     outcome = "registered on every DN" if not missed else f"not registered on {', '.join(missed)}"
-    return Done(outcome, _as_values(after, names, missed), missed, after)
+    values = {
+        name: f"not moved: {text}" if name in missed else f"observed {text}"
+        for name, text in per_shard(after, names).items()
+    }
+    return Done(outcome, values, missed, after)
 
 
 def _moved(one: SlotOnShard, newest: Mapping[str, Position | None] | None) -> bool:
@@ -326,11 +330,6 @@ def _moved(one: SlotOnShard, newest: Mapping[str, Position | None] | None) -> bo
         return False
     least = (newest or {}).get(one.shard)
     return one.live >= least if least is not None else one.unread == 0
-
-
-def _as_values(after: SlotView, names: list[str], missed: tuple[str, ...]) -> dict[str, str]:
-    said = per_shard(after, names)
-    return {name: f"not moved: {text}" if name in missed else f"observed {text}" for name, text in said.items()}
 
 
 REGISTER = SlotVerb("register", "`slots reset --to latest` moves a job's own position", plan_register, register)

@@ -37,7 +37,6 @@ from slotkeeper.core.domain.reset import (
 )
 from slotkeeper.core.domain.reset_checks import time_check, what_moved
 from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
-from slotkeeper.core.domain.row_counts import CopyRows
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble
@@ -233,7 +232,8 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
     entry = back_up(ctx, plan, seen.identity, masked(order.reason))
     asked = {m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves}
-    say(ctx, entry, Phase.INTENT, result=asked | _counts(rows))
+    counted = {"rows at the source": rows.source.text, "rows in the target": rows.target.text} if rows else {}
+    say(ctx, entry, Phase.INTENT, result=asked | counted)
     ctx.probe("after_intent")
     ctx.files.save(MARKS, entry.id, entry.mark.text)
     ctx.probe("after_mark")
@@ -422,10 +422,6 @@ def _asked(now: object, to: object) -> str:
     return f"{said(now)} -> {said(to)}"
 
 
-def _counts(rows: CopyRows | None) -> dict[str, str]:
-    return {"rows at the source": rows.source.text, "rows in the target": rows.target.text} if rows else {}
-
-
 def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
     hint = f"the job does not start until then: `slotkeeper slots reset --resume {typed(entry.table, entry.slot)}`"
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)
@@ -447,18 +443,14 @@ def resume(ctx: ResetContext) -> Result:
         if error.name is not TroubleName.PROGRESS_LOST:
             raise
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
-    entry = _again(ctx, entry)
+    # as the reset is after the new epoch: a commit that was on its way has landed or never will
+    entry = ctx.resets.reset(entry.id) or entry
     made = plan_from(entry.plan, ctx.positions)
     if entry.step == BEGUN:
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, "nothing had been written"))
     if entry.step == WRITTEN:
         return finish(ctx, entry, made, epoch)
     return restore(ctx, entry, made, epoch, entry.outcome or "finishing it had failed")
-
-
-def _again(ctx: ResetContext, entry: ResetEntry) -> ResetEntry:
-    """The reset as it stands behind the new epoch: a commit that was on its way has landed or never will."""
-    return ctx.resets.reset(entry.id) or entry
 
 
 def _forget(ctx: ResetContext) -> Result:

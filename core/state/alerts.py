@@ -24,7 +24,7 @@ from slotkeeper.core.state.folder import Holder, SignedLock, StateFolder, holder
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
-"""A second file with a lock of its own, for what is told while who holds the lock of the first does not go on."""
+"""A second file with a lock of its own, for what is sent while the process that holds the lock of the first hangs."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What a text that is none of ours raises where it is read: also one of many brackets, or of a number without end."""
 LOCK, SENDER_LOCK = "evaluation", "sender"

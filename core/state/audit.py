@@ -1,8 +1,8 @@
-"""The audit's files: append-only JSON lines in the state folder, each flushed to the disk before an action goes on.
+"""The audit's files: append-only JSON lines in the state folder, each flushed to the disk before its action continues.
 
 The lines are linked (`slotkeeper.core.domain.audit`); who writes one holds the folder's audit lock, so that the
 writers of a team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who
-owns the files can write all of them anew: what shows that are the copies in sinks.
+owns the files can rewrite all of them: what shows that are the copies in sinks.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
 
 
 def answered(found: ProbeRecord | None, place: str, name: str) -> str:
-    """What a question was answered at that endpoint; "" where it was not told, or another server was asked."""
+    """What a question was answered at that endpoint; "" where there was no answer, or another server was asked."""
     answers = found.get("answers") if found and found.get("place") == place else None
     rows = [one for one in answers if isinstance(one, dict)] if isinstance(answers, list) else []
     return next((str(one.get("answer") or "") for one in rows if one.get("name") == name), "")

@@ -1,7 +1,8 @@
 """The state folder: whose it is, how its files are opened and replaced, and the locks that lie in it.
 
 A folder is private (0700, ours) or a team's (2770, one of our groups); anything else that others could write is
-refused, because whoever writes here decides what runs. What is made here has the same rights under every umask.
+refused, because each user who can write here decides what runs. What is made here has the same rights under every
+umask.
 
 In a team's folder every member can put a link or a FIFO where a file of ours belongs. So every name is opened relative
 to the folder that it lies in (openat(2)), none is followed, and what is no regular file is refused.
@@ -98,7 +99,7 @@ class StateFolder:
         return log_of(self.path, job)
 
     def lock_file(self, job: str, what: str) -> Path:
-        """The file that whoever holds the lock `what` of a job has open."""
+        """The file that the holder of the lock `what` of a job has open."""
         return self.path / "locks" / f"{_checked(job)}.{what}"
 
     def subfolder(self, name: str) -> Path:
@@ -426,7 +427,7 @@ class SignedLock:
 
 
 def holder_of(folder: StateFolder, job: str, what: str) -> Holder | None:
-    """Who holds a lock now, as far as it says so; whether that process lives is for the caller to find out."""
+    """Who holds a lock now, as far as it says so; whether that process is running is for the caller to find out."""
     before = _read(folder, job, what)
     if before is None or not folder.is_locked(job, what) or _read(folder, job, what) != before:
         return None

@@ -2,7 +2,7 @@
 
 The lanes of a report are turned into columns, because neighbours of one kind compress well, and a frame is compressed
 with an earlier one of its job as dictionary, because little changes in five seconds. A frame that cannot be read is
-left out, never raised: what was is told as far as it is there.
+left out, never raised: history is shown as far as it is there.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Metrics:
             )
 
     def frames(self, at: datetime) -> list[Frame]:
-        """Each job's last frame at that moment or before it; its age says whether it still tells anything."""
+        """Each job's last frame at that moment or before it; its age says whether it is still of use."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT id FROM frames WHERE job = j.name AND at <= ?"
             " ORDER BY at DESC, id DESC LIMIT 1) FROM jobs j)",
@@ -182,7 +182,7 @@ class Metrics:
         return self._kept(rows)
 
     def some(self, job: str, first: datetime, last: datetime, every: float) -> list[Frame]:
-        """A job's frames between two moments, the last of each so many seconds, the oldest first."""
+        """A job's frames between two moments, the last of each `every` seconds, the oldest first."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT max(id) FROM frames WHERE job = ? AND at BETWEEN ? AND ?"
             " GROUP BY CAST(at / ? AS INTEGER)) ORDER BY f.id LIMIT ?",

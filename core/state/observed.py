@@ -23,10 +23,10 @@ from slotkeeper.core.state.rows import moment
 from slotkeeper.core.state.sqlite import Store
 
 KEPT_SECONDS = 7 * 86_400.0
-"""What nobody has seen for so long is dropped: no configured job has it any more."""
+"""A slot that no process has seen for so long is dropped: no configured job has it any more."""
 PAST_SECONDS = 86_400.0
 PAST_EVERY = 60.0
-"""History has a row for each so many seconds, and one whenever a slot came or went."""
+"""History has a row for each of these seconds, and one whenever a slot came or went."""
 _COLUMNS = "source, source_table, slot, job, at, there, expires_at, ttl, unread, shard"
 
 
@@ -64,7 +64,7 @@ def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None
 
 
 def _forget_gone(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Strangers' slots that a look at their table has not found, and what nobody has seen for long."""
+    """Drop strangers' slots that a status of their table does not show, and those not seen for long."""
     there: dict[tuple[str, str, float], list[str]] = {}
     for source, table, slot, _, at, *_ in rows:
         there.setdefault((source, table, at), []).append(slot)
@@ -91,7 +91,7 @@ def _put_past(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def forget(folder: Path, table: str, slot: str) -> None:
-    """Drop what was seen of a slot that has just been changed: the next look tells how it is now. Never raises."""
+    """Drop what was seen of a slot that has just been changed: the next status shows how it is now. Never raises."""
     with suppress(SlotkeeperError), Store.open(folder) as store, store.write() as sql:
         sql.execute("DELETE FROM slots_seen WHERE source_table = ? AND slot = ?", (table, slot))
 

@@ -171,9 +171,9 @@ class Store:
     # Runs
 
     def begin_run(self, job: str, run: str, launch: str = "", unasked: bool = False) -> bool:
-        """A start, at once: state PENDING, wanted state RUN, a new run; Refused where the job is not at rest.
+        """A start, at once: state PENDING, wanted state RUN, a new run; Refused where the job has not ended.
 
-        `unasked`: nobody asked for it by name, so False, and nothing is begun, where it is wanted to stop or pause.
+        `unasked`: no person asked for it by name, so False, and no start, where it is wanted to stop or pause.
         """
         with self.write() as sql:
             wanted = sql.execute("SELECT wanted FROM jobs WHERE name = ?", (job,)).fetchone()
@@ -193,7 +193,7 @@ class Store:
         return True
 
     def end_run(self, run: str, exit_code: int | None, outcome: str) -> None:
-        """The run is over; the first end told is kept."""
+        """The run is over; the first end that is recorded stays."""
         self._execute(
             "UPDATE runs SET ended_at = ?, exit_code = coalesce(?, exit_code), outcome = ?"
             " WHERE run = ? AND ended_at IS NULL",
@@ -205,7 +205,7 @@ class Store:
         self._execute("UPDATE runs SET supervisor = ? WHERE run = ?", identity_text(identity), run)
 
     def set_driver(self, run: str, identity: Identity) -> None:
-        """Who this run's driver is; told by whoever started it and by the driver itself."""
+        """Who this run's driver is; recorded by the process that started it and by the driver itself."""
         self._execute(
             "UPDATE runs SET driver = ?1, exit_code = CASE WHEN driver = ?1 THEN exit_code END WHERE run = ?2",
             identity_text(identity), run,

@@ -13,8 +13,8 @@ from slotkeeper.core.alerts.message import Place, text_of
 from slotkeeper.core.alerts.rules import Kind, Notification
 from slotkeeper.core.config import handover
 from slotkeeper.core.domain.fault import Fault, Party, Severity
-from slotkeeper.core.launch import alert_command
-from slotkeeper.core.launch.alert_command import Answer
+from slotkeeper.core.launch import alert_sender
+from slotkeeper.core.launch.alert_sender import Answer
 from tests.support.pager import Pager
 from tests.support.waiting import until
 from tests.unit.alerts.made import T0, a_fault
@@ -26,7 +26,7 @@ def pager(tmp_path: Path) -> Pager:
 
 
 def run(pager: Pager, seconds: float = 20.0, text: str = '{"a": 1}\n') -> Answer:
-    return alert_command.run(pager.command.split(), text, seconds)
+    return alert_sender.run(pager.command.split(), text, seconds)
 
 
 def test_it_gets_the_notification_on_its_input_and_its_answer_is_kept(pager: Pager) -> None:
@@ -51,7 +51,7 @@ def test_one_that_fails_is_told_with_its_words(pager: Pager) -> None:
     ],
 )
 def test_what_cannot_be_run_is_told_and_never_raised(words: list[str], says: str) -> None:
-    found = alert_command.run(words, "{}", 5.0)
+    found = alert_sender.run(words, "{}", 5.0)
     assert says in found.fault and "\x1b" not in found.fault
 
 
@@ -79,13 +79,13 @@ def test_what_it_started_is_killed_with_it(pager: Pager) -> None:
 def test_what_it_leaves_running_is_killed_once_it_has_ended(tmp_path: Path) -> None:
     left = tmp_path / "left"
     began = time.monotonic()
-    found = alert_command.run(["/bin/sh", "-c", f"sleep 600 & echo $! > {left}; echo fine"], "{}", 30.0)
+    found = alert_sender.run(["/bin/sh", "-c", f"sleep 600 & echo $! > {left}; echo fine"], "{}", 30.0)
     assert found == Answer(0, "", "fine") and time.monotonic() - began < 20
     until(lambda: _is_gone(int(left.read_text("ascii"))), 10, "what it left is gone")
 
 
 def test_it_need_not_read_what_it_is_given() -> None:
-    assert alert_command.run(["/bin/true"], "x" * 10_000_000, 20.0) == Answer(0, "")
+    assert alert_sender.run(["/bin/true"], "x" * 10_000_000, 20.0) == Answer(0, "")
 
 
 def test_no_secret_is_in_its_environment(pager: Pager, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
-from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.launch.ensure import Ensured, ensure, restarted
+from slotkeeper.core.launch.control import Ensured, Patience, ensure, restarted
 from slotkeeper.core.launch.launch import FOREGROUND, TAKE_OVER, Launch
 from slotkeeper.core.state.audit import Audit
 from tests.support.jobs import FAKE, SOON, Jobs

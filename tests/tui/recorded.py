@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from slotkeeper.core.domain.report import JobReport, LaneReport
 from slotkeeper.core.launch.launch import Limits
-from slotkeeper.core.launch.recorder import Recorder
+from slotkeeper.core.launch.supervisor import Recorder
 from slotkeeper.core.state.sqlite import Store
 from tests.tui.filled import StillClock
 

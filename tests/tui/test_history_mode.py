@@ -13,8 +13,8 @@ from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.launch import Limits
-from slotkeeper.core.launch.recorder import Recorder
 from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.launch.supervisor import Recorder
 from slotkeeper.core.state.observed import record
 from tests.tui.filled import NOW, Filled, begin, console, driven, lane, press, screen
 from tests.tui.planted import until

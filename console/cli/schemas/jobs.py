@@ -33,7 +33,7 @@ from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.report import JobReport, JobView
 from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.text import see
-from slotkeeper.core.launch.ensure import Ensured
+from slotkeeper.core.launch.control import Ensured
 from slotkeeper.core.state.rows import ErrorRow, EventRow
 
 _SHOWN_BLOCKER = fields_of(

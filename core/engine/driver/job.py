@@ -290,7 +290,9 @@ class Streaming:
 
     def _tick(self, loop: Loop) -> None:
         if loop.paused:
-            self._tell_pause()
+            if not self._since:
+                self._since = self._ctx.clock.monotonic()
+                self._ctx.narrator.event(JobEvent.PAUSED)
         elif _least(loop.lanes) is LaneState.CATCHING_UP:
             self._catch_up(loop)
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
@@ -327,11 +329,6 @@ class Streaming:
         del self._behind[table]
         for name in names:
             loop.lanes[name] = replace(loop.lanes[name], state=LaneState.RUNNING)
-
-    def _tell_pause(self) -> None:
-        if not self._since:
-            self._since = self._ctx.clock.monotonic()
-            self._ctx.narrator.event(JobEvent.PAUSED)
 
 
 def _least(lanes: dict[str, Lane]) -> LaneState:

@@ -146,7 +146,9 @@ class Loop:
                     return End.EMPTY
                 self._handle_events(0.1)
                 continue
-            if self.plan.until_caught_up and self._all_quiet():
+            if self.plan.until_caught_up and all(
+                lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values()
+            ):
                 self._drain()
                 return End.CAUGHT_UP
             self._turn()
@@ -226,9 +228,6 @@ class Loop:
             pass
         if self._failure is not None:
             raise self._failure
-
-    def _all_quiet(self) -> bool:
-        return all(lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values())
 
     def _drain(self) -> None:
         """Deal nothing more; give tasks, a last check and registrations a few seconds, then leave them behind."""
@@ -322,7 +321,8 @@ class Loop:
             self._runner.capacity,
             self._next_task,
             now,
-            self._task_seconds(),
+            # shorter where there are more lanes than tasks at a time, so that a lane waits less
+            self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3),
             self._most,
         )
         for task in assigned:
@@ -338,10 +338,6 @@ class Loop:
             spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, *named)
             future = self._runner.submit(self._stream, spec, task.group)
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
-
-    def _task_seconds(self) -> float:
-        """Shorter where there are more lanes than tasks at a time, so that a lane waits less."""
-        return self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3)
 
     def _parallel(self) -> int:
         """DWS: `binlog_parallel_num` counts only where there are fewer tasks at a time than DNs; all tasks share the
@@ -378,7 +374,10 @@ class Loop:
             (self.plan.whole or self.plan.job).lane_name(one.table, one.shard.name): one for one in outcome.lanes
         }
         many_lanes = self._reached(outcome)
-        self._learn_culprits(by_name)
+        # what failed in an overrun task has held it; it is in the outcome also where its lanes were assigned again
+        for name, ended in by_name.items():
+            if ended.error is not None and name in self.lanes:
+                self._clear_others(self.lanes[name])
         on_its_way = max(0.0, self._clock.monotonic() - task.assigned - outcome.seconds)
         for name in mine:
             if name not in self.lanes:  # its table has ended by another of its lanes
@@ -404,12 +403,6 @@ class Loop:
         lane = replace(lane, cancelled=lane.cancelled + 1)
         self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}"))
         self._clear_others(lane)
-
-    def _learn_culprits(self, outcomes: Mapping[str, LaneOutcome]) -> None:
-        """What failed in an overrun task has held it; it is in the outcome also where its lanes were assigned anew."""
-        for name, outcome in outcomes.items():
-            if outcome.error is not None and name in self.lanes:
-                self._clear_others(self.lanes[name])
 
     def _clear_others(self, culprit: Lane) -> None:
         """Of lanes that are alone on suspicion, those that share neither table nor DN with what failed are sound."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.judgement.facts import Facts
-from slotkeeper.core.launch import alert_command, metrics_file
+from slotkeeper.core.launch import alert_sender, alerting
 
 FACTS = Facts(datetime(2026, 11, 23, 7, 0, tzinfo=timezone.utc))
 
@@ -19,11 +19,11 @@ FACTS = Facts(datetime(2026, 11, 23, 7, 0, tzinfo=timezone.utc))
 def test_figures_are_replaced_by_newer_figures(tmp_path: Path) -> None:
     file = tmp_path / "figures.prom"
     file.touch()
-    assert metrics_file.write(file, FACTS, ()) == "" and file.stat().st_size == 0, "it was written a moment ago"
+    assert alerting.write_metrics(file, FACTS, ()) == "" and file.stat().st_size == 0, "it was written a moment ago"
     os.utime(file, (0, 0))
-    assert metrics_file.write(file, FACTS, ()) == "" and file.read_text("ascii").endswith("# EOF\n")
+    assert alerting.write_metrics(file, FACTS, ()) == "" and file.read_text("ascii").endswith("# EOF\n")
     os.utime(file, (0, 0))
-    assert metrics_file.write(file, FACTS, ()) == "" and file.stat().st_mtime > 0
+    assert alerting.write_metrics(file, FACTS, ()) == "" and file.stat().st_mtime > 0
 
 
 @pytest.mark.parametrize("what", ["another file", "a link", "a pipe", "a folder"])
@@ -39,17 +39,17 @@ def test_what_is_no_file_of_figures_is_left_as_it_is_and_that_is_said(tmp_path: 
     else:
         file.mkdir()
     before = file.lstat()
-    assert "is not replaced: it is there already" in metrics_file.write(file, FACTS, ())
+    assert "is not replaced: it is there already" in alerting.write_metrics(file, FACTS, ())
     assert (file.lstat().st_ino, file.lstat().st_mtime) == (before.st_ino, before.st_mtime)
     assert other.read_text("ascii") == "precious" and len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_device_is_no_file_of_figures() -> None:
-    assert "/dev/null is not replaced" in metrics_file.write(Path("/dev/null"), FACTS, ())
+    assert "/dev/null is not replaced" in alerting.write_metrics(Path("/dev/null"), FACTS, ())
 
 
 def test_a_path_that_no_system_takes_is_said() -> None:
-    assert "cannot be written" in metrics_file.write(Path("/tmp/a\0b"), FACTS, ())
+    assert "cannot be written" in alerting.write_metrics(Path("/tmp/a\0b"), FACTS, ())
 
 
 @pytest.fixture
@@ -62,17 +62,17 @@ def not_ours_to_kill(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "killpg", refuse)
-    monkeypatch.setattr(alert_command, "_KILLED_WITHIN", 0.1)
+    monkeypatch.setattr(alert_sender, "_KILLED_WITHIN", 0.1)
     return groups
 
 
 def test_a_command_that_ended_as_another_user_has_taken_its_notification(not_ours_to_kill: list[int]) -> None:
-    found = alert_command.run([sys.executable, "-c", "print('paged')"], "{}", 30.0)
+    found = alert_sender.run([sys.executable, "-c", "print('paged')"], "{}", 30.0)
     assert (found.code, found.fault, found.written) == (0, "", "paged") and len(not_ours_to_kill) == 1
 
 
 def test_a_command_that_hangs_as_another_user_is_told_and_not_waited_for(not_ours_to_kill: list[int]) -> None:
-    found = alert_command.run([sys.executable, "-c", "import time; time.sleep(600)"], "{}", 0.1)
+    found = alert_sender.run([sys.executable, "-c", "import time; time.sleep(600)"], "{}", 0.1)
     assert found.code is None and found.fault.endswith("has not ended within 0.1 s and could not be killed")
     os.kill(not_ours_to_kill[0], signal.SIGKILL)
-    alert_command._left.pop().wait()
+    alert_sender._left.pop().wait()

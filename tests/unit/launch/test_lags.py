@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.lane import Curve, Lags
 from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
-from slotkeeper.core.launch.recorder import lags_at
 from slotkeeper.core.launch.seen import lags_of
+from slotkeeper.core.launch.supervisor import lags_at
 from slotkeeper.core.state.frames import Frame
 
 AT = datetime(2026, 11, 23, 3, 0, tzinfo=timezone.utc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.launch.last_words import last_words
+from slotkeeper.core.launch.log import last_words
 
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
 FAULT = "SIGSEGV (0xb) at pc=0x00007f, pid=9, tid=10"

@@ -11,7 +11,7 @@ import pytest
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.report import Identity, JobReport, JobView
-from slotkeeper.core.launch.waiting import SHOWN_EVERY, Waiting, signs_of, step_of
+from slotkeeper.core.launch.view import SHOWN_EVERY, Waiting, signs_of, step_of
 
 AT = datetime(2026, 11, 26, 20, 0, tzinfo=timezone.utc)
 GONE = Identity(2**22 + 1, "never:1", 2**22 + 1, "r", "elsewhere")
