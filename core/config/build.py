@@ -12,14 +12,12 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
-from slotkeeper.core.config import binlog_sets, check, keys, tls
-from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys, set_here
+from slotkeeper.core.config import check, keys, keys_source, tls
 from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
-from slotkeeper.core.config.keys import KindKeys
+from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN, KindKeys
 from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
-from slotkeeper.core.config.keys_sync import SYNC
+from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, binlog_table
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
-from slotkeeper.core.config.overlay import JOB_TABLES, NAMED, PLAIN
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
@@ -170,8 +168,8 @@ def _job(
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
-    sync, options = binlog_sets.read(reading, path, raw, source.dialect, options)
-    binlog_sets.refuse_cascades(reading, path, source.dialect, channels)
+    sync, options = keys_source.read_sync(reading, path, raw, source.dialect, options)
+    keys_source.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
@@ -357,7 +355,9 @@ def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOpt
     if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
         what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
         raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
-    options = its.more(set_here(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions))
+    options = its.more(
+        binlog_table(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions)
+    )
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
     if options.binlog_max_sleep_time < options.binlog_sleep_time:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.config.keys_alerts import ALERTS
+from slotkeeper.core.config.keys import ALERTS
 from slotkeeper.core.config.load import load, load_alerts
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.errors import ConfigError
