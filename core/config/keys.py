@@ -34,21 +34,22 @@ MODEL = "tests/unit/config"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: `default` is the spelled value, REQUIRED, or None where nothing applies when it is not set.
-
-    `documented` is the vendor's name and `tested` where its effect is tested; `because` refuses the key as one that has
-    no meaning here, with the reason; `private` keeps its value out of every message.
-    """
+    """One key of a table."""
 
     name: str
     meaning: str
     read: Reader | None = None
     default: object = None
+    """As it is written in a file, REQUIRED, or None where nothing applies when it is not set."""
     unit: str = ""
     documented: str = ""
+    """The vendor's name."""
     tested: str = MODEL
+    """Where its effect is tested."""
     private: bool = False
+    """Keep its value out of every message."""
     because: str = ""
+    """Why it has no meaning here; such a key is rejected with this reason."""
 
     @property
     def refused(self) -> bool:

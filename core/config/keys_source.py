@@ -11,10 +11,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from slotkeeper.core.config import values
-from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section
+from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, read_value
 from slotkeeper.core.config.keys import Key, Section, no_meaning, section, vendor
 from slotkeeper.core.config.model import Path
-from slotkeeper.core.config.values import BadValue
 from slotkeeper.core.domain.spec import ALLOW, EVERY_DN, READ_BY, BinlogOptions, ChannelSpec, SinkOptions, SyncOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.sources import registry
@@ -275,7 +274,11 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
         what = f"[{dotted(path)}.binlog] sets start_time and start_lsn; Hologres lets the LSN win, we refuse it"
         raise reading.error(here, what, "keep one of them")
     mode, given = below.get("binlog_start_up_mode"), {name: below.pop(name) for name in named}
-    read = {name: _value(reading, (*path, "binlog", name), HOLOGRES[name], value) for name, value in given.items()}
+    read = {}
+    for name, value in given.items():
+        reader = HOLOGRES[name].read
+        assert reader is not None
+        read[name] = str(read_value(reading, (*path, "binlog", name), reader, value))
     lsn = read.get("start_lsn")
     if lsn == f"{EVERY_DN}=0":  # behind LSN 0 of all shards is what they still have, as the vendor's example means it
         lsn = "earliest"
@@ -289,20 +292,8 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
     reading.overrides[(*path, "start")] = reading.origin(here)
 
 
-def _value(reading: Reading, path: Path, key: Key, value: object) -> str:
-    assert key.read is not None
-    try:
-        return str(key.read(value))
-    except BadValue as error:
-        raise reading.error(path, f"{dotted(path)} {error}") from None
-
-
 def _no_start(reading: Reading, path: Path, raw: Table, below: Table) -> None:
     """No key of the set says where a job starts but those that every set has."""
-
-
-def _as_read(set_here: Table, options: BinlogOptions) -> BinlogOptions:
-    return options
 
 
 def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions:
@@ -318,13 +309,13 @@ class BinlogKeys:
 
     section: Section
     start: Callable[[Reading, Path, Table, Table], None] = _no_start
-    more: Callable[[Table, BinlogOptions], BinlogOptions] = _as_read
+    more: Callable[[Table, BinlogOptions], BinlogOptions] = lambda _set_here, options: options
 
 
 SETS = {"dws": BinlogKeys(BINLOG), "hologres": BinlogKeys(HOLOGRES, start_of_hologres, _tries_of_hologres)}
 """By the name that the traits of a kind of source have."""
 UNTOLD = SETS["dws"]
-"""That of a job which names no source; which is told later."""
+"""That of a job which names no source; the reader of `[jobs.X]` reports that."""
 
 
 def binlog_table(reading: Reading, path: Path, raw: Table) -> Table:

@@ -45,7 +45,7 @@ WEAKER = (
 
 
 def default_path(env: Mapping[str, str]) -> Path:
-    """Where a configuration is looked for when nobody names one."""
+    """Where a configuration is looked for when none is named."""
     return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
 
 
@@ -135,7 +135,7 @@ def _warnings(
 def _with_own_secrets(
     reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """The jobs whose secrets nobody else could have written; the others are refused before they are started."""
+    """The jobs whose secrets only this user or root could have written; the others are refused before they start."""
     kept, gone = dict(jobs), dict(refused)
     for name, job in jobs.items():
         for ref in (job.source.password, job.sink.password, job.store_at[0].password, job.spark.secret):
@@ -200,7 +200,7 @@ def _tree(file: Path, text: str) -> Table:
 
 
 def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
-    """Write every variable of ours into the tree; one that a `..._env` names is left alone."""
+    """Write every `SLOTKEEPER_...__...` variable into the tree, but those that a `..._env` names."""
     referenced = secret_variables(reading.tree)
     for name in sorted(env):
         if name.startswith(PREFIX) and "__" in name and name not in referenced:
@@ -246,7 +246,11 @@ def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
 def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
     """The name in the file that the variable's part means."""
     entries = tree.get(top)
-    names = [name for name in entries if _folded(name) == spelled.upper()] if isinstance(entries, dict) else []
+    names = (
+        [name for name in entries if name.upper().replace("-", "_") == spelled.upper()]
+        if isinstance(entries, dict)
+        else []
+    )
     if len(names) == 1:
         return str(names[0])
     fault = "more than one" if names else "no"
@@ -254,10 +258,6 @@ def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
         f"environment {origin.place}: {fault} [{top}.{safe(spelled, 40).lower()}] in the file",
         "a variable changes what the file names; it never adds a source, a sink or a job",
     )
-
-
-def _folded(name: str) -> str:
-    return name.upper().replace("-", "_")
 
 
 def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> None:
@@ -285,16 +285,13 @@ def read_alerts(reading: Reading) -> AlertOptions:
             raise reading.error(
                 (*path, high), f"{dotted(path)}.{high} is below {low}", "critical is the worse of the two"
             )
-    limits = {one.name: _in_seconds(given[one.name]) for one in fields(Limits) if one.name != "disk_free"}
+    times = {limit.name: given[limit.name] for limit in fields(Limits) if limit.name != "disk_free"}
+    seconds = {name: time and time / 1000 for name, time in times.items()}
     room = re.sub(r"\D", "", given["disk_free"])
     file = given["metrics_file"]
     return AlertOptions(
-        Limits(**limits, disk_free=int(room) * MIB),
+        Limits(**seconds, disk_free=int(room) * MIB),
         tuple(shlex.split(given["command"] or "")),
         given["command_timeout"] / 1000,
         None if file is None else beside(reading.file, file),
     )
-
-
-def _in_seconds(milliseconds: int | None) -> Any:
-    return None if milliseconds is None else milliseconds / 1000

@@ -1,6 +1,6 @@
 """One value of a configuration at a time: readers that return the value or raise `BadValue` with the rule it breaks.
 
-Readers never put the value itself into their message: whoever knows the key decides whether it may be shown.
+Readers never put the value itself into their message: the caller knows the key and decides whether it is shown.
 """
 
 from __future__ import annotations
