@@ -1,4 +1,4 @@
-"""The only user of `time` and `random` in the core's decisions: everything else is told the time."""
+"""The only user of `time` and `random` in the core's decisions: everything else gets the time from its caller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock(Protocol):
 def monotonic() -> float:
     """Seconds since the machine started, those in which it was suspended among them where the system can tell.
 
-    A server goes on while we sleep: Linux's CLOCK_MONOTONIC stands still then, CLOCK_BOOTTIME does not
+    A server continues while this host sleeps: Linux's CLOCK_MONOTONIC stops then, CLOCK_BOOTTIME does not
     (https://man7.org/linux/man-pages/man2/clock_gettime.2.html).
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()

@@ -46,9 +46,9 @@ class SlotkeeperError(Exception):
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
     table = ""
-    """The source table that it is about, where whoever raised it or passed it on knew."""
+    """The source table that it is about, where the code that raised it or passed it on knew."""
     timed_out = False
-    """Whether our own limit ended what was asked; said by whoever knows the server's codes."""
+    """Whether our own limit ended what was asked; set by the code that knows the server's codes."""
 
     def __init__(self, message: str, hint: str = "", code: str = "", where: str = "", cause: str = "") -> None:
         message, hint, cause = masked(message), masked(hint), masked(cause)

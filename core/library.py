@@ -147,7 +147,7 @@ class Reader:
             yield self._batch(second, after, up_to, rows, out.getvalue())
 
     def register(self, batch: Batch) -> None:
-        """Tell the source that a batch is written: it may drop what lies before, and the next read goes on behind."""
+        """Confirm to the source that a batch is written: it may drop what is before; the next read starts after it."""
         shard, before = batch.shard, self._registered[batch.shard]
         expected = self._expected[shard]
         (first,) = self._admin.read_status(shard)

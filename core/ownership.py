@@ -1,6 +1,6 @@
 """Files that we obey, read only where nobody but us and root could have written them.
 
-Whoever can change a file that we obey (a configuration names commands) decides what runs as us. The rule
+A user who can change a file that we obey (a configuration names commands) decides what runs as us. The rule
 (`complaint`) is the one of sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder above it
 belong to us or to root and nobody else may write them. As in Kupsch and Miller, "How to Open a File and Not Get Hacked"
 (2008), the links on the way count too, and a folder with the sticky bit, such as /tmp, may be anybody's to write,
@@ -145,7 +145,7 @@ def read(path: Path, what: str, most: int) -> bytes:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if end.kind is Kind.OTHER:
         raise NotOurs(f"{what} is no regular file", "name a file; a FIFO or a device is none")
-    # O_NONBLOCK: whoever could put a FIFO there must not make us wait for its writer
+    # O_NONBLOCK: a user who could put a FIFO there must not make us wait for its writer
     descriptor = os.open(end.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         refuse([*above, _part(Path(end.path), os.fstat(descriptor))], what)

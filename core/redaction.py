@@ -1,7 +1,7 @@
 """The one place that takes known secrets out of text: every error of ours, all that is printed, logged or stored
 passes it.
 
-Whoever resolves a secret has its spellings remembered here, in this process's memory only. Pure but for that.
+The code that resolves a secret has its spellings remembered here, in this process's memory only. Pure but for that.
 """
 
 from __future__ import annotations

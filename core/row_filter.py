@@ -352,14 +352,11 @@ class _Reading:
         if value is not None and value.kind == "string":
             if _MOVING & set(re.findall("[a-z]+", value.text.lower())):
                 raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
-        elif value is not None and value.kind in ("word", "name") and self._is_column(value):
+        elif value and (value.kind == "name" or (value.kind == "word" and value.word not in _KEYWORDS | RESERVED)):
             name = value.text[1:-1].replace('""', '"') if value.kind == "name" else value.word
             self.timed.add(name)
         else:
             raise WrongFilter("must cast to a date or a time nothing but a column or a string")
-
-    def _is_column(self, value: _Token) -> bool:
-        return value.kind == "name" or value.word not in _KEYWORDS | RESERVED
 
     def _typed_string(self, word: str) -> None:
         """A type and its string, which is sent as a cast."""

@@ -15,8 +15,7 @@ import typer
 
 from slotkeeper.console.cli import context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJson, StateDir
-from slotkeeper.core.alerts.message import fault_values
-from slotkeeper.core.alerts.rules import Firing, a_test
+from slotkeeper.core.alerts.rules import Firing, a_test, fault_values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import values
 from slotkeeper.core.domain.elapsed import elapsed

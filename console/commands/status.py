@@ -21,7 +21,7 @@ from slotkeeper.console.monitor.health import LEVELS, facts
 from slotkeeper.console.monitor.snapshot import UNSEEN, JobFacts, Level
 from slotkeeper.console.monitor.store_reader import complete
 from slotkeeper.console.views.rows import rank
-from slotkeeper.core.alerts.message import fault_values
+from slotkeeper.core.alerts.rules import fault_values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.judgement.judge import judge

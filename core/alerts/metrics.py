@@ -16,7 +16,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.judgement.facts import Facts, JobSeen, SlotSeen
+from slotkeeper.core.judgement.facts import Facts, JobSeen
 
 MOST = 5_000
 """Samples of one metric at most: a job of a thousand DNs has a thousand lanes."""
@@ -60,7 +60,13 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
     ])  # fmt: skip
     yield from _lanes(facts)
     slots = ("source", "table", "slot", "job")
-    left = [(_labels(slots, (one.source, one.table, one.slot, one.job)), _left(one, facts)) for one in facts.slots]
+    left = [
+        (
+            _labels(slots, (slot.source, slot.table, slot.slot, slot.job)),
+            None if slot.expires_at is None else max(0.0, (slot.expires_at - facts.now).total_seconds()),
+        )
+        for slot in facts.slots
+    ]
     yield Metric("slot_left_seconds", "What is left of a slot's TTL if nobody registers.", left)
 
 
@@ -95,10 +101,6 @@ def _is_late(at: datetime, facts: Facts) -> bool:
 def _age(one: JobSeen, facts: Facts) -> float | None:
     at = one.view.reported_at
     return None if at is None else elapsed(at, facts.now)
-
-
-def _left(one: SlotSeen, facts: Facts) -> float | None:
-    return None if one.expires_at is None else max(0.0, (one.expires_at - facts.now).total_seconds())
 
 
 # -- text ------------------------------------------------------------------------------------------------------------

@@ -1,14 +1,20 @@
-"""When a fault is told, told again, and told to be over; what waits for the alert command and is retried. Pure."""
+"""When a fault is told, told again, and told to be over; what waits for the alert command; the JSON that it gets. Pure.
+
+docs/alerts.md has the schema of the JSON.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
+from slotkeeper.core import codec
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity, ack_in, is_quiet, is_worse, ranked
+from slotkeeper.core.redaction import masked_values
 
 
 class Kind(Enum):
@@ -22,17 +28,18 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A fault as it was judged last; `began` is when it was judged first.
-
-    `sent_at` and `sent_as` (how bad it was said to be) are of its last telling, None where nobody was told. `over`: it
-    has ended; it is remembered until the gap has passed, so that one which comes back is not told sooner.
-    """
+    """A fault that is remembered."""
 
     fault: Fault
+    """As it was judged last."""
     began: datetime
+    """When it was judged first."""
     sent_at: datetime | None = None
+    """When it was sent last; None where it never was."""
     sent_as: Severity | None = None
+    """The severity with which it was sent last; None where it never was."""
     over: bool = False
+    """It has ended; it is remembered until the gap has passed, so that one which comes back is not sent sooner."""
 
 
 Remembered = Mapping[str, Firing]
@@ -41,13 +48,14 @@ Remembered = Mapping[str, Firing]
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What is told of one fault at one moment; `new`: nothing of it was told before, or it was over since."""
+    """What is sent about one fault at one moment."""
 
     kind: Kind
     fault: Fault
     began: datetime
     at: datetime
     new: bool = False
+    """Nothing was sent about it before, or it was over since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +67,13 @@ class Evaluation:
     ended: frozenset[str] = frozenset()
 
 
-def _all(fault: Fault) -> bool:
-    return True
-
-
 def evaluate(
     faults: Iterable[Fault],
     before: Remembered,
     acks: Mapping[str, Ack],
     gap: float,
     now: datetime,
-    judged: Callable[[Fault], bool] = _all,
+    judged: Callable[[Fault], bool] = lambda fault: True,
 ) -> Evaluation:
     """One evaluation, `gap` in seconds.
 
@@ -103,21 +107,16 @@ def _seen(
     else:
         kept = replace(before, fault=fault)
     if kept.sent_at is not None and elapsed(kept.sent_at, now) is None:
-        kept = replace(kept, sent_at=now)  # a clock that was set back: the gap begins anew
-    if is_quiet(ack, now, fault.since) or not _due(kept, fault, gap, now):
+        kept = replace(kept, sent_at=now)  # a clock that was set back: the gap starts over
+    worse = kept.sent_as is not None and is_worse(fault.severity, kept.sent_as)
+    if is_quiet(ack, now, fault.since) or (not worse and _recent(kept, gap, now)):
         return kept, None
-    new = kept.sent_as is None or is_worse(fault.severity, kept.sent_as)
+    new = kept.sent_as is None or worse
     return replace(kept, sent_at=now, sent_as=fault.severity), Kind.FIRED if new else Kind.AGAIN
 
 
-def _due(kept: Firing, fault: Fault, gap: float, now: datetime) -> bool:
-    if kept.sent_as is not None and is_worse(fault.severity, kept.sent_as):
-        return True
-    return not _recent(kept, gap, now)
-
-
 def _recent(one: Firing, gap: float, now: datetime) -> bool:
-    """Whether it was told within the gap."""
+    """Whether it was sent within the gap."""
     past = None if one.sent_at is None else elapsed(one.sent_at, now)
     return past is not None and past < gap
 
@@ -153,7 +152,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The command fails since then, in so many tries, the last at `at` with these words."""
+    """The command has failed since `since`, `tries` times, the last at `at` with this error."""
 
     since: datetime
     at: datetime
@@ -171,7 +170,7 @@ class AlertState:
 
 
 def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> tuple[Waiting, ...]:
-    """The outbox with further notifications: of what nobody was told yet, only the newest is kept.
+    """The outbox with further notifications: of what was not sent yet, only the newest is kept.
 
     A fault that ended before anybody was told that it began is not told at all.
     """
@@ -179,7 +178,7 @@ def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> 
     for one in notifications:
         if one.fault.rule == OF_THE_COMMAND:
             continue
-        before = next((each for each in found if _may_go(each, one)), None)
+        before = next((each for each in found if not each.begun and each.notification.fault.key == one.fault.key), None)
         if before is not None:
             found.remove(before)
             if before.notification.new and one.kind is Kind.CLEARED:
@@ -187,10 +186,6 @@ def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> 
         as_new = before is not None and before.notification.new
         found.append(Waiting(replace(one, kind=Kind.FIRED, new=True) if as_new else one))
     return tuple(found[-MOST:])
-
-
-def _may_go(waiting: Waiting, later: Notification) -> bool:
-    return not waiting.begun and waiting.notification.fault.key == later.fault.key
 
 
 def begun(outbox: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
@@ -211,3 +206,51 @@ def may_try(failure: Failure | None, now: datetime) -> bool:
         return True
     wait = timedelta(seconds=min(FIRST_WAIT * 2.0 ** min(failure.tries - 1, 10), LONGEST_WAIT))
     return now >= failure.at + wait or elapsed(failure.at, now) is None
+
+
+SCHEMA = 1
+"""Raised where a key is renamed or taken away; a further key is no other schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose faults these are: the host's name, and the path of the state folder."""
+
+    host: str
+    folder: str
+
+
+def message(one: Notification, place: Place) -> dict[str, object]:
+    """The values of a notification, without known secrets; what a fault does not say is null, times are UTC."""
+    found = {
+        "schema": SCHEMA,
+        "kind": one.kind.value,
+        "at": moment(one.at),
+        "began": moment(one.began),
+        "id": one.fault.id,
+        "host": place.host,
+        "state_folder": place.folder,
+        "text": one.fault.said(one.at),
+        "fault": fault_values(one.fault),
+    }
+    return {key: masked_values(value) for key, value in found.items()}
+
+
+def text_of(one: Notification, place: Place) -> str:
+    """The same as one line of ASCII."""
+    return json.dumps(message(one, place), ensure_ascii=True).replace("\x7f", "\\u007f") + "\n"
+
+
+def fault_values(one: Fault) -> dict[str, object]:
+    """All that a fault says; what it does not say is null."""
+    since = None if one.since is None else moment(one.since)
+    return codec.shown(one) | {"party": one.party.value, "severity": one.severity.value, "since": since}
+
+
+def moment(at: datetime) -> str:
+    """A moment as RFC 3339 in UTC, to the millisecond.
+
+    >>> moment(datetime(2026, 1, 31, 8, 30, tzinfo=timezone.utc))
+    '2026-01-31T08:30:00.000Z'
+    """
+    return at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

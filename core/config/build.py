@@ -12,12 +12,20 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
-from slotkeeper.core.config import binlog_sets, check, keys, tls
-from slotkeeper.core.config.binlog_sets import SETS, UNTOLD, BinlogKeys
-from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_section, secret_ref, unknown_key
+from slotkeeper.core.config import check, keys, keys_source, tls
+from slotkeeper.core.config.check import (
+    Reading,
+    Table,
+    as_table,
+    dotted,
+    read_section,
+    read_value,
+    secret_ref,
+    unknown_key,
+)
 from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN, KindKeys
 from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
-from slotkeeper.core.config.keys_sync import SYNC
+from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, binlog_table
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
@@ -45,7 +53,7 @@ _MEMORY = re.compile(r"(\d+)([mg])b?")
 
 
 def check_top(reading: Reading) -> None:
-    """Refuse tables that nobody reads."""
+    """Refuse tables that no key belongs to."""
     for name in reading.tree:
         if name not in NAMED and name not in PLAIN:
             raise unknown_key(reading, (), name, (*NAMED, *PLAIN))
@@ -169,8 +177,8 @@ def _job(
     store = sinks[sink.store] if sink.store else sink
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
-    sync, options = binlog_sets.read(reading, path, raw, source.dialect, options)
-    binlog_sets.refuse_cascades(reading, path, source.dialect, channels)
+    sync, options = keys_source.read_sync(reading, path, raw, source.dialect, options)
+    keys_source.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, given, binlog, channels, options)
     _refuse_pair(reading, path, source, sink, channels, options)
     tls.refuse_unwritten(reading, path, source, (sink, store))
@@ -228,7 +236,6 @@ def _refuse_pair(
     channels: tuple[ChannelSpec, ...],
     options: SinkOptions,
 ) -> None:
-    """Refuse what this source and this sink cannot be together."""
     if options.quarantines and sink.store and not sink_traits(sink.kind).tries_rows:
         here: Path = (*path, "sink_options", "on_bad_row")
         what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself, or can try rows'
@@ -255,8 +262,9 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
         reading.overrides[(*path, "slot")] = reading.origin((*path, "binlog", "binlog_slot_name"))
     of_binlog.start(reading, path, raw, below)
     if "binlog_start_time" in below and "binlog_start_time" in of_binlog.section:
-        raw["start"] = _start_time(reading, (*path, "binlog", "binlog_start_time"), below.pop("binlog_start_time"))
-        reading.overrides[(*path, "start")] = reading.origin((*path, "binlog", "binlog_start_time"))
+        here: Path = (*path, "binlog", "binlog_start_time")
+        raw["start"] = read_value(reading, here, start_time, below.pop("binlog_start_time"))
+        reading.overrides[(*path, "start")] = reading.origin(here)
     if isinstance(raw.get("sink"), dict):
         what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
         raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
@@ -275,13 +283,6 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
                 raise reading.error(
                     (*path, name), f"unknown key {name} in [{dotted(path)}]; it stands in [{dotted(path)}.{table}]"
                 )
-
-
-def _start_time(reading: Reading, path: Path, value: object) -> str:
-    try:
-        return str(start_time(value))
-    except BadValue as error:
-        raise reading.error(path, f"{dotted(path)} {error}") from None
 
 
 def _agree(
@@ -356,7 +357,9 @@ def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOpt
     if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
         what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
         raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
-    options = its.more(set_here(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions))
+    options = its.more(
+        binlog_table(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions)
+    )
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
     if options.binlog_max_sleep_time < options.binlog_sleep_time:
@@ -529,7 +532,6 @@ def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
 
 
 def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
-    """The options of the job at `path`."""
     here: Path = (*path, "spark")
     given: Mapping[str, Any] = read_section(reading, here, raw, keys.SPARK)
     master = Master.parse(given["master"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
 from slotkeeper.core.config.model import Layer, Origin, Path, Setting, nearest_line
-from slotkeeper.core.config.values import BadValue, show_duration
+from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
@@ -105,12 +105,17 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
     if key.read is None:
         return given[key.name]
     origin = reading.origin(path)
-    try:
-        value = _read(key, given[key.name], origin)
-    except BadValue as error:
-        raise reading.error(path, f"{dotted(path)} {error}") from None
+    value = read_value(reading, path, lambda raw: _read(key, raw, origin), given[key.name])
     reading.note(path, _spelled(key, value), origin, key.private)
     return value
+
+
+def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> object:
+    """The value of the key at `path`; raises ConfigError."""
+    try:
+        return read(raw)
+    except BadValue as error:
+        raise reading.error(path, f"{dotted(path)} {error}") from None
 
 
 def _read(key: Key, raw: object, origin: Origin) -> object:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.config import canal, keys
-from slotkeeper.core.config.keys import ALERTS, REQUIRED, Key, Section
-from slotkeeper.core.config.keys_binlog import BINLOG
-from slotkeeper.core.config.keys_hologres import HOLOGRES, OWN
+from slotkeeper.core.config import keys
+from slotkeeper.core.config.keys import REQUIRED, Key, Section
 from slotkeeper.core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
-from slotkeeper.core.config.keys_sync import SYNC
+from slotkeeper.core.config.keys_source import BINLOG, HOLOGRES, OWN, SYNC
 from slotkeeper.core.config.values import show_duration
 
 TABLES: tuple[tuple[str, Section], ...] = (
@@ -23,16 +21,14 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[logging]", keys.LOGGING),
     ("[state]", keys.STATE),
     ("[console]", keys.CONSOLE),
-    ("[alerts]", ALERTS),
+    ("[alerts]", keys.ALERTS),
 )
 """Every table of a configuration, in the order of the page and of `config.example.toml`."""
 
 _INTRODUCTION = """\
 # Parameters
 
-Made from the model (`core/config/keys.py`, `keys_binlog.py`, `keys_hologres.py`, `keys_sink.py`, `keys_sync.py`,
-`keys_alerts.py`) and
-compared with it by a test.
+Made from the model (`core/config/keys.py`, `keys_source.py`, `keys_sink.py`) and compared with it by a test.
 
 - Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
 - Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
@@ -76,7 +72,7 @@ _MORE = {
         _LINE.lstrip(),
         "A source of kind `mysql` has these keys but `database`; `port` is 3306 where it is not set. Keys of canal,"
         " through which Doris Binlog Load reads a MySQL, are refused by name:\n\n"
-        + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in canal.KEYS),
+        + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in keys.CANAL),
     ),
     "[jobs.X.sync]": (
         "Of a source of kind `mysql` only; names and defaults are those of Doris Binlog Load, but for"

@@ -43,7 +43,7 @@ def name(variables: Iterable[str]) -> None:
 
 
 def value(variable: str) -> str | None:
-    """The variable as it was handed over to this process, else as its environment has it; None where nobody set it."""
+    """The variable as it was handed over to this process, else as its environment has it; None where it is not set."""
     _receive()
     return _received[variable] if variable in _received else os.environ.get(variable)
 
@@ -57,7 +57,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @contextmanager
 def passed() -> Iterator[Passed]:
-    """What to start a program of ours with, for the block: with a descriptor of what it may have to resolve."""
+    """What to start one of our own programs with, for the block: a descriptor holds what it may have to resolve."""
     env, found = environment(), _found()
     if not found:
         yield Passed(env)

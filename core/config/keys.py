@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slotkeeper.core.config import canal, values
+from slotkeeper.core.config import values
 from slotkeeper.core.config.values import Reader
 from slotkeeper.core.domain.endpoint import MODES, SAFEST
 from slotkeeper.core.domain.spec import CASCADES, ON_SCHEMA_CHANGE, STOP
@@ -34,21 +34,22 @@ MODEL = "tests/unit/config"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: `default` is the spelled value, REQUIRED, or None where nothing applies when it is not set.
-
-    `documented` is the vendor's name and `tested` where its effect is tested; `because` refuses the key as one that has
-    no meaning here, with the reason; `private` keeps its value out of every message.
-    """
+    """One key of a table."""
 
     name: str
     meaning: str
     read: Reader | None = None
     default: object = None
+    """As it is written in a file, REQUIRED, or None where nothing applies when it is not set."""
     unit: str = ""
     documented: str = ""
+    """The vendor's name."""
     tested: str = MODEL
+    """Where its effect is tested."""
     private: bool = False
+    """Keep its value out of every message."""
     because: str = ""
+    """Why it has no meaning here; such a key is rejected with this reason."""
 
     @property
     def refused(self) -> bool:
@@ -90,6 +91,9 @@ _RETRY = "tests/unit/test_retry.py"
 _TLS = "tests/integration/test_tls.py"
 _DORIS = "tests/unit/config/test_doris_keys.py"
 _DORIS_TLS = "tests/integration/test_doris_tls.py"
+_LIMITS = "tests/unit/alerts/test_limits.py"
+_GAP = "tests/unit/alerts/test_rules.py"
+_ALERT_COMMAND = "tests/integration/test_alert_command.py"
 _CLUSTER = "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor"
 
 _SERVER = (
@@ -131,6 +135,33 @@ _SERVER = (
 )
 
 
+CANAL: tuple[tuple[str, str, str], ...] = (
+    ("canal.server.ip", "host of the canal server", "there is no canal: host is the MySQL server's"),
+    ("canal.server.port", "port of the canal server", "there is no canal: port is the MySQL server's"),
+    ("canal.destination", "canal's name of the source", "the job's slot is the name of its positions"),
+    ("canal.username", "login at canal", "user is the login at the MySQL server"),
+    ("canal.password", "its password", "secrets only by reference: password_file, password_env, password_command"),
+    ("canal.batchSize", "most entries of a batch (8192)", "ranges end with transactions: see [jobs.X.sync]"),
+    ("canal.debug", "print every row", "`slotkeeper slots peek` shows rows of the binlog, masked where it is PROD"),
+    ("canal.ip", "host of the canal server", "there is no canal"),
+    ("canal.port", "port of the canal server", "there is no canal"),
+    ("canal.instance.mysql.slaveId", "canal's server_id", "a reader's server_id is made of source, slot and table"),
+    ("canal.instance.master.address", "the MySQL server", "host and port name it"),
+    ("canal.instance.dbUsername", "login at the MySQL server", "user is that login"),
+    ("canal.instance.dbPassword", "its password", "secrets only by reference: password_file, password_env"),
+    (
+        "canal.instance.memory.buffer.size",
+        "events that canal keeps (16384)",
+        "no buffer bounds a transaction: what waits beyond 8 MiB waits in a file",
+    ),
+    ("canal.instance.memory.buffer.memunit", "bytes of an event in it (1024)", "the same"),
+)
+"""(name, meaning, what stands in its place here) of the keys of canal, through which Doris Binlog Load reads a MySQL.
+
+Names and meanings are those of Doris, "Binlog Load", "CANAL configuration".
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class KindKeys:
     """The keys that say where a kind of server is, and what they are of an `Endpoint`."""
@@ -155,10 +186,7 @@ MYSQL = KindKeys(
         Key("host", "host name or address", values.host, REQUIRED),
         Key("port", "its port", values.whole(1, 65_535), 3306),
         *(one for one in _SERVER if one.name not in ("host", "port", "database")),
-        *(
-            Key(snake(name), meaning, documented=name, tested="", because=because)
-            for name, meaning, because in canal.KEYS
-        ),
+        *(Key(snake(name), meaning, documented=name, tested="", because=because) for name, meaning, because in CANAL),
     ),
     _mysql,
 )
@@ -443,3 +471,58 @@ STATE = section(
 
 CONSOLE: Section = section()
 """Nothing can be set here yet; the table may stand in the file."""
+
+
+def _limit(name: str, meaning: str, default: str | None, read: Reader | None = None, tested: str = _LIMITS) -> Key:
+    return Key(name, meaning, read or values.duration(1_000, 52 * values.WEEK), default, "ms", tested=tested)
+
+
+ALERTS = section(
+    _limit("lag_warning", "a job whose furthest DN is so far behind its source is a warning", "30s"),
+    _limit("lag_critical", "from so far on it is critical", "5m"),
+    _limit("stuck_critical", "what is tried again for so long (a server, a DN, a lock) is critical", "5m"),
+    _limit("silent_warning", "a driver that lives and reports nothing for so long is a warning", "30s"),
+    _limit("silent_critical", "from so long on it is critical", "5m"),
+    _limit("crashes", "for so long a driver's crash is told", "10m"),
+    Key(
+        "disk_free",
+        "less room than this on the state folder's disk is a warning",
+        values.memory(1, 16_777_216),
+        "256m",
+        "MiB",
+        tested=_LIMITS,
+    ),
+    _limit(
+        "verify_age",
+        "a running job whose last `verify` is older is a warning; not set: its age is nobody's concern",
+        None,
+        values.duration(60_000, 52 * values.WEEK),
+    ),
+    _limit("gap", "least time between two tellings of one alert", "15m", values.duration(1_000, values.WEEK), _GAP),
+    Key(
+        "command",
+        "command that gets each alert as JSON on its standard input ([alerts](alerts.md)); run without a shell",
+        values.command,
+        tested=_ALERT_COMMAND,
+        private=True,
+    ),
+    Key(
+        "command_timeout",
+        "it is killed, with all that it started, after so long",
+        values.duration(1_000, values.DAY // 24),
+        "10s",
+        "ms",
+        tested=_ALERT_COMMAND,
+    ),
+    Key(
+        "metrics_file",
+        "file that gets the figures as OpenMetrics text ([alerts](alerts.md)); relative to this file's folder",
+        values.text(4096),
+        tested="tests/integration/test_alerting.py",
+    ),
+)
+
+NAMED = ("sources", "sinks", "jobs")
+PLAIN = ("logging", "state", "console", "alerts")
+JOB_TABLES = ("binlog", "sink_options", "sync", "retry", "spark")
+"""The tables of a file: those of which each has a name, the single ones, and those below a job's."""

@@ -1,31 +1,38 @@
-"""Find, read and check a configuration file; the only importer of the TOML parser.
+"""Find, read and check a configuration; the only importer of the TOML parser.
 
-Precedence: defaults < file < environment < typed options.
+Precedence: defaults < file < environment < typed options. Variables and options are written into the raw tree with
+their origin. A variable is `SLOTKEEPER_<TABLE>__<NAME>__<KEY>`, in upper case, `-` in a name as `_`, tables joined by
+two `_`: `SLOTKEEPER_SOURCES__DWS1__HOST`, `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`,
+`SLOTKEEPER_STATE__DIR`. It may change or add a key of a source, sink or job that the file names, never add one of
+those: a misspelt variable is an error, not a half-made job. Channels and Spark settings are set in the file only.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import tomli
 
 from slotkeeper.core import ownership
-from slotkeeper.core.config import build, handover, keys, secrets, tls
-from slotkeeper.core.config.check import Reading, Table, beside, read_section
-from slotkeeper.core.config.load import read_alerts
+from slotkeeper.core.config import build, handover, keys, model, secrets, tls
+from slotkeeper.core.config.check import Reading, Table, beside, dotted, read_section
 from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry, find_lines
-from slotkeeper.core.config.overlay import PREFIX, apply_environment, apply_options, secret_variables
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.judgement.facts import AlertOptions
+from slotkeeper.core.judgement.limits import MIB, AlertOptions, Limits
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576
 """A configuration is small; anything larger is another file given by mistake."""
+PREFIX = "SLOTKEEPER_"
+_RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_STATE__DIR and the like"
 _NO_OPTIONS: Mapping[str, object] = {}
 _START_HINT = "`slotkeeper init` writes one, --config names another; to try it: `slotkeeper demo`"
 
@@ -38,7 +45,7 @@ WEAKER = (
 
 
 def default_path(env: Mapping[str, str]) -> Path:
-    """Where a configuration is looked for when nobody names one."""
+    """Where a configuration is looked for when none is named."""
     return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
 
 
@@ -128,7 +135,7 @@ def _warnings(
 def _with_own_secrets(
     reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """The jobs whose secrets nobody else could have written; the others are refused before they are started."""
+    """The jobs whose secrets only this user or root could have written; the others are refused before they start."""
     kept, gone = dict(jobs), dict(refused)
     for name, job in jobs.items():
         for ref in (job.source.password, job.sink.password, job.store_at[0].password, job.spark.secret):
@@ -187,3 +194,104 @@ def _tree(file: Path, text: str) -> Table:
         raise ConfigError(f"{place}: is not valid TOML: {safe(what, 200)}", hint) from None
     except RecursionError:
         raise ConfigError(f"{safe(file)}: is nested too deeply") from None
+
+
+# -- what stands above the file: environment variables and typed options -------------------------------------------
+
+
+def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
+    """Write every `SLOTKEEPER_...__...` variable into the tree, but those that a `..._env` names."""
+    referenced = secret_variables(reading.tree)
+    for name in sorted(env):
+        if name.startswith(PREFIX) and "__" in name and name not in referenced:
+            origin = Origin(Layer.ENVIRONMENT, safe(name, 120))
+            path = _variable_path(reading.tree, name, origin)
+            _put(reading, path, env[name], origin)
+
+
+def apply_options(reading: Reading, options: Mapping[str, object]) -> None:
+    """Write typed options, given by dotted path; None means that the option was not typed."""
+    for name, value in options.items():
+        if value is not None:
+            _put(reading, tuple(name.split(".")), value, Origin(Layer.OPTION, safe(name, 120)))
+
+
+def secret_variables(tree: Table) -> set[str]:
+    """The variables that a `..._env` names."""
+    found: set[str] = set()
+    for kind in keys.NAMED:
+        entries = tree.get(kind)
+        for entry in entries.values() if isinstance(entries, dict) else ():
+            below = entry.get("spark") if isinstance(entry, dict) else None
+            for table, key in ((entry, "password_env"), (entry, "sslpassword_env"), (below, "secret_env")):
+                if isinstance(table, dict) and isinstance(table.get(key), str):
+                    found.add(table[key])
+    return found
+
+
+def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
+    parts = name.removeprefix(PREFIX).split("__")
+    top, rest = parts[0].lower(), parts[1:]
+    if top in keys.PLAIN and len(rest) == 1 and rest[0]:
+        return (top, rest[0].lower())
+    if top not in keys.NAMED or len(rest) < 2 or not all(rest):
+        raise ConfigError(f"environment {origin.place}: names no key of the configuration", f"known: {_RULE}")
+    path: model.Path = (top, _named(tree, top, rest[0], origin))
+    below = [part.lower() for part in rest[1:]]
+    if len(below) == 1 or (top == "jobs" and len(below) == 2 and below[0] in keys.JOB_TABLES):
+        return (*path, *below)
+    raise ConfigError(f"environment {origin.place}: names no key of [{dotted(path)}]", f"known: {_RULE}")
+
+
+def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
+    """The name in the file that the variable's part means."""
+    entries = tree.get(top)
+    names = (
+        [name for name in entries if name.upper().replace("-", "_") == spelled.upper()]
+        if isinstance(entries, dict)
+        else []
+    )
+    if len(names) == 1:
+        return str(names[0])
+    fault = "more than one" if names else "no"
+    raise ConfigError(
+        f"environment {origin.place}: {fault} [{top}.{safe(spelled, 40).lower()}] in the file",
+        "a variable changes what the file names; it never adds a source, a sink or a job",
+    )
+
+
+def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> None:
+    """Write one value; the tables on the way are made where the file does not have them."""
+    table: object = reading.tree
+    for part in path[:-1]:
+        if not isinstance(table, dict):
+            break
+        table = table.setdefault(part, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{origin.layer.value} {origin.place}: {dotted(path[:-1])} is not a table")
+    table[path[-1]] = value
+    reading.overrides[path] = origin
+
+
+# -- [alerts] ---------------------------------------------------------------------------------------------------------
+
+
+def read_alerts(reading: Reading) -> AlertOptions:
+    """`[alerts]`, or its defaults; raises ConfigError."""
+    path = ("alerts",)
+    given: Mapping[str, Any] = read_section(reading, path, reading.tree.get("alerts", {}), keys.ALERTS)
+    for low, high in (("lag_warning", "lag_critical"), ("silent_warning", "silent_critical")):
+        if given[high] < given[low]:
+            raise reading.error(
+                (*path, high), f"{dotted(path)}.{high} is below {low}", "critical is the worse of the two"
+            )
+    times = {limit.name: given[limit.name] for limit in fields(Limits) if limit.name != "disk_free"}
+    seconds = {name: time and time / 1000 for name, time in times.items()}
+    room = re.sub(r"\D", "", given["disk_free"])
+    file = given["metrics_file"]
+    return AlertOptions(
+        Limits(**seconds, disk_free=int(room) * MIB),
+        tuple(shlex.split(given["command"] or "")),
+        given["command_timeout"] / 1000,
+        None if file is None else beside(reading.file, file),
+    )

@@ -34,7 +34,7 @@ _lock = threading.Lock()
 
 
 def maskable(secret: str) -> bool:
-    """Whether a secret can be taken out of texts: a short one, a plain word or number, stands in texts of ours too.
+    """Whether a secret can be taken out of texts: a short one, a plain word or number, stands in our own texts, too.
 
     At least 8 characters of two kinds (small, capital, digit, other), or 12. DWS asks its users for 8 of three kinds
     ("Creating a Custom Password Policy for DWS").

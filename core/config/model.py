@@ -215,7 +215,7 @@ class Loaded:
     def whole(self) -> Loaded:
         """Itself where every job can be used; else raises the first refused one's error.
 
-        For what must know all jobs: a slot that nobody here seems to follow may be a refused job's.
+        For what must know all jobs: a slot that no usable job follows may be a refused job's.
         """
         for error in self.refused.values():
             raise error

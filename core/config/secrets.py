@@ -13,7 +13,7 @@ from pathlib import Path
 from slotkeeper.core import ownership
 from slotkeeper.core.bounded import TooLong, output_of
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.config import handover, masking, secrets
+from slotkeeper.core.config import handover, masking
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
 from slotkeeper.core.domain.text import safe
@@ -226,7 +226,7 @@ def unreadable(loaded: Loaded) -> dict[str, ConfigError]:
         refs = dict.fromkeys([job.spark.secret, *(ref for end in ends for ref in (end.password, end.sslpassword))])
         for ref in (one for one in refs if one.how == "file"):
             try:
-                secrets.resolve(ref)
+                resolve(ref)
             except ConfigError as error:
                 found[name] = error
     return found

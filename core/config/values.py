@@ -1,11 +1,12 @@
 """One value of a configuration at a time: readers that return the value or raise `BadValue` with the rule it breaks.
 
-Readers never put the value itself into their message: whoever knows the key decides whether it may be shown.
+Readers never put the value itself into their message: the caller knows the key and decides whether it is shown.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
@@ -339,3 +340,15 @@ def spark_setting(value: object) -> str:
     if isinstance(value, int):
         return str(value)
     return str(text()(value))
+
+
+def command(value: object) -> str:
+    """A command as a shell would write its words; no shell runs it."""
+    line = str(text(4096)(value))
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        raise BadValue("is not a command: a quote is not closed") from None
+    if not words:
+        raise BadValue("must not be empty")
+    return line

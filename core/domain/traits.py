@@ -29,7 +29,7 @@ class SourceTraits:
     job reads several of such a server, empty where this one does. `adopts_shards`: a job may go on with another set of
     shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `silent_cascades`: a foreign key may
     change rows of which its binlog has nothing. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
-    `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.binlog_sets.SETS`).
+    `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.keys_source.SETS`).
     """
 
     keeps_positions: bool

@@ -63,7 +63,7 @@ class Call:
         """In bytes since the line was opened."""
         self.most_bytes = most_bytes or 0
         self.moved = False
-        """Set by whoever handed on a part of what came: from the next count on it may get as much anew."""
+        """Set by a caller that handed on a part of what came: from the next count on it may get as much again."""
         self.moved_before = False
         """Whether `moved` was set before that count."""
         self.cut: Cut | None = None
@@ -85,7 +85,7 @@ class Call:
         """Whether more has come than it may get."""
         came = received(self.descriptor) or 0
         if self.moved:
-            self.moved_before = True  # first: whoever asks may come between the two
+            self.moved_before = True  # first: a thread that asks may come between the two
             self.moved, self.limit = False, came + self.most_bytes
         return self.limit is not None and came > self.limit
 
@@ -107,7 +107,7 @@ class Watchdog:
         self._reading = self._writing = -1
 
     def forked(self) -> None:
-        """Begin anew in a child of a fork: threads do not come along, and pipe and descriptors are the parent's.
+        """Start over in a child of a fork: threads do not come along, and pipe and descriptors are the parent's.
 
         The parent's calls are not ours to shut, and a signal that we get is none of its.
         """
@@ -116,7 +116,7 @@ class Watchdog:
         for call in calls:
             call.end()
         if pipe[1] >= 0:
-            heard_by = signal.set_wakeup_fd(-1)  # whoever forked is its process's main thread now
+            heard_by = signal.set_wakeup_fd(-1)  # the thread that forked is its process's main thread now
             if heard_by not in (-1, pipe[1]):
                 signal.set_wakeup_fd(heard_by)
             for one in pipe:
@@ -129,7 +129,7 @@ class Watchdog:
             return self._writing
 
     def begin(self, descriptor: int, seconds: float | None, most_bytes: int | None) -> Call:
-        """A call on this socket begins, with so much to go (None: no limit); whoever begins it ends it."""
+        """A call on this socket begins, with so much to go (None: no limit); the caller ends it."""
         now = time.monotonic()
         call = Call(descriptor, None if seconds is None else now + seconds, most_bytes)
         with self._lock:
@@ -145,7 +145,8 @@ class Watchdog:
                 wakes = min(wakes, self._count_at)
             sooner = wakes < self._next
         if sooner:
-            self._wake()
+            with suppress(BlockingIOError):  # a full pipe wakes too
+                os.write(self._writing, b"\0")
         return call
 
     def end(self, call: Call) -> None:
@@ -176,10 +177,6 @@ class Watchdog:
             os.close(self._writing)
             self._reading = self._writing = -1
             raise
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):  # a full pipe wakes too
-            os.write(self._writing, b"\0")
 
     def _run(self) -> None:
         waiting = select.poll()  # not `select`, which takes no descriptor from 1,024 on
@@ -238,7 +235,7 @@ def limited(descriptor: int, seconds: float | None, most_bytes: int | None = Non
 
 
 def shut(descriptor: int) -> None:
-    """Shut a socket down and leave the descriptor open: whoever waits there gets its end.
+    """Shut a socket down and leave the descriptor open: a thread that waits there gets its end.
 
     Nothing where there is none: libpq's is -1 once it has found its line broken.
     """
@@ -274,7 +271,7 @@ _in_main: list[Call] = []
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """At Ctrl-C: raise KeyboardInterrupt, but in a call only note it, because psycopg2 prints and swallows it there.
 
-    The watchdog cuts the call, and whoever asked for it raises.
+    The watchdog cuts the call, and its caller raises.
     """
     if not _in_main:
         signal.default_int_handler(number, frame)
@@ -386,7 +383,7 @@ def in_time(
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
     """Until it has ended: a server that goes on sending would keep it for ever, and a host may have more addresses.
 
-    One that has no socket after a minute (a name is looked up, a certificate's file is a FIFO) is given up.
+    One that has no socket after a minute (a name is looked up, a certificate's file is a FIFO) is abandoned.
     """
     end = time.monotonic() + LATE_SECONDS
     while aside.is_alive() and time.monotonic() < end:

@@ -58,7 +58,7 @@ class LoginLine:
         """What the login gives as `tcp_user_timeout`."""
 
     def check(self, late: bool) -> None:
-        """Shut the line where nobody waits for it any more, or where more came than a login has."""
+        """Shut the connection where no caller waits for it any more, or where more came than a login has."""
         with suppress(OSError):
             for number in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
                 # not by a copy of the descriptor: closing one of a file would free SQLite's locks (fcntl(2))
@@ -203,7 +203,7 @@ class Refusals:
                 found.count, found.at, found.text = found.count + 1, self._now(), text
 
     def taken(self, endpoint: Endpoint, password: str) -> None:
-        """A login that succeeded: the server counts anew, and so do we."""
+        """Note a login that succeeded: the server counts from 0 again, and so does this."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.count, found.text, found.taken_at = 0, "", self._now()

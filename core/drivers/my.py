@@ -60,7 +60,7 @@ class TooMuch(pymysql.err.OperationalError):
 
 
 class GuardedConnection(_Connection):
-    """A connection that gives its password to nobody on an open line."""
+    """A connection that gives no server its password without TLS."""
 
     _secure: bool
 
@@ -332,7 +332,7 @@ class Session:
         return Dump(self)
 
     def sever(self) -> None:
-        """Cut the line, from any thread: whoever waits at it gets its end."""
+        """Cut the line, from any thread: a thread that waits for it gets its end."""
         line = self._raw._sock
         if line is not None:
             shut(line.fileno())

@@ -39,7 +39,7 @@ class MysqlQueries:
         self._names: list[str] = []
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """A statement's rows; a session that has broken is opened anew at the next."""
+        """A statement's rows; a session that has broken is opened again for the next."""
         return self.in_one_session(statement, values=values)[0]
 
     def records(self, statement: str) -> list[dict[str, Any]]:

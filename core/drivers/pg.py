@@ -183,7 +183,7 @@ class Cursor(psycopg2.extensions.cursor):
 
 
 class _Copied:
-    """What a COPY reads or writes; a row that is written is told to the call, whose bytes are counted anew.
+    """What a COPY reads or writes; a row that is written is told to the call, whose bytes are counted from 0 again.
 
     Of what COPY FROM reads the end, or an error, comes only once the line takes bytes again.
 

@@ -368,7 +368,10 @@ class PgTable:
         keys = list(key) or [str(row[0]) for row in self._all(pg.sql.SQL(_PRIMARY_KEY).format(spelled))]
         self.columns = list(columns) or list(described)
         _refuse(table, keys, self.columns, described)
-        self.key = tuple(_key_column(described[name]) for name in keys)
+        self.key = tuple(
+            KeyColumn(name=str(row[0]), typname=str(row[1] or ""), type=str(row[2]), by_bytes=bool(row[5]))
+            for row in (described[name] for name in keys)
+        )
         self._name, self._where = name, where
         self._made = frozenset(column for column in self.columns if not described[column][1])
         self.hashes_by([form_of(str(described[column][1] or "")) for column in self.columns])
@@ -376,7 +379,6 @@ class PgTable:
         self.signature = [encoding, *(column.family for column in self.key)]
 
     def hashes_by(self, forms: Sequence[str]) -> None:
-        """Hash the columns in these forms; both sides of a comparison must have the same."""
         self.forms = list(forms)
         columns = list(zip(self.columns, self.forms, strict=True))
         self._statements = Statements(self._name, self.key, columns, self._where, self._made)
@@ -436,16 +438,10 @@ class PgTables:
         self._session.ready()
 
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> PgTable:
-        """A table of this server."""
         return PgTable(self._session.transaction, name, key, columns, where)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._session.close()
-
-
-def _key_column(row: tuple[Any, ...]) -> KeyColumn:
-    return KeyColumn(name=str(row[0]), typname=str(row[1] or ""), type=str(row[2]), by_bytes=bool(row[5]))
 
 
 def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: Mapping[str, Any]) -> None:

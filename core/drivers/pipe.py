@@ -120,7 +120,7 @@ def size_of(row: Fields) -> int:
 
 
 class _Queue:
-    """Blocks of rows on their way; whoever puts waits while too many are."""
+    """Blocks of rows on their way; a writer waits while there are too many."""
 
     def __init__(self) -> None:
         self._blocks: deque[list[Fields]] = deque()
@@ -128,7 +128,7 @@ class _Queue:
         self._ended = self._left = False
 
     def put(self, block: list[Fields]) -> None:
-        """Hand a block over; BrokenPipeError where nobody reads any more."""
+        """Hand a block over; BrokenPipeError where the reader has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._left or len(self._blocks) < BLOCKS)
             if self._left:
@@ -186,7 +186,6 @@ class RowOut(io.RawIOBase, BinaryIO):
         return len(text)
 
     def writable(self) -> bool:
-        """As a file that is written."""
         return True
 
     def close(self) -> None:
@@ -273,7 +272,7 @@ def copy_through(
 def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
     """What `read` writes as COPY text, in pieces of whole lines of about `size` bytes, as it comes.
 
-    Raises its error, and Unreachable where it says another number of rows than came. Whoever stops early ends it.
+    Raises its error, and Unreachable where it says another number of rows than came. A caller that stops early ends it.
     """
     stream, out = _text_ends()
     reading, rows, rest = _Reading(read, out), 0, b""

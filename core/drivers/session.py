@@ -167,23 +167,25 @@ PING_LIMIT_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a kind of server gives to a session.
-
-    `classify` makes an error of ours of (a driver's, the place in words, and what a limit of ours means where that is
-    not the usual); it is called only where there is an error. `path` is the search_path of its sessions (ADR 0025):
-    what others keep in schemas of the login's own is never found. `limit_ms` is the limit of a statement whose caller
-    names none; None leaves it to `settings`. A `quiet` session sends nothing but what it is asked: settings go with the
-    login, and the connection stays after an error that leaves its line whole.
-    """
+    """What a kind of server gives to a session."""
 
     side: str
     book: Book
     settings: Mapping[str, str]
     classify: Callable[..., SlotkeeperError]
+    """Makes our own error of a driver's, the place in words, and what our own limit means where that is not the usual.
+
+    It is called only where there is an error.
+    """
     autocommit: bool = False
     limit_ms: int | None = None
+    """The limit of a statement whose caller names none; None leaves it to `settings`."""
     quiet: bool = False
+    """Send nothing but what is asked: settings go with the login, and the connection stays after an error that leaves
+    its line whole.
+    """
     path: str = "pg_catalog, pg_temp"
+    """The search_path of its sessions (ADR 0025): what others keep in schemas of the login's own is never found."""
 
 
 class Session:
@@ -265,7 +267,7 @@ class Session:
             self._pinned = False
 
     def show(self, name: str) -> None:
-        """Go by another name at the server from here on; a connection that is not listed by it is opened anew by it.
+        """Go by another name at the server from here on; a connection that is not listed by it is opened again by it.
 
         Raises Unreachable in a pinned block, where none is opened.
         """

@@ -26,8 +26,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from slotkeeper.core.alerts.message import Place, text_of
-from slotkeeper.core.alerts.rules import AlertState, Notification, Waiting, begun, failed, may_try
+from slotkeeper.core.alerts.rules import AlertState, Notification, Place, Waiting, begun, failed, may_try, text_of
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError

@@ -21,35 +21,33 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import COUNTED, WHOLE, ComparedTable, Digest, Key, KeyRange, TableReader
 
 
-def _no_keys(_: Collection[Key]) -> Collection[Key]:
-    return ()
-
-
-def _silent(_done: int, _planned: int) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compare.
-
-    `settled` waits until the sink must hold everything that the source had when it was called, and says whether it
-    came to that; None means that nothing moves. `quarantined` picks those keys that are known to be held back.
-    `on_rows` is told (rows compared, rows that the source had at first); what it raises ends the comparison. `named`
-    bounds the keys
-    kept per kind, `pending` the differing keys held in memory at a time.
-    """
+    """How to compare."""
 
     settled: Callable[[], bool] | None = None
-    quarantined: Callable[[Collection[Key]], Collection[Key]] = _no_keys
-    on_rows: Callable[[int, int], None] = _silent
+    """Waits until the sink must hold everything that the source had at the call; False where it does not come to that.
+
+    None: nothing moves.
+    """
+    quarantined: Callable[[Collection[Key]], Collection[Key]] = lambda _keys: ()
+    """Those of the keys that are known to be held back."""
+    on_rows: Callable[[int, int], None] = lambda _done, _planned: None
+    """Gets the rows compared and the rows that the source had at first; what it raises ends the comparison."""
     range_rows: int = 100_000
+    """Rows of a range at first."""
     fan_out: int = 16
+    """Parts into which a range that differs is cut."""
     leaf_rows: int = 2_000
+    """Rows of a range that is no longer cut: its rows are compared one by one."""
     named: int = 100
+    """Keys retained per kind of difference, at most."""
     pending: int = 10_000
+    """Differing keys held in memory at a time, at most."""
     confirmations: int = 2
+    """Rounds in a row in which a key has to differ, where the source moves."""
     rounds: int = 6
+    """Rounds for a key at most; one that moved in all of them is unsettled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +60,21 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found; row counts are sums over ranges read at different moments.
-
-    `unsettled` are keys that could not be judged: they kept moving, or the sink did not catch up in time. They are
-    never counted as equal. `differing_columns` counts, per source column, the rows in which it differs.
-    """
+    """What a comparison found."""
 
     rows_source: int
+    """Rows of the source, summed over ranges that were read at different moments."""
     rows_sink: int
+    """The same of the sink."""
     ranges: int
     missing: Found
     extra: Found
     different: Found
     unsettled: Found
+    """Keys that could not be judged: they kept moving, or the sink did not catch up in time. Never counted as equal."""
     quarantined: Found
     differing_columns: tuple[tuple[str, int], ...]
+    """Per source column, the rows in which it differs."""
     seconds: float
 
     @property

@@ -32,7 +32,7 @@ A = TypeVar("A", bound=SlotAdmin)
 
 STARTER = "starter"
 END_LIMIT_MS = 2_000
-"""Of the statements that end the sessions of a task that was given up."""
+"""Of the statements that end the sessions of an abandoned task."""
 CLOSE_WITHIN = 2.0
 """Seconds for which closing sessions waits for statements that are under way in them."""
 
@@ -152,7 +152,7 @@ def _pattern(job: JobSpec, part: str) -> str:
 class WiredSessions:
     """The driver's sessions by name; implements `slotkeeper.core.ports.driver.DriverSessions`.
 
-    Sessions of one name are one session for all channels, so whoever uses them takes turns. `points_proven`: a probe
+    Sessions of one name are one session for all channels, so their users take turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.
     """
 

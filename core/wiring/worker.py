@@ -44,7 +44,7 @@ def channel_part(job: JobSpec, part: str) -> str:
     """The part of a session's name that says which channel it registers, and then whose it is: `9f3a.<part>`.
 
     Four digits of a hash: where two channels of a job share them, one's session may be ended for the other's sake, and
-    is opened anew.
+    is opened again.
     """
     return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
 
@@ -144,7 +144,7 @@ def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
 def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
     """A session that reads changelogs; Refused where the source's kind has none.
 
-    `epoch` is that of a query, by which a later life of it ends the session; one of no query (0) is ended by nobody.
+    `epoch` is that of a query, by which a later life of it ends the session; one of no query (0) is never ended so.
     ConfigError where a secret cannot be had here.
     """
     name = session_name(job.name, f"{epoch}/{part}") if epoch else f"slotkeeper-frames/{job.name}/{part}"[:63]

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from slotkeeper.core.config import binlog_sets
+from slotkeeper.core.config import keys_source
 from tests.architecture.checkout import ROOT, sources
 from tests.architecture.kinds import kinds
 
@@ -25,9 +25,11 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
 
 def test_what_reads_a_configuration_names_none_either() -> None:
     """They ask its traits; keys of its own parameters are in modules that `binlog_sets` names."""
-    readers = ("build", "check", "load", "model", "overlay", "secrets", "tls")
+    readers = ("build", "check", "load", "model", "secrets", "tls")
     found = {name: kinds((ROOT / "core" / "config" / f"{name}.py").read_text("utf-8")) for name in readers}
-    found |= {rule.__name__: kinds(inspect.getsource(rule)) for rule in (binlog_sets.read, binlog_sets.refuse_cascades)}
+    found |= {
+        rule.__name__: kinds(inspect.getsource(rule)) for rule in (keys_source.read_sync, keys_source.refuse_cascades)
+    }
     assert not {name: spots for name, spots in found.items() if spots}
 
 

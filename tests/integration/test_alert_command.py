@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.alerts.message import Place, text_of
-from slotkeeper.core.alerts.rules import Kind, Notification
+from slotkeeper.core.alerts.rules import Kind, Notification, Place, text_of
 from slotkeeper.core.config import handover
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.launch import alert_sender

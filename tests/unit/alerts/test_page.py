@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 
 from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
-from slotkeeper.core.alerts.message import Place, message
-from slotkeeper.core.alerts.rules import Kind, Notification
+from slotkeeper.core.alerts.rules import Kind, Notification, Place, message
 from slotkeeper.core.config.keys import ALERTS
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState

@@ -13,9 +13,8 @@ import tomli
 
 from slotkeeper.core.config.document import TABLES, page, spelled_default
 from slotkeeper.core.config.keys import CHANNEL, Key, Section, snake
-from slotkeeper.core.config.keys_binlog import BINLOG
-from slotkeeper.core.config.keys_hologres import OWN
 from slotkeeper.core.config.keys_sink import SINK_OPTIONS
+from slotkeeper.core.config.keys_source import BINLOG, OWN
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.spec import BinlogOptions, SinkOptions
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.config.keys_hologres import OWN
+from slotkeeper.core.config.keys_source import OWN
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.errors import ConfigError
