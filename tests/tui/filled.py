@@ -21,8 +21,7 @@ from slotkeeper.console.monitor.sights import sights
 from slotkeeper.console.monitor.slot_poller import SlotPoller
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.monitor.store_reader import Reader
-from slotkeeper.console.tui.app import ConsoleApp
-from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.app import ConsoleApp, place_of
 from slotkeeper.console.tui.services import Services
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import load

@@ -16,7 +16,7 @@ from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.console.views.rows import Column, plain
 
 if TYPE_CHECKING:
-    from slotkeeper.console.tui.host import Host
+    from slotkeeper.console.tui.services import Host
 
 HEAD = " columns   space shows or hides, r as it was, Esc or Enter closes"
 _MOST = 16

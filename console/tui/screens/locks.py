@@ -14,9 +14,9 @@ from textual import events
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.lock_poller import EVERY
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
