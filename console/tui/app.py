@@ -9,7 +9,6 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
@@ -40,12 +39,7 @@ ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the curs
 
 def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
     """A screen whose module is imported when it is first seen: a console that starts fast."""
-    return partial(_made, module, name, *args)
-
-
-def _made(module: str, name: str, *args: object) -> Screen[Any]:
-    made = getattr(importlib.import_module(module), name)
-    return cast("Screen[Any]", made(*args))
+    return lambda: cast("Screen[None]", getattr(importlib.import_module(module), name)(*args))
 
 
 class Navigation(Shell):
@@ -168,7 +162,6 @@ class Navigation(Shell):
             self.push_screen(lazily("slotkeeper.console.tui.screens.help", "HelpScreen", self.screen)())
 
     def action_palette(self, typed: str = "") -> None:
-        """Type a command, and run it."""
         from slotkeeper.console.tui import commands
         from slotkeeper.console.tui.commands import PaletteScreen
 
@@ -257,7 +250,6 @@ class ConsoleApp(Navigation):
         return is_older(at, self.now, max(STALE_SECONDS, _MISSED * self.every))
 
     def on_mount(self) -> None:
-        """Begin to collect."""
         self.call_after_refresh(self.services.feed.start, self.post_message)
         if self._live:
             terminal.end_on_signals(self.exit)
@@ -268,7 +260,6 @@ class ConsoleApp(Navigation):
             self.open_welcome()
 
     def on_unmount(self) -> None:
-        """Collect no more."""
         self.services.close()
         if self.history is not None:
             self.history.close()

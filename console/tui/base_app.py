@@ -90,7 +90,6 @@ class PatchedApp(App[int]):
         threading.Thread(target=load, name="slotkeeper-load", daemon=True).start()
 
     def on_unmount(self) -> None:
-        """Load no more."""
         self._ending.set()
 
     def delay_update(self, delay: float = _SWITCH_SECONDS) -> None:

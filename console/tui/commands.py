@@ -116,10 +116,6 @@ _SECONDS = {f"{one:g}": one for one in INTERVALS}
 _THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}
 
 
-def _nothing(app: Host) -> Iterable[str]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """`run` does it; `argument` names what has to follow, in brackets where it may; `values` are its completions."""
@@ -128,7 +124,7 @@ class Command:
     help: str
     run: Callable[[Host, str], object]
     argument: str = ""
-    values: Callable[[Host], Iterable[str]] = _nothing
+    values: Callable[[Host], Iterable[str]] = lambda app: ()
 
     @property
     def usage(self) -> str:
@@ -236,10 +232,6 @@ def _refresh(app: Host, seconds: str) -> None:
         app.say(f"one of {', '.join(_SECONDS)} seconds")
 
 
-def _at(app: Host, moment: str) -> None:
-    app.show_past(moment)
-
-
 def _theme(app: Host, name: str) -> None:
     if name in _THEMES:
         app.wear(_THEMES[name])
@@ -257,7 +249,8 @@ add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
 add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
-add(Command("at", "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m", _at, "TIME"))
+_MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
+add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
 add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open_locks()))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))
 add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
@@ -294,12 +287,10 @@ class PaletteScreen(ModalScreen[str]):
         self._chosen = -1
 
     def compose(self) -> ComposeResult:
-        """What it can become, then the line."""
         yield Line("offered")
         yield Input(f":{self._typed}", id="command", select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Nothing blinks."""
         self.query_one(Input).cursor_blink = False
         self.query_one(Input).focus()
         self._offer()

@@ -81,16 +81,12 @@ shows the keys of the screen that is seen and runs them. The last column is the 
 
 
 def _section(title: str, bindings: list[Binding]) -> list[str]:
-    rows = [f"| {_spelled(one)} | {one.description}{_more(one)} | {one.id} |" for one in bindings]
+    rows = []
+    for binding in bindings:
+        keys = " ".join(f"`{key}`" for key in keys_of(binding))
+        more = f": {binding.tooltip}" if binding.tooltip else ""
+        rows.append(f"| {keys} | {binding.description}{more} | {binding.id} |")
     return [f"## {title}", "", "| Key | Does | Name |", "| --- | --- | --- |", *rows, ""]
-
-
-def _spelled(binding: Binding) -> str:
-    return " ".join(f"`{key}`" for key in keys_of(binding))
-
-
-def _more(binding: Binding) -> str:
-    return f": {binding.tooltip}" if binding.tooltip else ""
 
 
 def _lineage(kind: type) -> list[type]:
@@ -101,8 +97,6 @@ def _names_of(kind: type) -> list[str]:
     """The screens of a class: those made of it, where it is only their beginning."""
     kinds: list[type] = kind.__subclasses__()
     below = [name for one in kinds for name in _names_of(one)]
-    return sorted(set(below)) or [_words(kind.__name__)]
-
-
-def _words(name: str) -> str:
-    return "".join(f" {one}" if one.isupper() else one for one in name.removesuffix("Screen")).strip()
+    return sorted(set(below)) or [
+        "".join(f" {one}" if one.isupper() else one for one in kind.__name__.removesuffix("Screen")).strip()
+    ]

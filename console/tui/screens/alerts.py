@@ -134,7 +134,6 @@ class ErrorsScreen(AckTable):
         )
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
@@ -154,7 +153,6 @@ class ErrorsScreen(AckTable):
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"Errors > {safe(self.job, 60)}" if self.job else "Errors"
 
     def ack_of(self, key: str) -> str:
@@ -198,7 +196,6 @@ class AlertsScreen(AckTable):
         return alert_rows(self._alerts, self._acks(), self.console.now)
 
     def about(self) -> str:
-        """How many fire."""
         slots = "" if self.console.shown.tables else "   slots not seen yet"
         return figures(self._alerts, self._acks(), self.console.now) + slots
 
@@ -211,11 +208,9 @@ class AlertsScreen(AckTable):
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
-        """The thing that it is about."""
         one = self._alert(key)
         if one is None:
             return

@@ -198,7 +198,6 @@ class Frame(Screen[None]):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """The first picture."""
         self._css_update_count = (
             self.app._css_update_count
         )  # its widgets wear the theme of now: see `slotkeeper.console.tui.base_app`

@@ -42,11 +42,9 @@ class ColumnsScreen(ModalScreen[None]):
         self._place = 0
 
     def compose(self) -> ComposeResult:
-        """A line per column."""
         yield Line("offered")
 
     def on_mount(self) -> None:
-        """The first picture."""
         self._draw()
 
     def action_close(self) -> None:

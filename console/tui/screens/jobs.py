@@ -113,11 +113,9 @@ class _OfJobs(_LeadsToLocks):
         return self.marked or ([key] if key is not None else [])
 
     def graphed(self, key: str | None) -> tuple[str, str]:
-        """The job under the cursor."""
         return key or "", ""
 
     def rows(self) -> list[Row]:
-        """The jobs, the worst first."""
         return job_rows(self.console.shown.local.jobs, self.console.now, self.console.ascii_only)
 
     def every_column(self) -> Sequence[Column]:
@@ -126,11 +124,9 @@ class _OfJobs(_LeadsToLocks):
         return named_by(self.columns, units(jobs), (), parts(jobs) or ("lane",))
 
     def opened(self, key: str) -> None:
-        """One job DN by DN."""
         self.app.push_screen(JobScreen(key, self.number))
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to these jobs."""
         self.console.open_job_menu(keys)
 
     def subject_of(self, key: str | None) -> str:
@@ -213,11 +209,11 @@ class JobsScreen(_OfJobs):
     columns = PROCESS_COLUMNS
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The job under the cursor."""
         job = self.console.shown.job(key) if key else None
         lines = [*self.fault(), *self.detail_of(key)]
         if job is not None and job.state is not None and not job.queries:
-            lines.append((Level.FINE, _run(job)))
+            where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
+            lines.append((Level.FINE, f"wanted: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"))
         return (safe(key, 60) if key else "Job"), lines
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -250,7 +246,6 @@ class JobScreen(_LeadsToLocks):
         return lane_columns(self.console.shown.job(self.job))
 
     def rows(self) -> list[Row]:
-        """The DNs of the last report."""
         job = self.console.shown.job(self.job)
         if job is not None and job.queries:
             return dn_rows(job)
@@ -261,7 +256,6 @@ class JobScreen(_LeadsToLocks):
         return self.job, key or ""
 
     def about(self) -> str:
-        """Whose report it is, and how old."""
         job = self.console.shown.job(self.job)
         if job is not None and job.queries:
             return f"its store was asked {age(job.queries_at, self.console.now)} ago"
@@ -350,7 +344,6 @@ class JobScreen(_LeadsToLocks):
         self.console.open_errors(self.job)
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
 
 
@@ -360,11 +353,6 @@ def _wrong(job: JobFacts) -> tuple[Level, str]:
 
 def _more(job: JobFacts) -> str:
     return f" and {len(job.others)} more" if job.others else ""
-
-
-def _run(job: JobFacts) -> str:
-    where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
-    return f"wanted: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"
 
 
 class DescribeScreen(TableScreen):
@@ -389,23 +377,19 @@ class DescribeScreen(TableScreen):
         self.number = number
 
     def rows(self) -> list[Row]:
-        """The settings in their order."""
         loaded = self.console.services.loaded
         return describe_rows(loaded, self.job) if loaded else []
 
     def heading(self) -> str:
-        """The table's name."""
         return f"Settings of {safe(self.job, 60)}"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The value in full."""
         row = next((row for row in self.rows() if row.key == key), None)
         if row is None:
             return "Setting", [(Level.UNKNOWN, "no configuration is read here that has this job")]
         return safe(row.key, 70), [(Level.FINE, row.cells["value"]), (Level.REST, f"from {row.cells['origin']}")]
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > settings"
 
 

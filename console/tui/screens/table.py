@@ -143,11 +143,9 @@ class TableScreen(Frame):
         return ordered(kept(rows, self.wanted, self.faults_only), self.order)
 
     def panes(self) -> list[Widget]:
-        """Table and panel."""
         return [self.table, self.query_one(Panel)]
 
     def body(self) -> Iterator[Widget]:
-        """Strip, title, table, panel, filter."""
         if self.has_strip:
             yield Line("strip")
         yield Line("title")
@@ -177,7 +175,6 @@ class TableScreen(Frame):
             panel.display = self.query_one("#subtitle").display = rows > 0
 
     def draw(self) -> None:
-        """Strip, table, panel."""
         every = self.rows()
         parts = [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
         above = len(parts), sum(len(rows) for _, rows in parts)
@@ -301,7 +298,6 @@ class TableScreen(Frame):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No actions, no key for them."""
         return self.has_actions if action == "act" else super().check_action(action, parameters)
 
     def rearranged(self) -> None:
@@ -428,7 +424,6 @@ class TableScreen(Frame):
         return below if isinstance(below, TableScreen) else None
 
     def action_back(self) -> None:
-        """Close the filter, clear it, or leave."""
         if self.query_one(Input).display or self.wanted:
             self.query_one(Input).value = ""
             self.wanted = ""
