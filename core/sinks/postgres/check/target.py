@@ -26,7 +26,7 @@ from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
-from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
+from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
 from slotkeeper.core.sqltext import dotted, quoted
@@ -320,7 +320,10 @@ class _Reshaping:
                 keys = [key for key in keys if one.column not in key.columns]
             elif one.act is Act.RENAME:
                 columns[one.to] = columns.pop(one.column)
-                keys = [_renamed(key, one) for key in keys]
+                keys = [
+                    replace(key, columns=tuple(one.to if name == one.column else name for name in key.columns))
+                    for key in keys
+                ]
             elif one.act is Act.NULLABLE:
                 columns[one.column] = replace(columns[one.column], needed=False)
             elif one.act is Act.TYPE:
@@ -397,7 +400,3 @@ class _Reshaping:
         names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}
         same, context, category = self._session.fetched("cast", names, _SQL)[0]
         return bool(same), str(context), str(category)
-
-
-def _renamed(key: TargetKey, need: Need) -> TargetKey:
-    return replace(key, columns=tuple(need.to if name == need.column else name for name in key.columns))

@@ -140,7 +140,10 @@ class BesideReplays:
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
         label, number = load
         with self._session.transaction() as cursor:
-            place = self._lanes_of(cursor, id)
+            # where the entry may lie; lanes are locked before it, as a step locks
+            found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
+            shard = found[0] if found else EVERYWHERE
+            place = {**self._place, "shard": shard, "every": shard == EVERYWHERE}
             lanes = self._session.run(cursor, "replay_lanes", place, SQL).fetchall()
             self._refuse(cursor, id, lanes)
             if any(decided or not position for _, _, position, decided in lanes):
@@ -151,12 +154,6 @@ class BesideReplays:
             marked = {"id": id, "mark": _replayed(label), "by": by, "reason": reason}
             self._session.run(cursor, "replay_marked", marked, SQL)
             return True
-
-    def _lanes_of(self, cursor: pg.Cursor, id: int) -> dict[str, Any]:
-        """Where the entry may lie; lanes are locked before it, as a step locks."""
-        found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
-        shard = found[0] if found else EVERYWHERE
-        return {**self._place, "shard": shard, "every": shard == EVERYWHERE}
 
     def _refuse(self, cursor: pg.Cursor, id: int, lanes: Sequence[tuple[Any, ...]]) -> None:
         if not lanes:

@@ -111,7 +111,13 @@ class Quarantine:
 
     def just_quarantined(self) -> Composable:
         """(point, sequence, key) of what this transaction holds, as SELECT."""
-        return self._origin("point, sequence, key", "state = 'quarantined' AND quarantined_at = now()")
+        place = [SQL("{} = {}").format(Identifier(name), Literal(value)) for name, value in self._place.items()]
+        return SQL("SELECT {} FROM {}.slotkeeper_quarantine WHERE {} AND {}").format(
+            SQL("point, sequence, key"),
+            self._session.schema,
+            SQL(" AND ").join(place),
+            SQL("state = 'quarantined' AND quarantined_at = now()"),
+        )
 
     def one(self, id: int) -> Composable:
         """One entry, as what stands after FROM."""
@@ -125,12 +131,6 @@ class Quarantine:
             whole = n in self._table.places
             columns.append(column if whole else SQL("CASE WHEN u.kind <> 'B' THEN {} END").format(column))
         return SQL(", ").join(columns)
-
-    def _origin(self, columns: str, where: str) -> Composable:
-        place = [SQL("{} = {}").format(Identifier(name), Literal(value)) for name, value in self._place.items()]
-        return SQL("SELECT {} FROM {}.slotkeeper_quarantine WHERE {} AND {}").format(
-            SQL(columns), self._session.schema, SQL(" AND ").join(place), SQL(where)
-        )
 
     def _full(self, bad: Bad) -> Trouble:
         limit, key = self._options.quarantine_limit, self._key
