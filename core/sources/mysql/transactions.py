@@ -194,9 +194,15 @@ class Transactions:
         elif isinstance(event, MariaGtid | MysqlGtid):
             self._begin(event)
         elif isinstance(event, MariaGtidList):
-            self._listed(event)
+            # what a MariaDB file says that was done before it: known from its begin on
+            if self._gtids is None and not event.header.is_artificial:
+                self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
+                self._last = replace(self._last, gtids=self._gtids)
         elif isinstance(event, XaPrepared):
-            return self._prepare(event)
+            place = PendingXa(event.xid, self._number, self._begins)
+            self._prepared[event.xid] = place
+            self._name_prepared()
+            return self._end(event.header, XaEnd(Fate.PREPARED, event.xid, place, self._offset - event.header.size))
         elif isinstance(event, Heartbeat):
             return Alive(self._last, self._heard(event))
         elif isinstance(event, Payload):
@@ -273,12 +279,6 @@ class Transactions:
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
 
-    def _listed(self, event: MariaGtidList) -> None:
-        """What a MariaDB file says that was done before it: known from its begin on."""
-        if self._gtids is None and not event.header.is_artificial:
-            self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
-            self._last = replace(self._last, gtids=self._gtids)
-
     def _table_rows(self, event: Rows, inside: int | None) -> TableRows | None:
         if event.table_id == NO_TABLE:
             return None
@@ -338,12 +338,6 @@ class Transactions:
         except Unread:
             return Said(), Effect.UNREAD
         return said, judge(said, event.schema, self._wanted, self._key_index, self._cascades_known)
-
-    def _prepare(self, event: XaPrepared) -> End:
-        place = PendingXa(event.xid, self._number, self._begins)
-        self._prepared[event.xid] = place
-        self._name_prepared()
-        return self._end(event.header, XaEnd(Fate.PREPARED, event.xid, place, self._offset - event.header.size))
 
     def _decided(self, event: Query, commits: bool) -> End:
         """The end of a transaction that was prepared before.
