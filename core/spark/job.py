@@ -231,7 +231,9 @@ def _drive(
             recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
-        return _ended(run_job(wired), narrator, wanted_states)
+        end = run_job(wired)
+        narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
+        return TERMINATED if wanted_states.terminated.is_set() else ENDED
     except Superseded as error:
         return _superseded(error, store, job)
     except SlotkeeperError as error:
@@ -284,11 +286,6 @@ def _asked_beside(
     ):
         one.start()
         yield one
-
-
-def _ended(end: JobEnd, narrator: StoreNarrator, wanted_states: WantedStates) -> int:
-    narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
-    return TERMINATED if wanted_states.terminated.is_set() else ENDED
 
 
 def _superseded(error: Superseded, store: Store, job: JobSpec) -> int:

@@ -204,7 +204,8 @@ class Transactions:
             self._name_prepared()
             return self._end(event.header, XaEnd(Fate.PREPARED, event.xid, place, self._offset - event.header.size))
         elif isinstance(event, Heartbeat):
-            return Alive(self._last, self._heard(event))
+            known = event.file and event.header.end >= FIRST_OFFSET
+            return Alive(self._last, MysqlPosition(event.file, event.header.end, None) if known else None)
         elif isinstance(event, Payload):
             self._open, self._payload_at = True, self._offset - event.header.size
         elif isinstance(event, FormatDescription):
@@ -213,11 +214,6 @@ class Transactions:
         elif isinstance(event, Incident):
             raise Unsupported(f"the source lost events: {event.message}", "take a new snapshot")
         return None
-
-    def _heard(self, event: Heartbeat) -> MysqlPosition | None:
-        if not event.file or event.header.end < FIRST_OFFSET:
-            return None
-        return MysqlPosition(event.file, event.header.end, None)
 
     def _check_born(self, born: Birth | None) -> None:
         """Refuse another file of the same name: a RESET MASTER starts over with the first number."""

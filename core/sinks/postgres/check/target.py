@@ -261,7 +261,11 @@ class _Reshaping:
         stuck = self._stuck(made)
         if stuck:
             return Reshape(tuple(found), before=tuple(before), after=tuple(stuck), source=source, target=target)
-        before, after, known = [*self._emptied(made), *before], self._objections(made), self._collations()
+        before = [*self._emptied(made), *before]
+        after = list(eligibility.objections(self._target, self._image, self._projected(made), self._options))
+        wanted = [one.collation for one in self._image.columns if one.collation]
+        with self._session.transaction() as cursor:
+            known = eligibility.collations(cursor, self._session, wanted)
         statements, blank = (
             tuple(made_types.pasteable(one) for one in self._statements(made, known, blanks))
             for blanks in (False, True)
@@ -296,11 +300,6 @@ class _Reshaping:
             self._lacking |= {one.column} if lacking else set()
         return found
 
-    def _objections(self, made: Sequence[Need]) -> list[Objection]:
-        """What is still wrong with the target behind the statements."""
-        there = self._projected(made)
-        return list(eligibility.objections(self._target, self._image, there, self._options))
-
     def _emptied(self, made: Sequence[Need]) -> list[Objection]:
         """Where the key is another one, or its values may not be cast, the rows have to go: a copy brings them anew."""
         key = self._image.key
@@ -334,11 +333,6 @@ class _Reshaping:
 
     def _made(self, wanted: str) -> str:
         return eligibility.made_type(wanted, self._image, self._session.dialect)
-
-    def _collations(self) -> set[str]:
-        wanted = [one.collation for one in self._image.columns if one.collation]
-        with self._session.transaction() as cursor:
-            return eligibility.collations(cursor, self._session, wanted)
 
     def _statements(self, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
         alter = f"ALTER TABLE {dotted(self._target.name)}"

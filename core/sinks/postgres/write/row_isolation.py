@@ -255,7 +255,9 @@ class RowIsolation:
         An end whose key the target cannot hold ends nothing: there is no such row. So an old half with such a key is
         none, and the new half goes alone.
         """
-        kinds = self._kinds(unit)
+        found = SQL("SELECT kind::text FROM {} WHERE unit = {}")
+        self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
+        kinds = {kind for (kind,) in self._cursor.fetchall()}
         if not kinds & {"I", "U", "i", "u"}:
             return
         alone = "B" not in kinds
@@ -270,11 +272,6 @@ class RowIsolation:
     def _before(self, unit: int, bad: Bad) -> None:
         """The event before one that is held: where it is bad too, only the end of its key is left of it."""
         self._try(text_staging.ends(self._table, unit), self._into)
-
-    def _kinds(self, unit: int) -> set[str]:
-        kinds = SQL("SELECT kind::text FROM {} WHERE unit = {}")
-        self._cursor.execute(kinds.format(Identifier(self._table.units), Literal(unit)))
-        return {kind for (kind,) in self._cursor.fetchall()}
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
         """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""
