@@ -14,6 +14,7 @@ import slotkeeper.console.tui.screens as package
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import keys_of, own
+from slotkeeper.console.tui.screens.alerts import AckTable
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.live_table import LiveTable
@@ -25,6 +26,8 @@ EXCEPTIONS = {
 MENUS = "slotkeeper.console.tui.screens.actions."
 """In a menu of actions, and while an action is confirmed, letters choose and mean nothing else."""
 BASES = (Frame, TableScreen)
+_FIRST = (*BASES, AckTable)
+"""What other screens are made of."""
 
 
 def screens() -> list[type]:
@@ -36,7 +39,7 @@ def screens() -> list[type]:
         kind = waiting.pop()
         waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
         found.append(kind)
-    return sorted(found, key=lambda kind: (kind not in BASES, kind.__module__, kind.__qualname__))
+    return sorted(found, key=lambda kind: (kind not in _FIRST, kind.__module__, kind.__qualname__))
 
 
 def two_meanings() -> list[str]:

@@ -118,7 +118,6 @@ class DwsOpenTransactions:
         self._lacks = self._sight.lacks or ("other sessions are hidden" if hidden else "")
 
     def advice(self, job: str) -> str:
-        """What to do about those that do not end."""
         more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
         return f"end it (an administrator sees it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
 

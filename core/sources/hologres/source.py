@@ -232,7 +232,6 @@ class HoloSource:
         return self.session.cursor_out(statement, lambda row: put(out, texts(row)), limit_ms, batch)
 
     def close(self) -> None:
-        """End the session and its streams; safe to call twice."""
         if self._streams is not None:
             self._streams.close()
         self.session.close()
@@ -282,7 +281,6 @@ class NoneOpen:
     """
 
     def left(self) -> str:
-        """Nobody."""
         return ""
 
     def advice(self, job: str) -> str:

@@ -58,7 +58,6 @@ class PostgresResets(PostgresProgress):
             _step(self.session, cursor, reset, step, outcome)
 
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
-        """How many rows in quarantine lie beyond these positions."""
         with self.session.transaction() as cursor:
             return entries.beyond(self.session, cursor, self._all, rows)
 
@@ -123,7 +122,6 @@ class PostgresResets(PostgresProgress):
         return self._entries("history", {**self._all, "limit": limit})
 
     def note_epoch(self, reset: str, epoch: int) -> None:
-        """The epoch that the reset has raised."""
         with self.session.transaction() as cursor:
             self.session.run(cursor, "note_epoch", {"id": reset, "epoch": epoch}, _SQL)
 
