@@ -51,7 +51,11 @@ def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, lef
         return
     (before,) = entries.run(session, cursor, "quarantined", place).fetchone() or (0,)
     if before + len(left_out.rows) > left_out.limit:
-        raise _full(key, left_out)
+        last = left_out.rows[-1].refusal
+        what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
+        sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
+        hint = SAFE[TroubleName.QUARANTINE_FULL]
+        raise Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
     copied = _copied(session, cursor, place) if left_out.rows[0].kind == COPIED else None
     for row in left_out.rows:
         _write(session, cursor, place, left_out, row, copied, label)
@@ -116,14 +120,6 @@ def settled(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, b
     values = {**key_of(key), "mark": _planned(label), "by": f"{key.shard} {by}"}
     session.run(cursor, "plan_settled", values, SQL)
     session.run(cursor, "replay_applied", {**values, "mark": _replayed(label)}, SQL)
-
-
-def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
-    last = left_out.rows[-1].refusal
-    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
-    sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
-    hint = SAFE[TroubleName.QUARANTINE_FULL]
-    return Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
 
 
 class BesideReplays:
