@@ -1,25 +1,176 @@
-"""The console: seven screens over one picture, which the collector renews in the background."""
+"""The console: seven screens over one picture, and the ways between them.
+
+The collector renews the picture in the background.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 
+from slotkeeper.console.cli.context import Invocation
 from slotkeeper.console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from slotkeeper.console.monitor.sink_pollers import SinkPolled
-from slotkeeper.console.monitor.snapshot import Local, MonitorState, Tables
+from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
 from slotkeeper.console.tui import terminal
-from slotkeeper.console.tui.navigation import Navigation
+from slotkeeper.console.tui.base_app import Shell
 from slotkeeper.console.tui.screens.base import Frame
-from slotkeeper.console.tui.services import Services
+from slotkeeper.console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
+from slotkeeper.console.tui.services import Host, Services, services_for
 from slotkeeper.console.views.rows import STALE_SECONDS
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
+    from slotkeeper.console.actions.commands import Doing
+    from slotkeeper.console.actions.rules import Part
     from slotkeeper.console.tui.history_mode import HistoryMode
+    from slotkeeper.console.views.quarantine import Choice
+    from slotkeeper.console.views.slots import SlotFacts
+
+ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
+
+
+def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
+    """A screen whose module is imported when it is first seen: a console that starts fast."""
+    return lambda: cast("Screen[None]", getattr(importlib.import_module(module), name)(*args))
+
+
+class Navigation(Shell):
+    """The app with its screens, without what they show."""
+
+    SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]] = {
+        "1": ("overview", "Overview"),
+        "2": ("jobs", "Jobs"),
+        "3": ("slots", "Slots"),
+        "4": ("errors", "Errors"),
+        "5": ("binlog", "Binlog"),
+        "6": ("alerts", "Alerts"),
+        "7": ("audit", "Audit"),
+    }
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
+        "overview": OverviewScreen,
+        "jobs": JobsScreen,
+        "slots": lazily("slotkeeper.console.tui.screens.slots", "SlotsScreen"),
+        "errors": lazily("slotkeeper.console.tui.screens.alerts", "ErrorsScreen"),
+        "binlog": lazily("slotkeeper.console.tui.screens.binlog", "BinlogScreen"),
+        "alerts": lazily("slotkeeper.console.tui.screens.alerts", "AlertsScreen"),
+        "audit": lazily("slotkeeper.console.tui.screens.audit", "AuditScreen"),
+    }
+    DEFAULT_MODE = "overview"
+    LATER: ClassVar[list[str]] = [
+        "slotkeeper.console.tui.screens.slots",
+        "slotkeeper.console.tui.screens.alerts",
+        "slotkeeper.console.tui.screens.audit",
+        "slotkeeper.console.tui.screens.binlog",
+        "slotkeeper.console.tui.screens.help",
+        "slotkeeper.console.tui.commands",
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
+    ]
+
+    def open_job(self, name: str, number: str = "2") -> None:
+        """One job DN by DN, as a screen of that number."""
+        self.push_screen(JobScreen(name, number))
+
+    def open_graphs(self, job: str, number: str = "2", lane: str = "") -> None:
+        """Lag and rate of a job over time; those of a DN first where one is named."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.graphs", "GraphsScreen", job, number, lane)())
+
+    def open_slot(self, key: str) -> None:
+        """One slot DN by DN."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.slots", "SlotScreen", key)())
+
+    def open_quarantine(self, job: str, key: str = "") -> None:
+        """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen", job, key)())
+
+    def open_welcome(self) -> None:
+        """What this is, and the three ways to begin."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.welcome", "WelcomeScreen")())
+
+    def open_locks(self) -> None:
+        """Who waits for a lock at a sink, and who is in front."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.locks", "LocksScreen")())
+
+    def open_actions(self) -> None:
+        """What was set going from here, and how it ended."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen")())
+
+    def open_errors(self, job: str) -> None:
+        """The errors of one job."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.alerts", "ErrorsScreen", job)())
+
+    # Actions: what is acted upon is given here, at the key press; rows may move afterwards
+
+    def open_job_menu(self, names: Sequence[str], verb: str = "") -> None:
+        """What can be done to these jobs; a verb is chosen at once."""
+        if names:
+            self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "JobMenu", names)(), verb)
+        else:
+            self.say("no job is chosen", Level.WARNING)
+
+    def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None:
+        """What can be done to this slot, a verb at once; several are refused."""
+        if len(slots) == 1:
+            self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
+        else:
+            self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
+
+    def _open_menu(self, menu: Any, verb: str) -> None:
+        """A menu; the line of a verb is chosen as its letter would choose it, once the menu is there."""
+
+        def choose() -> None:
+            key = next((entry.key for entry in menu.entries() if entry.what == verb), "")
+            if key and self.screen in (menu,):
+                menu.action_choose(key)
+            else:
+                self.say(f"{verb} is not offered here now", Level.WARNING)
+
+        self.push_screen(menu)
+        if verb:
+            menu.call_after_refresh(choose)
+
+    def open_quarantine_menu(self, choice: Choice) -> None:
+        """What can be done to these rows in quarantine."""
+        self.push_screen(lazily("slotkeeper.console.tui.screens.actions.menu", "EntryMenu", choice)())
+
+    def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
+        """Another plan, of what is there now, in place of the screen that is seen; `typed` stands in its fields."""
+        self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPreview", doing, typed)())
+
+    # Keys
+
+    def action_go(self, mode: str) -> None:
+        """Another screen, always its list: what was opened from it or from this one is closed."""
+        while len(self.screen_stack) > 1 and (mode == self.current_mode or not getattr(self.screen, "subject", True)):
+            self.pop_screen()
+        self.switch_mode(mode)
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_keys(self) -> None:
+        """The keys of this screen."""
+        if isinstance(self.screen, Frame) and self.screen.subject:
+            self.push_screen(lazily("slotkeeper.console.tui.screens.help", "HelpScreen", self.screen)())
+
+    def action_palette(self, typed: str = "") -> None:
+        from slotkeeper.console.tui import commands
+        from slotkeeper.console.tui.commands import PaletteScreen
+
+        def run(said: str | None) -> None:
+            if said:
+                commands.run(cast("Host", self), said)
+
+        self.push_screen(PaletteScreen(typed), run)
+
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
@@ -99,7 +250,6 @@ class ConsoleApp(Navigation):
         return is_older(at, self.now, max(STALE_SECONDS, _MISSED * self.every))
 
     def on_mount(self) -> None:
-        """Begin to collect."""
         self.call_after_refresh(self.services.feed.start, self.post_message)
         if self._live:
             terminal.end_on_signals(self.exit)
@@ -110,7 +260,6 @@ class ConsoleApp(Navigation):
             self.open_welcome()
 
     def on_unmount(self) -> None:
-        """Collect no more."""
         self.services.close()
         if self.history is not None:
             self.history.close()
@@ -244,3 +393,21 @@ class ConsoleApp(Navigation):
         """One recorded moment earlier or later."""
         if self.history is not None:
             self.history.step(direction)
+
+
+def place_of(loaded: Loaded | None) -> Place:
+    """What the configuration says of where we are."""
+    if loaded is None:
+        return Place()
+    words = {entry.environment for entry in loaded.sources.values() if entry.environment}
+    return Place(tuple(sorted(words)), bool(loaded.jobs))
+
+
+def open_console(shared: Invocation) -> int:
+    """Open the console on this terminal and stay until it is left; the exit code. Raises what ended it by a defect."""
+    services = services_for(shared)
+    app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
+    code = app.run(mouse=False)
+    if app.defect is not None:
+        raise app.defect
+    return terminal.followed(code or 0, shared.env)

@@ -1,6 +1,7 @@
-"""The commands that can be typed after `:`, each in one place. To add one: `add(Command(...))`.
+"""The commands that can be typed after `:`, and the line into which they are typed. To add one: `add(Command(...))`.
 
-A command gets the app and what was typed behind its name.
+A command gets the app and what was typed after its name. Verbs (`:pause`, `:verify`, `:reset`) open the menu of the
+jobs or the slot that are meant and choose its line: what the menu refuses is refused, and what it asks is asked.
 """
 
 from __future__ import annotations
@@ -8,21 +9,111 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from slotkeeper.console.tui import verbs
-from slotkeeper.console.tui.host import INTERVALS
-from slotkeeper.console.tui.theme import THEMES
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.services import INTERVALS
+from slotkeeper.console.tui.theme import THEMES, style_of
+from slotkeeper.console.tui.widgets.line import Line, catch
+from slotkeeper.console.views.rows import plain
+from slotkeeper.console.views.slots import SlotFacts, all_slots
 
 if TYPE_CHECKING:
-    from slotkeeper.console.tui.host import Host
+    from slotkeeper.console.tui.services import Host
+
+JOB_VERBS = {
+    "start": "start the job of this row, or those that are named",
+    "stop": "stop it: goes on later where it was",
+    "restart": "restart it with the configuration as it is now",
+    "pause": "its process lives and applies nothing",
+    "resume": "it applies again",
+    "drain": "wait until nothing is unread; changes nothing",
+    "verify": "compare source and target, all rows of both; changes nothing",
+    "cancel": "for good: it can never be started again",
+}
+SLOT_VERBS = {
+    "reset": "reset the slot of this row: plan first, backed up, can be undone",
+    "undo": "plan the way back of its last reset",
+    "register": "register a full-sync point: skips what is unread",
+    "drop": "drop it",
+    "create": "create it",
+    "preflight": "may a VACUUM FULL, scaling out or an ALTER begin?",
+}
+PAST = "a moment of the past cannot be acted upon; R leaves history"
+
+
+def jobs_known(app: Host) -> list[str]:
+    """The names of all jobs."""
+    return [one.name for one in app.shown.local.jobs]
+
+
+def slots_known(app: Host) -> dict[str, SlotFacts]:
+    """Every slot that was seen, by table and name."""
+    return {f"{one.seen.table} {one.slot.name}": one for one in all_slots(app.shown.tables.values())}
+
+
+def slots_called(app: Host, name: str) -> list[SlotFacts]:
+    """The slots that a text names, with or without their table."""
+    return [one for words, one in slots_known(app).items() if name in (words, words.split(" ", 1)[-1])]
+
+
+def on_jobs(verb: str) -> Callable[[Host, str], object]:
+    """Do it to the jobs that are named, else to those of the screen that is seen."""
+
+    def act(app: Host, typed: str) -> None:
+        known = jobs_known(app)
+        named = typed.split()
+        unknown = [one for one in named if one not in known]
+        names = named or (app.frame.jobs_meant() if app.frame is not None else [])
+        if app.in_history:
+            app.say(PAST, Level.WARNING)
+        elif unknown:
+            app.say(f"there is no job {unknown[0]}", Level.WARNING)
+        elif not names:
+            app.say(f"no job is chosen: :{verb} JOB", Level.WARNING)
+        else:
+            app.open_job_menu(names, verb)
+
+    return act
+
+
+def on_slot(verb: str) -> Callable[[Host, str], object]:
+    """Do it to the slot that is named, else to that of the screen that is seen."""
+
+    def act(app: Host, typed: str) -> None:
+        meant = app.frame.slot_meant() if app.frame is not None else None
+        found = slots_called(app, typed) if typed else [meant] if meant is not None else []
+        if app.in_history:
+            app.say(PAST, Level.WARNING)
+        elif len(found) == 1:
+            app.open_slot_menu(found, verb)
+        elif typed:
+            app.say(f"there are {len(found)} slots {typed}" if found else f"there is no slot {typed}", Level.WARNING)
+        else:
+            app.say(f"no slot is chosen: :{verb} TABLE SLOT, or 3 and its row", Level.WARNING)
+
+    return act
+
+
+def values_of_jobs(app: Host) -> Iterable[str]:
+    """What can follow a verb for jobs."""
+    return jobs_known(app)
+
+
+def values_of_slots(app: Host) -> Iterable[str]:
+    """What can follow a verb for slots."""
+    return slots_known(app)
+
 
 _SECONDS = {f"{one:g}": one for one in INTERVALS}
 _THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}
-
-
-def _nothing(app: Host) -> Iterable[str]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +124,7 @@ class Command:
     help: str
     run: Callable[[Host, str], object]
     argument: str = ""
-    values: Callable[[Host], Iterable[str]] = _nothing
+    values: Callable[[Host], Iterable[str]] = lambda app: ()
 
     @property
     def usage(self) -> str:
@@ -108,7 +199,7 @@ def _key(name: str) -> Callable[[Host, str], object]:
 
 
 def _job(app: Host, name: str) -> None:
-    known = verbs.jobs_known(app)
+    known = jobs_known(app)
     if name in known:
         app.open_job(name, "2")
         return
@@ -117,10 +208,10 @@ def _job(app: Host, name: str) -> None:
 
 
 def _slot(app: Host, name: str) -> None:
-    found = verbs.slots_called(app, name)
+    found = slots_called(app, name)
     if len(found) == 1:
         app.open_slot(found[0].key)
-    elif not verbs.slots_known(app):
+    elif not slots_known(app):
         app.say("no slot was looked at yet: 3 looks")
     else:
         app.say(f"there are {len(found)} slots {name}: type its table too" if found else f"there is no slot {name}")
@@ -128,7 +219,7 @@ def _slot(app: Host, name: str) -> None:
 
 def _graphs(app: Host, name: str) -> None:
     named = [name] if name else app.frame.jobs_meant() if app.frame is not None else []
-    if named and named[0] in verbs.jobs_known(app):
+    if named and named[0] in jobs_known(app):
         app.open_graphs(named[0])
     else:
         app.say(f"there is no job {name}" if name else "no job is chosen: :graphs JOB")
@@ -141,10 +232,6 @@ def _refresh(app: Host, seconds: str) -> None:
         app.say(f"one of {', '.join(_SECONDS)} seconds")
 
 
-def _at(app: Host, moment: str) -> None:
-    app.show_past(moment)
-
-
 def _theme(app: Host, name: str) -> None:
     if name in _THEMES:
         app.wear(_THEMES[name])
@@ -154,15 +241,16 @@ def _theme(app: Host, name: str) -> None:
 
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
     add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
-add(Command("job", "open one job", _job, "NAME", verbs.values_of_jobs))
-add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", verbs.values_of_slots))
-add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", verbs.values_of_jobs))
+add(Command("job", "open one job", _job, "NAME", values_of_jobs))
+add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", values_of_slots))
+add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", values_of_jobs))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
 add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
-add(Command("at", "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m", _at, "TIME"))
+_MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
+add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
 add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open_locks()))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))
 add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
@@ -174,7 +262,101 @@ add(Command("columns", "which columns this table shows", _key("columns")))
 add(Command("faults", "only rows in trouble, or all", _key("faults")))
 add(Command("help", "the keys of this screen", lambda app, rest: app.action_keys()))
 add(Command("quit", "leave", _key("quit")))
-for _verb, _does in verbs.JOB_VERBS.items():
-    add(Command(_verb, _does, verbs.on_jobs(_verb), "[JOB ...]", verbs.values_of_jobs))
-for _verb, _does in verbs.SLOT_VERBS.items():
-    add(Command(_verb, _does, verbs.on_slot(_verb), "[TABLE SLOT]", verbs.values_of_slots))
+for _verb, _does in JOB_VERBS.items():
+    add(Command(_verb, _does, on_jobs(_verb), "[JOB ...]", values_of_jobs))
+for _verb, _does in SLOT_VERBS.items():
+    add(Command(_verb, _does, on_slot(_verb), "[TABLE SLOT]", values_of_slots))
+
+
+_MOST = 8
+
+
+class PaletteScreen(ModalScreen[str]):
+    """Ends with what was typed; "" where nothing is to be done."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+p", "close", "close"),
+        Binding("down", "choose(1)", "next"),
+        Binding("up", "choose(-1)", "before"),
+        Binding("tab", "complete", "complete"),
+    ]
+
+    def __init__(self, typed: str = "") -> None:
+        super().__init__()
+        self._typed = typed
+        self._chosen = -1
+
+    def compose(self) -> ComposeResult:
+        yield Line("offered")
+        yield Input(f":{self._typed}", id="command", select_on_focus=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).cursor_blink = False
+        self.query_one(Input).focus()
+        self._offer()
+
+    def on_key(self, event: events.Key) -> None:
+        """What was typed faster than this came up."""
+        catch(self.query_one(Input), event)
+
+    def on_input_changed(self) -> None:
+        """Other completions."""
+        self._chosen = -1
+        self._offer()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Run what is chosen, else what is typed; where that is wrong say so and stay."""
+        offered = completions(self._owner, event.value)
+        typed = offered[self._chosen][0] if 0 <= self._chosen < len(offered) else event.value
+        said = wrong(typed) if typed.strip(": ") else ""
+        if not said:
+            self._end(typed.strip(": "))
+        elif self._chosen >= 0:
+            self._fill(typed)
+        else:
+            self._offer(said)
+
+    def action_close(self) -> None:
+        """Do nothing."""
+        self._end("")
+
+    def _end(self, typed: str) -> None:
+        """Close, unless a key that was typed twice has closed it already."""
+        if self.app.screen is self:
+            self.dismiss(typed)
+
+    def action_choose(self, step: int) -> None:
+        """Another completion."""
+        number = len(completions(self._owner, self.query_one(Input).value))
+        self._chosen = (
+            (self._chosen + step) % number if number and self._chosen >= 0 else (0 if step > 0 else number - 1)
+        )
+        self._offer()
+
+    def action_complete(self) -> None:
+        """The chosen completion, else the first."""
+        offered = completions(self._owner, self.query_one(Input).value)
+        if offered:
+            self._fill(offered[max(0, self._chosen)][0])
+
+    @property
+    def _owner(self) -> Host:
+        return cast("Host", self.app)
+
+    def _fill(self, typed: str) -> None:
+        line = self.query_one(Input)
+        line.value = f":{typed}"
+        line.cursor_position = len(line.value)
+
+    def _offer(self, said: str = "") -> None:
+        offered = completions(self._owner, self.query_one(Input).value)
+        first = max(0, self._chosen - _MOST + 1)
+        theme, ascii_only = self.app.theme, self._owner.ascii_only
+        lines = []
+        for place, (typed, does) in enumerate(offered[first : first + _MOST], first):
+            words = Text(plain(f" :{typed:<16}", ascii_only), style="reverse" if place == self._chosen else "", end="")
+            lines.append(words.append(f"  {does}", style_of(theme, "dim")))
+        said = said or ("" if lines else "nothing begins so; Esc closes")
+        lines += [Text(plain(f" {said}", ascii_only), style=style_of(theme, "warn"), end="")] if said else []
+        text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
+        self.query_one("#offered", Line).say(text, layout=True)

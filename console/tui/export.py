@@ -1,7 +1,11 @@
-"""Files that the console leaves behind: only their owner can read them, and none is led elsewhere by a link.
+"""What leaves the console: files that only their owner can read, and what is copied to where it can be pasted from.
 
 The rows of a table as CSV and JSON: what a spreadsheet would calculate is defused, and every text is made visible once
-more by `safe()`.
+more by `safe()`. No file is led elsewhere by a link.
+
+Copying works behind SSH and tmux: into the buffer of tmux, or by OSC 52, and always into a file. Inside tmux plain OSC
+52 reaches no clipboard by default, and `tmux load-buffer -w` does with every setting that was tried. Terminals cut long
+OSC 52 off, so more than they take is refused and stays in the file.
 """
 
 from __future__ import annotations
@@ -9,13 +13,15 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from slotkeeper.console.cli import output
 from slotkeeper.console.views.rows import Column, Row
+from slotkeeper.core.config import handover
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.folder import StateFolder
@@ -94,3 +100,52 @@ def defused(value: str) -> str:
 
 def _named(columns: Sequence[Column]) -> list[Column]:
     return [one for one in columns if one.label]
+
+
+FILE = "clip.txt"
+MOST = 74_994
+"""Bytes of base64 that terminals take at least."""
+_TMUX_SECONDS = 2.0
+
+
+def copied(text: str, folder: Path, env: Mapping[str, str], to_terminal: Callable[[], object]) -> Result:
+    """Copy the text to wherever it can be pasted from; `to_terminal` writes OSC 52."""
+    where, refused = _pasteable(text, env, to_terminal)
+    try:
+        put(folder, FILE, text)
+    except (OSError, SlotkeeperError) as error:
+        refused.append(f"{FILE} was not written: {safe(error, 100)}")
+    else:
+        where.append(FILE)
+    number = f"{len(text)} character" + ("s" if len(text) != 1 else "")
+    said = f"copied {number}: {', '.join(where)}" if where else "not copied"
+    return Result(not refused, "; ".join([said, *refused]))
+
+
+def _pasteable(text: str, env: Mapping[str, str], to_terminal: Callable[[], object]) -> tuple[list[str], list[str]]:
+    refused = []
+    if env.get("TMUX"):
+        if _to_tmux(text, env):
+            return ["tmux buffer"], []
+        refused.append("tmux did not take it")
+    encoded = (len(text.encode("utf-8", "backslashreplace")) + 2) // 3 * 4
+    if encoded > MOST:
+        return [], [*refused, f"too long for the terminal ({encoded} bytes of at most {MOST})"]
+    to_terminal()
+    return ["OSC 52"], refused
+
+
+def _to_tmux(text: str, env: Mapping[str, str]) -> bool:
+    try:
+        ran = subprocess.run(
+            ["tmux", "load-buffer", "-w", "-"],
+            input=text.encode("utf-8", "backslashreplace"),
+            env=handover.environment(env),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_TMUX_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ran.returncode == 0

@@ -20,7 +20,7 @@ from slotkeeper.console.monitor.snapshot import Level, Local
 from slotkeeper.core.errors import SlotkeeperError
 
 if TYPE_CHECKING:
-    from slotkeeper.console.tui.host import Host
+    from slotkeeper.console.tui.services import Host
 
 NOTHING = "nothing is recorded yet: supervisors record while jobs run"
 T = TypeVar("T")

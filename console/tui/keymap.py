@@ -66,7 +66,7 @@ def bindings_of(screen: DOMNode) -> Iterator[Bound]:
     for where, node, kind in _places(screen):
         for binding in own(kind):
             keys = set(binding.key.split(","))
-            if keys & taken or not _acts(node, binding):
+            if keys & taken or not node.check_action(binding.action.partition("(")[0], ()):
                 continue
             taken |= keys
             yield Bound(where, node, binding)
@@ -82,8 +82,3 @@ def _places(screen: DOMNode) -> Iterator[tuple[str, DOMNode, type]]:
 
 def _ours(node: DOMNode) -> list[type]:
     return [kind for kind in type(node).__mro__ if kind.__module__.startswith("slotkeeper.console.")]
-
-
-def _acts(node: DOMNode, binding: Binding) -> bool:
-    action = binding.action.partition("(")[0]
-    return bool(node.check_action(action, ()))

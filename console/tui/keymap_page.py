@@ -14,6 +14,7 @@ import slotkeeper.console.tui.screens as package
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import keys_of, own
+from slotkeeper.console.tui.screens.alerts import AckTable
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.live_table import LiveTable
@@ -25,6 +26,8 @@ EXCEPTIONS = {
 MENUS = "slotkeeper.console.tui.screens.actions."
 """In a menu of actions, and while an action is confirmed, letters choose and mean nothing else."""
 BASES = (Frame, TableScreen)
+_FIRST = (*BASES, AckTable)
+"""What other screens are made of."""
 
 
 def screens() -> list[type]:
@@ -36,7 +39,7 @@ def screens() -> list[type]:
         kind = waiting.pop()
         waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
         found.append(kind)
-    return sorted(found, key=lambda kind: (kind not in BASES, kind.__module__, kind.__qualname__))
+    return sorted(found, key=lambda kind: (kind not in _FIRST, kind.__module__, kind.__qualname__))
 
 
 def two_meanings() -> list[str]:
@@ -81,16 +84,12 @@ shows the keys of the screen that is seen and runs them. The last column is the 
 
 
 def _section(title: str, bindings: list[Binding]) -> list[str]:
-    rows = [f"| {_spelled(one)} | {one.description}{_more(one)} | {one.id} |" for one in bindings]
+    rows = []
+    for binding in bindings:
+        keys = " ".join(f"`{key}`" for key in keys_of(binding))
+        more = f": {binding.tooltip}" if binding.tooltip else ""
+        rows.append(f"| {keys} | {binding.description}{more} | {binding.id} |")
     return [f"## {title}", "", "| Key | Does | Name |", "| --- | --- | --- |", *rows, ""]
-
-
-def _spelled(binding: Binding) -> str:
-    return " ".join(f"`{key}`" for key in keys_of(binding))
-
-
-def _more(binding: Binding) -> str:
-    return f": {binding.tooltip}" if binding.tooltip else ""
 
 
 def _lineage(kind: type) -> list[type]:
@@ -101,8 +100,6 @@ def _names_of(kind: type) -> list[str]:
     """The screens of a class: those made of it, where it is only their beginning."""
     kinds: list[type] = kind.__subclasses__()
     below = [name for one in kinds for name in _names_of(one)]
-    return sorted(set(below)) or [_words(kind.__name__)]
-
-
-def _words(name: str) -> str:
-    return "".join(f" {one}" if one.isupper() else one for one in name.removesuffix("Screen")).strip()
+    return sorted(set(below)) or [
+        "".join(f" {one}" if one.isupper() else one for one in kind.__name__.removesuffix("Screen")).strip()
+    ]

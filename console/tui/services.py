@@ -1,33 +1,146 @@
-"""What the screens are given besides the picture: one place, so that tests can give something else.
+"""What screens, commands and history are given: the app that they are in, as `Host`, and its services.
 
-Modules that are costly to load are loaded when they are first used.
+They name `Host` and never the app itself. Services stand in one place, so that tests can give something else. Modules
+that are costly to load are loaded when they are first used.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from slotkeeper.console.cli.context import Invocation
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
+from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
 from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from slotkeeper.console.actions.commands import Doing
+    from slotkeeper.console.actions.rules import Part
     from slotkeeper.console.actions.runner import Runner
-    from slotkeeper.console.monitor.snapshot import Local
+    from slotkeeper.console.monitor.series import JobSeries, Wanted
     from slotkeeper.console.monitor.store_reader import Reader
-    from slotkeeper.console.tui.graph_feed import GraphFeed
+    from slotkeeper.console.tui.write_mode import Arming, Instant
+    from slotkeeper.console.views.quarantine import Choice
+    from slotkeeper.console.views.slots import SlotFacts
     from slotkeeper.core.domain.inspection import Ask, Page
     from slotkeeper.core.judgement.facts import SlotSeen
+
+INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""How often to look, in seconds."""
+Said = tuple[Level, str]
+
+
+class Meant(Protocol):
+    """The screen that is seen, as far as typed verbs go."""
+
+    def jobs_meant(self) -> list[str]: ...
+    def slot_meant(self) -> SlotFacts | None: ...
+
+
+class Host(Protocol):
+    """The app as those inside see it."""
+
+    SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]]
+    """Mode and label of each screen by its key."""
+    services: Services
+    ascii_only: bool
+    read_only: bool
+    has_sources: bool
+    every: float
+    said: Said | None
+    """What the line of messages says."""
+    touched: Instant
+    """When a key was pressed last."""
+    shown: MonitorState
+    counts: dict[str, int]
+    """What the first rows say of screens, by their keys."""
+    critical: set[str] | None
+    """The alerts that are critical; None before anything was read."""
+    job_shown: str
+    paused: bool
+
+    # What is known
+
+    @property
+    def frame(self) -> Meant | None: ...
+
+    @property
+    def environments(self) -> list[str]: ...
+
+    @property
+    def stand_in(self) -> bool: ...
+
+    @property
+    def armed(self) -> Arming | None: ...
+
+    @property
+    def in_history(self) -> bool: ...
+
+    @property
+    def now(self) -> datetime: ...
+    def now_real(self) -> datetime: ...
+    def instant(self) -> Instant: ...
+    def is_stale(self, at: datetime) -> bool: ...
+
+    # What is said and shown
+
+    def say(self, text: str, level: Level = Level.FINE) -> None: ...
+    def arrived(self) -> None: ...
+    def copy_to_clipboard(self, text: str) -> None: ...
+    def press(self, name: str) -> None: ...
+    def arm(self, reason: str) -> None: ...
+    def disarm(self) -> None: ...
+    def wear(self, name: str) -> None: ...
+    def poll_every(self, seconds: float) -> None: ...
+
+    # What is opened
+
+    def open_job(self, name: str, number: str = "2") -> None: ...
+    def open_graphs(self, job: str, number: str = "2", lane: str = "") -> None: ...
+    def open_slot(self, key: str) -> None: ...
+    def open_errors(self, job: str) -> None: ...
+    def open_quarantine(self, job: str, key: str = "") -> None: ...
+    def open_welcome(self) -> None: ...
+    def open_locks(self) -> None: ...
+    def open_actions(self) -> None: ...
+    def open_job_menu(self, names: Sequence[str], verb: str = "") -> None: ...
+    def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None: ...
+    def open_quarantine_menu(self, choice: Choice) -> None: ...
+    def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None: ...
+    def action_go(self, mode: str) -> None: ...
+    def action_keys(self) -> None: ...
+    def action_palette(self, typed: str = "") -> None: ...
+    def action_pause(self) -> None: ...
+    def action_renew(self) -> None: ...
+    def action_mouse(self) -> None: ...
+
+    # The past
+
+    def action_history(self) -> None: ...
+    def show_past(self, moment: str = "") -> None: ...
+    def show_moment(self, local: Local, tables: Tables) -> None: ...
+    def leave_history(self) -> None: ...
+
+    # Work of its own
+
+    def run_worker(
+        self, work: Coroutine[Any, Any, None], *, group: str, exclusive: bool, exit_on_error: bool
+    ) -> object: ...
+    def set_interval(self, interval: float, callback: Callable[[], object]) -> Timer: ...
+
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
 """Reads binlog rows of (source, table); the last argument asks for masked values."""
@@ -91,7 +204,6 @@ class Services:
     @cached_property
     def graphs(self) -> GraphFeed:
         """What reads the recorded frames for graphs; made when it is first asked for."""
-        from slotkeeper.console.tui.graph_feed import GraphFeed
 
         return GraphFeed(self.folder, self.clock)
 
@@ -145,3 +257,54 @@ def services_for(shared: Invocation) -> Services:
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
     return Services(feed, clock, loaded, folder, str(shared.config.absolute()) if shared.config else "")
+
+
+_Stretch = tuple[str, timedelta, int]
+
+
+class GraphFeed:
+    """The graphs of one state store, read in a thread of its own; `fault` says why the last could not be read.
+
+    The last ones are remembered, so that drawing them again reads nothing.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        from slotkeeper.console.monitor.series_reader import SeriesReader
+
+        self._reader = SeriesReader(folder, clock)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slotkeeper-graphs")
+        self._found: dict[_Stretch, tuple[int, JobSeries]] = {}
+        self._reading: Wanted | None = None
+        self.fault = ""
+
+    def ask(self, wanted: Wanted, done: Callable[[], object]) -> JobSeries | None:
+        """What is known of that stretch; where a newer point is wanted it is read, and `done` called from a thread."""
+        key = (wanted.job, wanted.span, wanted.points)
+        number, series = self._found.get(key, (None, None))
+        if number != wanted.number and self._reading is None:
+            self._reading = wanted
+            self._thread.submit(self._read, key, wanted, done)
+        return series
+
+    def knows(self, wanted: Wanted) -> bool:
+        """Whether that stretch was read before: it can be shown at once."""
+        return (wanted.job, wanted.span, wanted.points) in self._found
+
+    def close(self) -> None:
+        """Read no more."""
+        self._thread.shutdown(wait=False)
+
+    def _read(self, key: _Stretch, wanted: Wanted, done: Callable[[], object]) -> None:
+        try:
+            found = self._reader.read(wanted)
+            self._found = {**dict(list(self._found.items())[-7:]), key: (wanted.number, found)}
+            self.fault = ""
+        except Exception as error:  # the top of a thread: whatever it is must be told
+            from slotkeeper.console.monitor.store_reader import message_of
+
+            self.fault = message_of(error)
+        finally:
+            self._reading = None
+        done()

@@ -2,6 +2,10 @@
 
 Nothing of Textual is imported before it is certain that a screen can be drawn. `slotkeeper.console.__main__` comes here
 without a command, past Typer, which costs a third of what the console takes to be seen.
+
+The terminal is asked, as Vim does it, whether it draws lines one cell wide; where it does not, only ASCII is drawn. The
+question is asked before Textual is loaded and the answer read afterwards, so that waiting costs nothing. A late answer
+is a position report, which Textual never takes for a key.
 """
 
 from __future__ import annotations
@@ -9,13 +13,19 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
+import select
 import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from slotkeeper.console.cli.context import Invocation
-from slotkeeper.console.tui import terminal_probe
 
-SCREEN = "slotkeeper.console.tui.launch"
+SCREEN = "slotkeeper.console.tui.app"
 BEFORE_SCREEN = "slotkeeper.console.tui.terminal"
 """Sets what Textual reads from the environment when it is imported."""
 
@@ -38,12 +48,70 @@ def open_console(shared: Invocation) -> int:
     """The console, until it is left; its exit code."""
     gc.disable()  # there is no garbage while modules are loaded, and looking for it takes a tenth of the start
     importlib.import_module(BEFORE_SCREEN)
-    ascii_only = shared.ascii_only or terminal_probe.ascii_wanted(shared.env)
+    ascii_only = shared.ascii_only or ascii_wanted(shared.env)
     if ascii_only:
         screen = importlib.import_module(SCREEN)
     else:
-        with terminal_probe.asked(sys.stdin.fileno(), sys.stderr.fileno()) as question:
+        with asked(sys.stdin.fileno(), sys.stderr.fileno()) as question:
             screen = importlib.import_module(SCREEN)
             ascii_only = question is not None and question.wide()
     code: int = screen.open_console(replace(shared, ascii_only=ascii_only))
     return code
+
+
+SECONDS = 0.3
+_QUESTION = "\r\u2500\x1b[6n\r\x1b[K".encode()
+_ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+_ONE_CELL = 2
+"""The column behind one narrow character, counted from 1."""
+
+
+def ascii_wanted(env: Mapping[str, str]) -> bool:
+    """Whether the environment alone says that nothing but ASCII can be drawn.
+
+    >>> [ascii_wanted(env) for env in ({}, {"TERM": "linux"}, {"LANG": "zh_CN.GBK"}, {"LANG": "C.UTF-8"})]
+    [False, True, True, False]
+    """
+    kind = env.get("LC_CTYPE", "")
+    if kind in _COERCED and env.get("LANG"):
+        kind = ""  # Python itself has set it, because the locale that was asked for is C or not installed
+    locale = env.get("LC_ALL") or kind or env.get("LANG") or "utf-8"
+    return env.get("TERM") == "linux" or "utf8" not in locale.casefold().replace("-", "")
+
+
+class Question:
+    """A question that was asked; `wide` reads the answer."""
+
+    def __init__(self, keyboard: int, screen: int) -> None:
+        self._keyboard = keyboard
+        self._until = time.monotonic() + SECONDS
+        os.write(screen, _QUESTION)
+
+    def wide(self) -> bool:
+        """Whether a line takes two cells; a terminal that does not answer in time draws as most do."""
+        seen = b""
+        while (left := self._until - time.monotonic()) > 0 or select.select([self._keyboard], [], [], 0)[0]:
+            if select.select([self._keyboard], [], [], max(0.0, left))[0]:
+                got = os.read(self._keyboard, 64)
+                seen += got
+                found = _ANSWER.search(seen)
+                if found or not got:
+                    return found is not None and int(found[1]) > _ONE_CELL
+        return False
+
+
+@contextmanager
+def asked(keyboard: int, screen: int) -> Iterator[Question | None]:
+    """Ask with the keyboard's echo off, and put the terminal back whatever happens; None where it cannot be asked."""
+    try:
+        before = termios.tcgetattr(keyboard)
+    except termios.error:
+        yield None
+        return
+    try:
+        tty.setcbreak(keyboard, termios.TCSANOW)
+        yield Question(keyboard, screen)
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(keyboard, termios.TCSANOW, before)

@@ -8,7 +8,6 @@ cells through `style_of`.
 from __future__ import annotations
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.theme import Theme
@@ -102,8 +101,7 @@ class NoColour(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments without colours."""
-        return [Segment(text, _bare(style), control) for text, style, control in segments]
-
-
-def _bare(style: Style | None) -> Style | None:
-    return style.without_color if style is not None else None
+        return [
+            Segment(text, style.without_color if style is not None else None, control)
+            for text, style, control in segments
+        ]

@@ -50,7 +50,10 @@ def apply_changes(
     with source.spoken():
         spelled = key if isinstance(key, str) else ",".join(key)
         given = {"sink": sink, "table": table, **({"key": spelled} if spelled else {}), **options}
-        spec = spec_of({name: _text(value) for name, value in given.items()}, fields_of(df.schema))
+        spec = spec_of(
+            {name: (str(value).lower() if isinstance(value, bool) else str(value)) for name, value in given.items()},
+            fields_of(df.schema),
+        )
         known = query or _query_of(df)
         run = _Run(df, spec, known)
         run.refuse_again(batch)
@@ -61,10 +64,6 @@ def apply_changes(
         if done:
             run.note(batch)
         return done
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Run:

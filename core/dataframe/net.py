@@ -98,7 +98,13 @@ class Reduce:
         if gathered:
             left = self._last(left, gathered)
         if left is not None:
-            yield from _named(left).to_batches()
+            # the table with each change that leaves no row as a delete
+            place = left.schema.get_field_index(changelog.CHANGE)
+            change = left.column(place)
+            writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))
+            yield from left.set_column(
+                place, left.schema.field(place), pc.if_else(writes, change, changelog.DELETE)
+            ).to_batches()
 
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
         """The last row of each key of what is left and what came; Refused where two rows have one place."""
@@ -117,11 +123,3 @@ def _refuse_ties(table: pa.Table, place: list[str]) -> None:
     if table.select(place).group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
         what = "net: one change of a key came as several rows, and which is the last cannot be told"
         raise Refused(what, "take the net effect before a join or explode makes several rows of one")
-
-
-def _named(table: pa.Table) -> pa.Table:
-    """The table with each change that leaves no row as a delete."""
-    place = table.schema.get_field_index(changelog.CHANGE)
-    change = table.column(place)
-    writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))
-    return table.set_column(place, table.schema.field(place), pc.if_else(writes, change, changelog.DELETE))

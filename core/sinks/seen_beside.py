@@ -66,7 +66,6 @@ class SeenBeside:
         self._records.mark(job, epoch, record)
 
     def sever(self) -> None:
-        """Cut both sessions off, from any thread, without waiting."""
         self._sight.sever()
         self._records.sever()
 

@@ -152,17 +152,14 @@ class Watchman(threading.Thread):
         said = ""
         while not self._done.wait(POLL_SECONDS):
             try:
-                self._check()
+                folder, job, run = self._place
+                with Store.open(folder) as store:
+                    ensure_supervisor(store, job, run, identity.of(os.getpid(), run))
                 said = ""
             except (SlotkeeperError, OSError) as error:
                 # one busy store must not end the watching: the next look tries again
                 if said != (said := str(error)):
                     _say(f"no supervisor can be looked for: {error}")
-
-    def _check(self) -> None:
-        folder, job, run = self._place
-        with Store.open(folder) as store:
-            ensure_supervisor(store, job, run, identity.of(os.getpid(), run))
 
     def stop(self) -> None:
         """No more."""
@@ -206,7 +203,12 @@ def _drive(
     beside: list[Pulse | SlotWatch | LockWatch] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
-    folder = _spark_folder(store, job.name, options)
+    # where this run's Spark has its files; what killed drivers of this job left there is removed
+    place = store.folder.subfolder("spark")
+    for row in store.runs(job.name):
+        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
+            shutil.rmtree(place / row.run, ignore_errors=True)
+    folder = place / str(options.run)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say, (job.source_kind, job.sink_kind))
         wanted_states.spark = runner
@@ -229,7 +231,9 @@ def _drive(
             recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
         )
-        return _ended(run_job(wired), narrator, wanted_states)
+        end = run_job(wired)
+        narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
+        return TERMINATED if wanted_states.terminated.is_set() else ENDED
     except Superseded as error:
         return _superseded(error, store, job)
     except SlotkeeperError as error:
@@ -282,20 +286,6 @@ def _asked_beside(
     ):
         one.start()
         yield one
-
-
-def _spark_folder(store: Store, job: str, options: argparse.Namespace) -> Path:
-    """Where this run's Spark has its files; what killed drivers of this job left there is removed."""
-    place = store.folder.subfolder("spark")
-    for row in store.runs(job):
-        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
-            shutil.rmtree(place / row.run, ignore_errors=True)
-    return place / str(options.run)
-
-
-def _ended(end: JobEnd, narrator: StoreNarrator, wanted_states: WantedStates) -> int:
-    narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
-    return TERMINATED if wanted_states.terminated.is_set() else ENDED
 
 
 def _superseded(error: Superseded, store: Store, job: JobSpec) -> int:

@@ -10,7 +10,6 @@ from tests.architecture.checkout import tree
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
-APP_LINES = 250
 FORBIDDEN = ("util", "common", "helper", "manager", "handler", "data", "info", "process")
 
 

@@ -17,8 +17,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.store_reader import Reader
-from slotkeeper.console.tui.app import ConsoleApp
-from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.app import ConsoleApp, place_of
 from slotkeeper.console.tui.services import Services
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.load import load

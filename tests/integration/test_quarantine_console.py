@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.cli.context import Invocation
 from slotkeeper.console.monitor.sink_pollers import SinkQuarantines
-from slotkeeper.console.tui.app import ConsoleApp
-from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.app import ConsoleApp, place_of
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.services import services_for
 from slotkeeper.core.config.load import load

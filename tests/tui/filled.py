@@ -19,8 +19,7 @@ from slotkeeper.console.monitor.poller import Collector, LocalSeen, Post, SlotPo
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Whole
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.monitor.store_reader import Reader
-from slotkeeper.console.tui.app import ConsoleApp
-from slotkeeper.console.tui.launch import place_of
+from slotkeeper.console.tui.app import ConsoleApp, place_of
 from slotkeeper.console.tui.services import Services
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import load

@@ -24,7 +24,7 @@ from slotkeeper.console.monitor.poller import Collector, LocalSeen, SlotPoller
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
 from slotkeeper.console.tui import startup
 from slotkeeper.console.tui.widgets import live_table
-from slotkeeper.console.tui.widgets.diff_widget import differing
+from slotkeeper.console.tui.widgets.line import differing
 from slotkeeper.console.views.lanes import LANE_COLUMNS, lane_rows
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, JobView
@@ -56,7 +56,7 @@ LATE = (
 
 
 def test_what_the_first_frame_does_not_need_is_not_loaded_before_it() -> None:
-    code = "import sys, slotkeeper.console.__main__, slotkeeper.console.tui.launch;"
+    code = "import sys, slotkeeper.console.__main__, slotkeeper.console.tui.app;"
     code += f" print([m for m in {LATE!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
@@ -77,7 +77,7 @@ def test_what_no_screen_needs_is_never_loaded() -> None:
     reads = "slotkeeper.console.monitor.store_reader, slotkeeper.console.monitor.sink_pollers,"
     reads += " slotkeeper.core.sources.dws.kind, slotkeeper.core.sinks.postgres.kind"
     code = (
-        f"import sys, slotkeeper.console.__main__, slotkeeper.console.tui.launch, {reads};"
+        f"import sys, slotkeeper.console.__main__, slotkeeper.console.tui.app, {reads};"
         " from slotkeeper.console.tui.app import ConsoleApp;"
         "[__import__(m) for m in ConsoleApp.LATER]; import slotkeeper.core.state.sqlite, slotkeeper.core.sqltext;"
         "slotkeeper.core.sqltext.statements('slotkeeper.core.sources.dws');"

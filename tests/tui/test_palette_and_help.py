@@ -8,9 +8,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from slotkeeper.console.tui.commands import COMMANDS, completions, wrong
+from slotkeeper.console.tui.commands import COMMANDS, PaletteScreen, completions, wrong
 from slotkeeper.console.tui.keymap import bindings_of
-from slotkeeper.console.tui.screens.command_line import PaletteScreen
 from slotkeeper.console.tui.screens.help import HelpScreen
 from slotkeeper.console.tui.screens.table import TableScreen
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, on_screen, press, screen

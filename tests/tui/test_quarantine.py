@@ -16,7 +16,7 @@ from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.history_mode import HistoryMode
 from slotkeeper.console.tui.screens.actions.confirm import EntryConfirm
 from slotkeeper.console.tui.screens.actions.menu import EntryMenu
-from slotkeeper.console.tui.screens.errors import ErrorsScreen
+from slotkeeper.console.tui.screens.alerts import ErrorsScreen
 from slotkeeper.console.tui.screens.quarantine import PAGE, QuarantineEntryScreen, QuarantineScreen
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.core.domain.quarantine import EntryState

@@ -1,19 +1,176 @@
-"""Alerts: what fires now, what it means, until when, and the ways out, the one that loses least first."""
+"""Errors by kind, and alerts: two tables of what is wrong, whose rows a person can acknowledge."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import getpass
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.ack_table import AckTable
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
-from slotkeeper.console.views.rows import Row
+from slotkeeper.console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
+from slotkeeper.console.views.jobs import parts
+from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
+from slotkeeper.console.views.rows import Column, Row, named_by, rank
+from slotkeeper.core.domain.fault import Ack
+from slotkeeper.core.domain.row_counts import rows_quarantined
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.rows import ErrorRow
+
+Change = Callable[[AckFile], object]
+
+
+class AckTable(TableScreen):
+    """A table whose rows have something that can be acknowledged."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "ack", "acknowledge", id="ack"),
+        Binding("u", "unack", "take back", id="unack"),
+    ]
+
+    def ack_of(self, key: str) -> str:
+        """The key of what is acknowledged with a row; "" where there is nothing to acknowledge."""
+        raise NotImplementedError
+
+    def action_ack(self) -> None:
+        """Somebody is on it: it counts no more until it changes."""
+        self._put(None, "acknowledged; it counts no more until it changes")
+
+    def action_unack(self) -> None:
+        """Take an acknowledgement or a silence back."""
+        key = self._key()
+        if key:
+            self._change(lambda file: file.remove(key, self.console.now), "taken back; it counts again")
+
+    def put_silence(self, until: datetime, said: str) -> None:
+        """Silent until then."""
+        self._put(until, said)
+
+    def _acks(self) -> Mapping[str, Ack]:
+        return self.console.shown.local.acks
+
+    def _put(self, until: datetime | None, said: str) -> None:
+        key = self._key()
+        if key:
+            ack = Ack(getpass.getuser(), self.console.now, until)
+            self._change(lambda file: file.put(key, ack), said)
+
+    def _key(self) -> str:
+        if self.console.in_history:
+            self.console.say("a moment of the past cannot be acknowledged; R leaves history", Level.WARNING)
+            return ""
+        row = self.table.cursor_key
+        key = self.ack_of(row) if row is not None else ""
+        if not key:
+            self.console.say("nothing to acknowledge here", Level.REST)
+        return key
+
+    def _change(self, change: Change, said: str) -> None:
+        try:
+            change(AckFile(StateFolder.open(self.console.services.folder)))
+        except (SlotkeeperError, OSError) as error:
+            self.console.say(f"not noted: {error}", Level.WARNING)
+            return
+        self.console.say(said, Level.FINE)
+        self.console.action_renew()
+
+
+class ErrorsScreen(AckTable):
+    """One row per job and kind of error, newest first; of one job where it is named.
+
+    Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells.
+    """
+
+    its_name = "Errors"
+    number = "4"
+    columns = ERROR_COLUMNS
+    panel_height = 10
+    has_actions = True
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "act", "filter", "faults", "ack", "unack", "pause", "quit")
+
+    def __init__(self, job: str = "") -> None:
+        super().__init__()
+        self.job = job
+
+    def every_column(self) -> Sequence[Column]:
+        """All of them, with what a lane reads called as the jobs' sources call it."""
+        return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
+
+    def rows(self) -> list[Row]:
+        """What still matters first; of what matters alike, rows that are held before errors."""
+        every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *self._errors()]
+        return sorted(every, key=lambda row: rank(row.level))
+
+    def _errors(self) -> list[Row]:
+        return error_rows(self.console.shown.local, self._acks(), self.console.now, self.job)
+
+    def about(self) -> str:
+        """How many kinds, how often in all; how many rows are held."""
+        number = sum(one.number or 0 for one in self._quarantines())
+        return summary(self._errors()) + (f", {rows_quarantined(number)}" if number else "")
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        """The message, what it does, what is known."""
+        quarantined = self._quarantine_at(key)
+        if quarantined is not None:
+            return f"{safe(quarantined.job or quarantined.sink, 60)}  quarantine", group_lines(
+                quarantined, self.console.now
+            )
+        one = self._error(key)
+        if one is None:
+            return "Message", [(Level.REST, "no row is chosen" if self.rows() else "no error was recorded")]
+        return f"{safe(one.job, 60)}  {safe(one.code or 'no code', 40)}", error_lines(
+            one, self.console.shown.job(one.job), self.console.now
+        )
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        return events_below(self, room)
+
+    def opened(self, key: str) -> None:
+        """The rows that are held, or the job."""
+        quarantined, one = self._quarantine_at(key), self._error(key)
+        if quarantined is not None:
+            self.console.open_quarantine(quarantined.job, quarantined.key)
+        elif one is not None:
+            self.console.open_job(one.job, self.number)
+
+    def act(self, keys: list[str]) -> None:
+        """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
+        found = [quarantined for key in keys if (quarantined := self._quarantine_at(key)) is not None]
+        if len(found) == 1 and len(keys) == 1:
+            self.console.open_quarantine_menu(found[0].choice)
+        else:
+            self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
+
+    def crumb(self) -> str:
+        return f"Errors > {safe(self.job, 60)}" if self.job else "Errors"
+
+    def ack_of(self, key: str) -> str:
+        """This kind of error up to its last time; so many rows of a job."""
+        quarantined, one = self._quarantine_at(key), self._error(key)
+        return quarantined.ack if quarantined is not None else ack_key(one) if one else ""
+
+    def _quarantines(self) -> list[JobQuarantine]:
+        loaded = self.console.services.loaded
+        found = quarantine_of(self.console.shown, loaded.jobs if loaded else {})
+        return [one for one in found if self.job in ("", one.job)]
+
+    def _quarantine_at(self, key: str | None) -> JobQuarantine | None:
+        return next((one for one in self._quarantines() if one.key == key), None)
+
+    def _error(self, key: str | None) -> ErrorRow | None:
+        return next((one for one in self.console.shown.local.errors if error_key(one) == key), None)
+
 
 SILENCE = timedelta(hours=1)
 
@@ -39,7 +196,6 @@ class AlertsScreen(AckTable):
         return alert_rows(self._alerts, self._acks(), self.console.now)
 
     def about(self) -> str:
-        """How many fire."""
         slots = "" if self.console.shown.tables else "   slots not seen yet"
         return figures(self._alerts, self._acks(), self.console.now) + slots
 
@@ -52,11 +208,9 @@ class AlertsScreen(AckTable):
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
-        """The thing that it is about."""
         one = self._alert(key)
         if one is None:
             return

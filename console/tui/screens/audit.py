@@ -33,23 +33,19 @@ class AuditScreen(TableScreen):
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "export", "copy", "pause", "palette")
 
     def rows(self) -> list[Row]:
-        """The lines, the newest first."""
         return audit_rows(self.console.shown.local.audit)
 
     def about(self) -> str:
-        """What could not be read."""
         damaged = self.console.shown.local.damaged
         return f"{many(damaged, 'line')} cannot be read" if damaged else ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The line in full."""
         for line in self.console.shown.local.audit:
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
         return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
@@ -75,7 +71,6 @@ class SlotHistoryScreen(TableScreen):
         self._fault = ""
 
     def on_mount(self) -> None:
-        """The backups are read once."""
         try:
             self._backups = self._read()
         except Exception as error:  # whatever a damaged file is: the audit is shown all the same
@@ -83,11 +78,9 @@ class SlotHistoryScreen(TableScreen):
         super().on_mount()
 
     def rows(self) -> list[Row]:
-        """Lines and backups."""
         return history_rows(self.console.shown.local.audit, self._backups, self._table, self._slot)
 
     def about(self) -> str:
-        """Which slot."""
         return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
@@ -109,11 +102,9 @@ class SlotHistoryScreen(TableScreen):
         ]
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"Slots > {safe(self._slot, 60)} > history"
 
     def _read(self) -> list[Backup]:

@@ -18,10 +18,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
-from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import events_below
-from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.screens.table import AskingScreen, TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
 from slotkeeper.console.views.rows import Column, Row
@@ -47,11 +46,9 @@ class BinlogScreen(TableScreen):
         return BinlogRowsScreen(source, table, Ask(dn, None, slot))
 
     def rows(self) -> list[Row]:
-        """The tables."""
         return models.place_rows(self._places(), self.console.shown.tables)
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What opening it does."""
         if not self.rows():
             return "Binlog", [(Level.REST, "no job with a source is configured")]
         return "Binlog", [
@@ -63,11 +60,9 @@ class BinlogScreen(TableScreen):
         ]
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
-        """Its rows."""
         place = next((one for one in self._places() if one.key == key), None)
         if place is not None:
             self.app.push_screen(self.at(place.source, place.table, slot=place.slot))
@@ -143,12 +138,10 @@ class BinlogRowsScreen(AskingScreen):
         self._rows: list[Row] = []
 
     def body(self) -> Iterator[Widget]:
-        """The table, and a line that asks."""
         yield from super().body()
         yield AskLine()
 
     def on_mount(self) -> None:
-        """The first look."""
         super().on_mount()
         self.ask_source(self.ask)
 
@@ -165,7 +158,6 @@ class BinlogRowsScreen(AskingScreen):
         self.begin(lambda: peeker(loaded, self.source, self.its_table, ask, wanted))
 
     def taken(self, found: object) -> None:
-        """A page."""
         assert isinstance(found, Page)
         self.show(found)
 
@@ -178,7 +170,6 @@ class BinlogRowsScreen(AskingScreen):
     # What it says
 
     def rows(self) -> list[Row]:
-        """The rows of the page."""
         return self._rows
 
     @property
@@ -189,7 +180,6 @@ class BinlogRowsScreen(AskingScreen):
         return models.binlog_columns(self.page, self._rows, self.app.size.width)
 
     def heading(self) -> str:
-        """The table's name."""
         return f"Binlog {safe(self.its_table, 60)}"
 
     def about(self) -> str:
@@ -202,18 +192,15 @@ class BinlogRowsScreen(AskingScreen):
     def strip(self) -> Lines:
         """What was asked for, and what is not as asked for."""
         masked = "  masked" if self.hidden else ""
-        lines = [(Level.FINE, models.said_of(self.ask, self.page, self._part()) + masked)]
+        seen = self._seen()
+        part = seen.retained.words.part if seen is not None and seen.retained is not None else "lane"
+        lines = [(Level.FINE, models.said_of(self.ask, self.page, part) + masked)]
         if self.fault:
             lines.append((Level.CRITICAL, safe(self.fault, 300)))
         for note in self.page.notes if self.page else ():
             lines.append((Level.WARNING, safe(note, 200)))
         left = models.left_out(self.page, self.columns) if self.page and self._rows else 0
         return [*lines, (Level.REST, f"{left} more columns do not fit: Enter shows them")] if left else lines
-
-    def _part(self) -> str:
-        """What a lane reads, as the source calls it."""
-        seen = self._seen()
-        return seen.retained.words.part if seen is not None and seen.retained is not None else "lane"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """The row before and after, what became of its key, who has read it."""
@@ -235,12 +222,10 @@ class BinlogRowsScreen(AskingScreen):
         return models.image_title(page, key), lines
 
     def crumb(self) -> str:
-        """Where one is."""
         key = f" > key {models.key_words(self.ask.filter.key)}" if self.ask.filter.key else ""
         return f"Binlog > {safe(self.its_table, 60)}{key}   no point is moved by this screen"
 
     def opened(self, key: str) -> None:
-        """One row in full."""
         if self.page is not None:
             self.app.push_screen(BinlogRowScreen(self.page, key, self.hidden))
 
@@ -366,15 +351,12 @@ class BinlogRowScreen(TableScreen):
         self._hidden = hidden
 
     def rows(self) -> list[Row]:
-        """The columns."""
         return models.images(self._page, self._key, self._hidden)
 
     def about(self) -> str:
-        """Which row it is."""
         return models.image_title(self._page, self._key)
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The column's values in full."""
         row = next((one for one in self.rows() if one.key == key), None)
         if row is None:
             return "Column", [(Level.REST, "no column is chosen")]
@@ -383,5 +365,4 @@ class BinlogRowScreen(TableScreen):
         return f"{safe(column.name, 60)}  {safe(column.type, 60)}", lines
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"Binlog > {safe(self._page.table, 60)} > {self._key}"

@@ -16,7 +16,7 @@ from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.console.views.rows import Column, plain
 
 if TYPE_CHECKING:
-    from slotkeeper.console.tui.host import Host
+    from slotkeeper.console.tui.services import Host
 
 HEAD = " columns   space shows or hides, r as it was, Esc or Enter closes"
 _MOST = 16
@@ -42,11 +42,9 @@ class ColumnsScreen(ModalScreen[None]):
         self._place = 0
 
     def compose(self) -> ComposeResult:
-        """A line per column."""
         yield Line("offered")
 
     def on_mount(self) -> None:
-        """The first picture."""
         self._draw()
 
     def action_close(self) -> None:

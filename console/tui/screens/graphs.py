@@ -100,7 +100,8 @@ class GraphsScreen(TableScreen):
         ascii_only = self.console.ascii_only
         lanes = [name for name in series.lines if name != WHOLE]
         lanes.sort(key=lambda name: (-(_last(series.lines[name].lags) or 0.0), name))
-        levels = self._levels()
+        job = self.console.shown.job(self.job)
+        levels = {lane.name: lane_level(lane) for lane in job.report.lanes} if job is not None and job.report else {}
         return [
             _row(ALL, f"all {self._part()}s", Level.FINE, series.lines[WHOLE], room, ascii_only),
             *(_row(one, one, levels.get(one, Level.FINE), series.lines[one], room, ascii_only) for one in lanes),
@@ -115,12 +116,7 @@ class GraphsScreen(TableScreen):
         """All of them, with the lanes called as the job's source calls what they read."""
         return named_by(self.columns, (), (), (self._part(),))
 
-    def _levels(self) -> dict[str, Level]:
-        job = self.console.shown.job(self.job)
-        return {lane.name: lane_level(lane) for lane in job.report.lanes} if job is not None and job.report else {}
-
     def about(self) -> str:
-        """Which stretch of time."""
         now = self.console.now
         point = "" if self._known is None else f", a point {in_words(self._known.every)}"
         return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}"
@@ -143,7 +139,6 @@ class GraphsScreen(TableScreen):
             self.table.move_to(first)
 
     def draw_panel(self) -> None:
-        """The graphs, and below them what happened."""
         key, series = self.table.cursor_key, self._known
         title, _ = self.panel(key)
         panel = self.query_one(Panel)
@@ -165,7 +160,6 @@ class GraphsScreen(TableScreen):
         return [*parts_of(self, both(series, lane, self.shape, unit)), *self.wrapped(marks)]
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from the recorded frames"
 
     # What comes in, and keys

@@ -89,21 +89,23 @@ class HelpScreen(Frame):
         self.number = of.number
 
     def body(self) -> Iterator[Widget]:
-        """Title, search, list."""
         yield Line("title")
         yield Input(id="search", placeholder="type to search, Enter does it", select_on_focus=False)
         yield Line("body")
 
     def on_mount(self) -> None:
-        """Typing searches at once."""
         self.query_one(Input).cursor_blink = False
         self.query_one(Input).focus()
-        self._every = [*self._keys_of_screen(), *self._commands(), *_legend()]
+        legend = [
+            entry
+            for heading, lines in LEGEND
+            for entry in (Entry("", heading, heading=True), *(Entry("", line) for line in lines))
+        ]
+        self._every = [*self._keys_of_screen(), *self._commands(), *legend]
         self._choose(1, -1)
         super().on_mount()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another number of lines."""
         super().on_resize(event)
         self.call_after_refresh(self.redraw)
 
@@ -228,9 +230,3 @@ class HelpScreen(Frame):
         if entry.key and lines:
             lines[0].stylize(self.style("accent"), 0, len(key))
         return lines
-
-
-def _legend() -> Iterator[Entry]:
-    for heading, lines in LEGEND:
-        yield Entry("", heading, heading=True)
-        yield from (Entry("", line) for line in lines)

@@ -1,8 +1,10 @@
-"""Overview, Jobs, and one job DN by DN."""
+"""Overview, Jobs, one job DN by DN, and what the configuration says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -11,6 +13,7 @@ from textual.binding import Binding, BindingType
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import GraphBelow, events_below
+from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
@@ -40,8 +43,9 @@ from slotkeeper.console.views.overview import at_work, event_lines, summary
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, Column, Row, age, clock, named_by, rank
+from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, named_by, rank
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
@@ -109,11 +113,9 @@ class _OfJobs(_LeadsToLocks):
         return self.marked or ([key] if key is not None else [])
 
     def graphed(self, key: str | None) -> tuple[str, str]:
-        """The job under the cursor."""
         return key or "", ""
 
     def rows(self) -> list[Row]:
-        """The jobs, the worst first."""
         return job_rows(self.console.shown.local.jobs, self.console.now, self.console.ascii_only)
 
     def every_column(self) -> Sequence[Column]:
@@ -122,11 +124,9 @@ class _OfJobs(_LeadsToLocks):
         return named_by(self.columns, units(jobs), (), parts(jobs) or ("lane",))
 
     def opened(self, key: str) -> None:
-        """One job DN by DN."""
         self.app.push_screen(JobScreen(key, self.number))
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to these jobs."""
         self.console.open_job_menu(keys)
 
     def subject_of(self, key: str | None) -> str:
@@ -209,11 +209,11 @@ class JobsScreen(_OfJobs):
     columns = PROCESS_COLUMNS
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The job under the cursor."""
         job = self.console.shown.job(key) if key else None
         lines = [*self.fault(), *self.detail_of(key)]
         if job is not None and job.state is not None and not job.queries:
-            lines.append((Level.FINE, _run(job)))
+            where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
+            lines.append((Level.FINE, f"wanted: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"))
         return (safe(key, 60) if key else "Job"), lines
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -246,7 +246,6 @@ class JobScreen(_LeadsToLocks):
         return lane_columns(self.console.shown.job(self.job))
 
     def rows(self) -> list[Row]:
-        """The DNs of the last report."""
         job = self.console.shown.job(self.job)
         if job is not None and job.queries:
             return dn_rows(job)
@@ -257,7 +256,6 @@ class JobScreen(_LeadsToLocks):
         return self.job, key or ""
 
     def about(self) -> str:
-        """Whose report it is, and how old."""
         job = self.console.shown.job(self.job)
         if job is not None and job.queries:
             return f"its store was asked {age(job.queries_at, self.console.now)} ago"
@@ -330,7 +328,6 @@ class JobScreen(_LeadsToLocks):
 
     def action_describe(self) -> None:
         """What the configuration says of it, and where that comes from."""
-        from slotkeeper.console.tui.screens.job_config import DescribeScreen
 
         self.app.push_screen(DescribeScreen(self.job, self.number))
 
@@ -347,7 +344,6 @@ class JobScreen(_LeadsToLocks):
         self.console.open_errors(self.job)
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
 
 
@@ -359,6 +355,66 @@ def _more(job: JobFacts) -> str:
     return f" and {len(job.others)} more" if job.others else ""
 
 
-def _run(job: JobFacts) -> str:
-    where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
-    return f"wanted: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"
+class DescribeScreen(TableScreen):
+    """The settings of a job, of its source and of its sink, and where each value comes from.
+
+    Passwords are references in a configuration, so none is here.
+    """
+
+    columns = (
+        Column("mark", "", 1),
+        Column("key", "KEY", 38, name=True),
+        Column("value", "VALUE", 0),
+        Column("origin", "FROM", 16, least=NARROW),
+    )
+    panel_height = 3
+    usual_order = "as in the file"
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "copy", "export")
+
+    def __init__(self, job: str, number: str) -> None:
+        super().__init__()
+        self.job = job
+        self.number = number
+
+    def rows(self) -> list[Row]:
+        loaded = self.console.services.loaded
+        return describe_rows(loaded, self.job) if loaded else []
+
+    def heading(self) -> str:
+        return f"Settings of {safe(self.job, 60)}"
+
+    def panel(self, key: str | None) -> tuple[str, Lines]:
+        row = next((row for row in self.rows() if row.key == key), None)
+        if row is None:
+            return "Setting", [(Level.UNKNOWN, "no configuration is read here that has this job")]
+        return safe(row.key, 70), [(Level.FINE, row.cells["value"]), (Level.REST, f"from {row.cells['origin']}")]
+
+    def crumb(self) -> str:
+        return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > settings"
+
+
+def describe_rows(loaded: Loaded, job: str) -> list[Row]:
+    """What the job promises, its settings, then those of its source and sink; a value that is set nowhere says so."""
+    spec = loaded.jobs.get(job)
+    if spec is None:
+        return []
+    places: Iterable[str] = (f"jobs.{job}.", f"sources.{spec.source.name}.", f"sinks.{spec.sink.name}.")
+    found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
+    from slotkeeper.core.services.doctor import promise_of  # the first frame is seen without a sink's driver
+
+    said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "what follows"}
+    return [Row("promise", Level.FINE, said)] + [
+        Row(
+            one.key,
+            Level.FINE,
+            {
+                "mark": "",
+                "key": safe(one.key.removeprefix(f"jobs.{job}."), 120),
+                "value": "(not set)"
+                if one.value is None
+                else safe(json.dumps(one.value, default=str, ensure_ascii=False), 400),
+                "origin": safe(f"{one.origin.layer.value} {Path(one.origin.place).name}".rstrip(), 120),
+            },
+        )
+        for one in found
+    ]

@@ -6,7 +6,7 @@ jobs' own reports told.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from rich.text import Text
 from textual import events
@@ -14,9 +14,9 @@ from textual import events
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import events_below
+from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
@@ -31,9 +31,6 @@ from slotkeeper.console.views.locks import (
 from slotkeeper.console.views.rows import Row
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
-
-if TYPE_CHECKING:
-    from slotkeeper.core.services.looking import LocksSeen
 
 
 class LocksScreen(AskingScreen):
@@ -56,22 +53,24 @@ class LocksScreen(AskingScreen):
     # Reading
 
     def on_screen_resume(self) -> None:
-        """Opened, or come back to."""
         super().on_screen_resume()
         self.renewed()
 
     def renewed(self) -> None:
-        """Ask the sinks now."""
         loaded = self.console.services.loaded
         if self.console.in_history or loaded is None or self.asked_at is not None:
             self.redraw()
             return
         self._begun_at = self.console.instant()
         poller, now = self.console.services.locks, self.console.now_real().timestamp()
-        self.begin(lambda: [_waits(one) for one in poller.ask(loaded, now)])
+        self.begin(
+            lambda: [
+                SinkWaits(f"sink {one.place}", one.waits, with_hint(one.error) if one.error else one.untold)
+                for one in poller.ask(loaded, now)
+            ]
+        )
 
     def taken(self, found: object) -> None:
-        """The answers are there."""
         self._seen = cast("list[SinkWaits]", found)
 
     def tick(self) -> None:
@@ -95,11 +94,9 @@ class LocksScreen(AskingScreen):
         return self._seen or []
 
     def rows(self) -> list[Row]:
-        """The sessions that wait."""
         return lock_rows(self.seen(), self.console.now)
 
     def about(self) -> str:
-        """How old the answer is."""
         return "asking the sinks" if self._seen is None and self.asked_at is not None else ""
 
     def strip(self) -> Lines:
@@ -118,11 +115,9 @@ class LocksScreen(AskingScreen):
         return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
-        """The job that waits."""
         one = self.wait(key)
         if one is not None and self.console.shown.job(one.job) is not None:
             self.console.open_job(one.job, self.number)
@@ -130,7 +125,3 @@ class LocksScreen(AskingScreen):
     def wait(self, key: str | None) -> LockWait | None:
         """The wait of a row."""
         return wait_of(self.seen(), key)
-
-
-def _waits(one: LocksSeen) -> SinkWaits:
-    return SinkWaits(f"sink {one.place}", one.waits, with_hint(one.error) if one.error else one.untold)

@@ -52,7 +52,6 @@ class LogScreen(Frame):
         self._refused = ""
 
     def body(self) -> Iterator[Widget]:
-        """Title, lines, filter."""
         yield Line("title")
         yield Line("log")
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
@@ -110,11 +109,9 @@ class LogScreen(Frame):
         self.say("log", Text("\n", end="").join(lines or [empty]))
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > log"
 
     def action_back(self) -> None:
-        """Close the filter, clear it, or leave."""
         if self.query_one(Input).display or self.wanted:
             self.query_one(Input).value = self.wanted = ""
             self._show_filter(False)

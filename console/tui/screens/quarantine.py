@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.sink_pollers import Whole
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.views import quarantine as models
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import Choice, JobQuarantine
@@ -62,7 +62,6 @@ class QuarantineScreen(AskingScreen):
         self.renewed()
 
     def renewed(self) -> None:
-        """As many entries as there are, anew."""
         self._read(max(PAGE, len(self.entries)))
 
     def quarantined(self) -> JobQuarantine:
@@ -112,7 +111,6 @@ class QuarantineScreen(AskingScreen):
         return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def heading(self) -> str:
-        """The table's name."""
         return f"Quarantine {safe(self.job, 40)}"
 
     def about(self) -> str:
@@ -144,11 +142,9 @@ class QuarantineScreen(AskingScreen):
         )
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"Errors > {safe(self.job, 60)} > quarantine"
 
     def opened(self, key: str) -> None:
-        """One entry whole."""
         one, spec = self._entry(key), models.asked_by(self.quarantined(), self.console.services.loaded)
         if one is not None and spec is not None:
             choice = models.choice_of(self.quarantined(), self.entries, [one.id])
@@ -209,7 +205,6 @@ class QuarantineEntryScreen(AskingScreen):
     # Reading
 
     def on_screen_resume(self) -> None:
-        """Opened, or come back to."""
         super().on_screen_resume()
         self.renewed()
 
@@ -234,7 +229,6 @@ class QuarantineEntryScreen(AskingScreen):
         self.begin(question)
 
     def taken(self, found: object) -> None:
-        """The entry whole."""
         whole, unmask = cast("tuple[Whole, bool]", found)
         shown = unmask or not self.entry.values
         self.entry = whole.entry
@@ -244,7 +238,6 @@ class QuarantineEntryScreen(AskingScreen):
     # What it says
 
     def rows(self) -> list[Row]:
-        """The columns."""
         return models.value_rows(self.entry, self.hidden) if not self.console.in_history else []
 
     def about(self) -> str:
@@ -268,7 +261,6 @@ class QuarantineEntryScreen(AskingScreen):
         return "Why and what next", lines
 
     def crumb(self) -> str:
-        """Where one is."""
         return f"Errors > {safe(self._choice.job, 60)} > quarantine > {self.entry.id}"
 
     def act(self, keys: list[str]) -> None:

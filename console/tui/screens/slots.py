@@ -54,16 +54,13 @@ class _OfSlots(TableScreen):
         return self.slot(self.table.cursor_key), ""
 
     def slot_meant(self) -> SlotFacts | None:
-        """The slot under the cursor."""
         return self.meant()[0]
 
     def jobs_meant(self) -> list[str]:
-        """The job that reads it."""
         one = self.slot_meant()
         return [one.slot.job] if one is not None and one.slot.job else []
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to a slot."""
         self.console.open_slot_menu([one for key in keys if (one := self.slot(key)) is not None])
 
     def action_binlog(self) -> None:
@@ -119,7 +116,6 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return slot_columns(self.console.shown.tables.values())
 
     def about(self) -> str:
-        """The age of the oldest look."""
         if self.console.in_history and not self.console.shown.tables:
             return "no slot had been seen by then; R leaves history"
         if self.console.shown.tables:
@@ -127,7 +123,6 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return "no source was asked yet" if self.console.has_sources else "no job with a source is configured"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What it means."""
         return self.detail_of(key)
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -138,18 +133,19 @@ class SlotsScreen(_OfSlots, GraphBelow):
         if len(rows) > 1 and room >= min(len(rows), 4) + 2:
             columns = columns_for(shard_columns(one), self.app.size.width)
             some = [self.text(""), self.text("".join(_cell(column.label, column) for column in columns), Level.REST)]
-            some += [self.text(_line(row, columns), row.level) for row in rows[: room - 2]]
+            some += [
+                self.text("".join(_cell(row.cells.get(column.key, ""), column) for column in columns), row.level)
+                for row in rows[: room - 2]
+            ]
         room -= len(some)
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
         return [*some, *graphs, *events_below(self, room - len(graphs))]
 
     def graphed(self, key: str | None) -> tuple[str, str]:
-        """The job that reads this slot."""
         one = self.slot(key)
         return (one.slot.job or "" if one is not None else ""), ""
 
     def opened(self, key: str) -> None:
-        """One slot DN by DN."""
         self.app.push_screen(SlotScreen(key))
 
 
@@ -177,7 +173,6 @@ class SlotScreen(_OfSlots):
         return shard_rows(one, self.console.now, self.console.ascii_only) if one else []
 
     def about(self) -> str:
-        """The age of the look."""
         one = self.slot(self.key)
         return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot is gone"
 
@@ -190,21 +185,14 @@ class SlotScreen(_OfSlots):
         super().act([self.key])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What it means."""
         return self.detail_of(self.key, key)
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What happened last."""
         return events_below(self, room)
 
     def crumb(self) -> str:
-        """Where one is."""
         one = self.slot(self.key)
         return f"Slots > {safe(one.slot.name, 60) if one else '?'}"
-
-
-def _line(row: Row, columns: Sequence[Column]) -> str:
-    return "".join(_cell(row.cells.get(column.key, ""), column) for column in columns)
 
 
 def _cell(text: str, column: Column) -> str:

@@ -4,19 +4,21 @@ under the cursor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.base import Frame, Line, Lines
-from slotkeeper.console.tui.screens.sharing import rows_of, share
+from slotkeeper.console.tui.screens.base import Frame, Line, Lines, rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.console.views.fitting import Chosen, fitted, needs
@@ -152,11 +154,9 @@ class TableScreen(Frame):
         return ordered(kept(rows, self.wanted, self.faults_only), self.order)
 
     def panes(self) -> list[Widget]:
-        """Table and panel."""
         return [self.table, self.query_one(Panel)]
 
     def body(self) -> Iterator[Widget]:
-        """Strip, title, table, panel, filter."""
         if self.has_strip:
             yield Line("strip")
         yield Line("title")
@@ -186,7 +186,6 @@ class TableScreen(Frame):
             panel.display = self.query_one("#subtitle").display = rows > 0
 
     def draw(self) -> None:
-        """Strip, table, panel."""
         every = self.rows()
         parts = [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
         above = len(parts), sum(len(rows) for _, rows in parts)
@@ -310,7 +309,6 @@ class TableScreen(Frame):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No actions, no key for them."""
         return self.has_actions if action == "act" else super().check_action(action, parameters)
 
     def rearranged(self) -> None:
@@ -437,7 +435,6 @@ class TableScreen(Frame):
         return below if isinstance(below, TableScreen) else None
 
     def action_back(self) -> None:
-        """Close the filter, clear it, or leave."""
         if self.query_one(Input).display or self.wanted:
             self.query_one(Input).value = ""
             self.wanted = ""
@@ -478,3 +475,61 @@ class TableScreen(Frame):
         self.query_one(Input).display = shown
         self.query_one("#crumb").display = not shown
         self.set_focus(self.query_one(Input) if shown else self.table)
+
+
+class Answered(Message):
+    """What was asked for; or a sentence on why it could not be had."""
+
+    def __init__(self, number: int, found: object, fault: str) -> None:
+        super().__init__()
+        self.number = number
+        self.found = found
+        self.fault = fault
+
+
+class AskingScreen(TableScreen):
+    """A table of what a server answers, asked for in a thread that the console does not wait for.
+
+    Who opens such a screen asks once; an answer to an earlier question is dropped. `fault` says why the server could
+    not answer, and what was shown before stays.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fault = ""
+        self.asked_at: float | None = None
+        self.took = 0.0
+        self._number = 0
+
+    def taken(self, found: object) -> None:
+        """The answer is there."""
+        raise NotImplementedError
+
+    def begin(self, question: Callable[[], object]) -> None:
+        """Ask; an answer to an earlier question is not wanted any more."""
+        self._number += 1
+        self.asked_at = time.monotonic()
+        number = self._number
+
+        def work() -> None:
+            found, fault = None, ""
+            try:
+                found = question()
+            except Exception as error:  # the top of a thread: whatever it is must be told
+                from slotkeeper.console.monitor.store_reader import message_of  # the first frame is seen without it
+
+                fault = message_of(error)
+            self.post_message(Answered(number, found, fault))
+
+        threading.Thread(target=work, name=f"slotkeeper-ask-{number}", daemon=True).start()
+        self.redraw()
+
+    def on_answered(self, message: Answered) -> None:
+        """Show what was found; where nothing could be, the last rows stay and the sentence says why."""
+        if message.number != self._number or self.asked_at is None:
+            return
+        self.took, self.asked_at = time.monotonic() - self.asked_at, None
+        self.fault = message.fault
+        if not message.fault:
+            self.taken(message.found)
+        self.rearranged()

@@ -48,11 +48,9 @@ class WelcomeScreen(Frame):
         self._message: tuple[Level, str] = (Level.FINE, "")
 
     def body(self) -> Iterator[Widget]:
-        """The words."""
         yield Line("body")
 
     def draw(self) -> None:
-        """The words."""
         words = Text("\n" + "\n".join(WORDS) + "\n\n", end="")
         self.say("body", words.append(self.paragraph([self._message], 8)))
 

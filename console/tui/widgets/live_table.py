@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.theme import style_of
-from slotkeeper.console.tui.widgets.diff_widget import Drawn
+from slotkeeper.console.tui.widgets.line import Drawn
 from slotkeeper.console.views.rows import Column, Row, both_ends, plain
 
 MARKED = "*"

@@ -223,15 +223,12 @@ class AccountKeeper:
     def _ask(self) -> None:
         for query in list(self._known.values()):
             with suppress(Exception):  # it may be ending: then it is asked once more
-                self._keep(query)
-
-    def _keep(self, query: Any) -> None:
-        now = self._clock.monotonic()
-        for place, report, idle in accounts_of(query):
-            key = (str(query.runId), place)
-            if key not in self._kept:
-                self._kept[key] = _Kept(place, self._make)
-            self._kept[key].keep(report, idle, now)
+                now = self._clock.monotonic()
+                for place, report, idle in accounts_of(query):
+                    key = (str(query.runId), place)
+                    if key not in self._kept:
+                        self._kept[key] = _Kept(place, self._make)
+                    self._kept[key].keep(report, idle, now)
 
     def _end(self, keys: Iterable[tuple[str, Place]]) -> None:
         for key in keys:

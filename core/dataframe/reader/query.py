@@ -87,7 +87,9 @@ class Query:
         self._lease.keep()
         if not start.copied:
             return start.at(start.positions)
-        self._wait_out()
+        # behind an answer that nothing is new the next question waits: Spark asks a hundred times a second
+        if self._idle_since is not None and self._bound is None:
+            time.sleep(max(0.0, self._idle_since + self._asked.poll_interval - self._clock.monotonic()))
         ends = self._ends(start, width)
         self._idle_since = self._clock.monotonic() if ends == start.positions else None
         return start.at(ends)
@@ -209,11 +211,6 @@ class Query:
         given = self._known.get((name, position.text))
         self._known = {key: one for key, one in self._known.items() if key[0] != name or not one < position}
         return given or position
-
-    def _wait_out(self) -> None:
-        """Behind an answer that nothing is new the next question waits: Spark asks a hundred times a second."""
-        if self._idle_since is not None and self._bound is None:
-            time.sleep(max(0.0, self._idle_since + self._asked.poll_interval - self._clock.monotonic()))
 
     # -- asking --------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,6 @@ class DorisConnection:
         return DorisSink(self._http, job.name, name, shape.layout(table, image))
 
     def target(self, job: JobSpec, store: Store | None = None) -> DorisTarget:
-        """The target of a job's channel, compared with what `store` has recorded of it."""
         return DorisTarget(job, self._queries, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -50,7 +49,6 @@ class DorisConnection:
         return DorisSight(self._queries)
 
     def ping(self) -> None:
-        """Return once the FE has answered something."""
         self._queries.rows("SELECT 1")
 
     def locks(self, prefix: str) -> None:

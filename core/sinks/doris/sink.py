@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -56,7 +56,14 @@ class DorisSink:
             for _ in range(_TRIES):
                 answer = self._load(body, label, two_phase=True)
                 if answer["Status"] != answers.TAKEN:
-                    return self._counted(answer, body.rows)
+                    # the number of a load that has all rows; one that has not is given up
+                    number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
+                    if there == body.rows:
+                        return number
+                    self.abort(number)
+                    raise Busy(
+                        f"{self.target}: of {body.rows} rows the load has {there}; it was given up", where="sink"
+                    )
                 message = str(answer.get("Message", ""))
                 existing = str(answer.get("ExistingJobStatus") or "") or answers.EXISTING.get(self.state(label), "")
                 if existing == answers.FINISHED:
@@ -67,14 +74,6 @@ class DorisSink:
                 if existing == answers.PRECOMMITTED:
                     self.abort(answers.related(message))
         raise Busy(f"{self.target}: another load of the same range runs, and is waited for", where="sink")
-
-    def _counted(self, answer: Mapping[str, Any], rows: int) -> str:
-        """The number of a load that has all rows; one that has not is given up."""
-        number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
-        if there == rows:
-            return number
-        self.abort(number)
-        raise Busy(f"{self.target}: of {rows} rows the load has {there}; it was given up", where="sink")
 
     def commit(self, label: str, load: str) -> Outcome:
         """The second phase of a transaction."""

@@ -73,7 +73,9 @@ class DorisSight:
             "storage": (table.model, table.signed, table.sequence, table.mapped),
         }
         kept = ",".join(map(str, sorted(ids))) or (since.snapshot if since is not None else "")
-        hashes = {part: _hash(parts[part]) if part in parts else "" for part in PARTS}
+        hashes = {
+            part: hashlib.sha256(repr(parts[part]).encode()).hexdigest()[:12] if part in parts else "" for part in PARTS
+        }
         return TargetSeen(0, oid, "", hashes, "", rows, 0, kept)
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
@@ -94,10 +96,6 @@ def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
         return frozenset(int(row[0]) for row in queries.rows(f"SHOW PARTITIONS FROM {quoted(target)}"))
     except AccessRefused:
         return frozenset()
-
-
-def _hash(parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 SHADOW = "shadow"
@@ -177,7 +175,10 @@ class DorisTarget:
         if self._empty():
             return "direct"
         if wanted == "merge":
-            self._refuse_merge()
+            # copied rows have the lowest order: those that are there would stand over them, without a word
+            if shape.read(self._queries, self._name).sequence:
+                what = f"{self._name} has rows and a sequence column: copied rows would not replace them"
+                raise Refused(what, 'set on_existing = "replace", or empty it', where="sink")
             return "merge"
         if wanted == "replace":
             return SHADOW
@@ -186,12 +187,6 @@ class DorisTarget:
             'set on_existing = "replace" or "merge", or empty it; if this job ran before, its progress rows are lost',
             where="sink",
         )
-
-    def _refuse_merge(self) -> None:
-        """Copied rows have the lowest order: those that are there would stand over them, without a word."""
-        if shape.read(self._queries, self._name).sequence:
-            what = f"{self._name} has rows and a sequence column: copied rows would not replace them"
-            raise Refused(what, 'set on_existing = "replace", or empty it', where="sink")
 
     def half_done(self, way: str) -> Refused | None:
         """Why a half-done copy whose chunks go in by `way` cannot go on; a chunk may be written again, by key."""

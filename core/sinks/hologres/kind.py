@@ -95,7 +95,6 @@ class HologresConnection:
         return HologresSink(self._session, target, options, required, whole)
 
     def target(self, job: JobSpec, store: Store | None = None) -> HologresTarget:
-        """The target of a job's channel, compared with what `store` has recorded of it."""
         return HologresTarget(job, self._session, store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

@@ -115,22 +115,18 @@ class PostgresConnection:
         return PostgresTargets(self.session)
 
     def target_records(self) -> PostgresRecords:
-        """The records of targets that a sink beside this store has."""
         return PostgresRecords(self.session)
 
     def quarantine(self) -> PostgresQuarantine:
         return PostgresQuarantine(self.session)
 
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
-        """The lanes of a job's channel by their progress rows; none where there is no progress table."""
         return PostgresViewer(self.session).lanes(self._schema, job.source.name, job.channel.source_table, job.slot)
 
     def followed(self) -> list[tuple[str, str, str, str]]:
-        """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
         return PostgresViewer(self.session).followed(self._schema)
 
     def queried(self) -> list[tuple[str, str, str]]:
-        """(source, source table, slot) of the progress rows of DataFrame queries; none where there is no such table."""
         return PostgresViewer(self.session).queried(self._schema)
 
     def accounts(self, key: LaneKey) -> PostgresAccounts:

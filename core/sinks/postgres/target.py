@@ -149,18 +149,15 @@ class PostgresTarget:
                 lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
                 targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
             else:
-                self._refuse_changed_copy(session, cursor)
+                # TARGET CHANGED where it is not the table any more that the copy began with
+                (record, _), target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
+                ((_, now),) = seen.read(session, cursor, [Asked(self._job, target.columns, record, 1)])
+                why = target_seen.changed(record, now)
+                if why:
+                    raise target_seen.trouble(target.name, why)
             seen.renew(session, cursor, self._job, self._known().columns)
 
         store.end_copy(turn, noted, finish)
-
-    def _refuse_changed_copy(self, session: SinkSession, cursor: pg.Cursor) -> None:
-        """TARGET CHANGED where it is not the table any more that the copy began with."""
-        (record, _), target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
-        ((_, now),) = seen.read(session, cursor, [Asked(self._job, target.columns, record, 1)])
-        why = target_seen.changed(record, now)
-        if why:
-            raise target_seen.trouble(target.name, why)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
         """How it is brought in line with a source whose columns changed, which were `old`; alters nothing."""

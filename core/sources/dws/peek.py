@@ -67,15 +67,12 @@ class DwsPeek:
         return DwsViewer(self.session).points(table)
 
     def newest(self, table: str, shard: Shard) -> Position | None:
-        """The newest point of a DN."""
         return self._first(table, shard, None).latest
 
     def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        """The first record at or after a point by DN."""
         return self._records(table, 0, place)
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        """The point of a DN's first record at or after a time."""
         said = f"{table} keeps no times: its binlog has none, or this kernel cannot look for one"
         return first_at(self.session, table, moment, said, "go to a point instead").get(shard.name)
 
@@ -83,7 +80,6 @@ class DwsPeek:
         return Windows(self, identity, table, shard, what, only).forward()
 
     def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The last rows up to a point."""
         return Windows(self, identity, table, shard, what, only).backward()
 
     def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:

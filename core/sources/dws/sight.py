@@ -118,7 +118,6 @@ class DwsOpenTransactions:
         self._lacks = self._sight.lacks or ("other sessions are hidden" if hidden else "")
 
     def advice(self, job: str) -> str:
-        """What to do about those that do not end."""
         more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
         return f"end it (an administrator sees it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
 
@@ -126,7 +125,11 @@ class DwsOpenTransactions:
         now = self._source.open_transactions(self._sight.across)
         now_open = {(one.pid, one.started) for one in now}
         self._waiting = [one for one in self._waiting if one.started and (one.pid, one.started) in now_open]
-        return _sentence(self._waiting) if self._waiting else self._retained(now)
+        if not self._waiting:
+            return self._retained(now)
+        named = ", ".join(waiter.text for waiter in self._waiting[:5])
+        more = f" and {len(self._waiting) - 5} more" if len(self._waiting) > 5 else ""
+        return f"waiting for transactions that were open when recording began: {named}{more}"
 
     def _retained(self, now: Sequence[Waiter]) -> str:
         """Why it is not known yet that all have ended that the list may not show; nothing where it is.
@@ -143,9 +146,3 @@ class DwsOpenTransactions:
             self._source.transaction_id()
             return f"{self._lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
         return ""
-
-
-def _sentence(waiting: Sequence[Waiter]) -> str:
-    named = ", ".join(one.text for one in waiting[:5])
-    more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
-    return f"waiting for transactions that were open when recording began: {named}{more}"

@@ -506,7 +506,9 @@ class DwsSlotAdmin(DwsSource):
         try:
             self.session.rows("end_sessions", names)
             seen = self.sight()
-            return self._all_gone(names, seen.across) and seen.all_coordinators
+            # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
+            all_gone = any(not self._left(names, seen.across) for _ in range(200))
+            return all_gone and seen.all_coordinators
         except SlotkeeperError:
             return False
 
@@ -520,10 +522,6 @@ class DwsSlotAdmin(DwsSource):
         parts[2] = f"{channel}.%" if mark else "%"
         named = "/".join(parts)  # asked again: who ended a session of ours has often ended this one, too
         return self.end_sessions(named, "") or self.end_sessions(named, "")
-
-    def _all_gone(self, names: dict[str, str], across: bool) -> bool:
-        # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
-        return any(not self._left(names, across) for _ in range(200))
 
     def _left(self, names: dict[str, str], across: bool) -> int:
         here = int(self.session.rows("sessions_left", names)[0][0])

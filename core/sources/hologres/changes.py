@@ -78,7 +78,9 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
         if event.type == HEARTBEAT:
             continue
         if image is not None and not (event.type == AFTER and event.us == image.us):
-            raise _unpaired(image, event)
+            then = WORDS.get(event.type, str(event.type))
+            what = f"LSN {image.lsn} is the row before an update, and {then} follows it at {event.lsn}"
+            raise Refused(what, "the row after it is not in the binlog; copy anew", where="source")
         if event.type == BEFORE:
             image = event
             continue
@@ -90,12 +92,6 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
             raise Refused(what, "ask for a release that knows it; nothing was skipped", where="source")
         if event.type != DELETE or not left.deletes:
             yield Change(event.lsn, 1, LETTERS[event.type], event.values, event.us)
-
-
-def _unpaired(image: Event, event: Event) -> Refused:
-    then = WORDS.get(event.type, str(event.type))
-    what = f"LSN {image.lsn} is the row before an update, and {then} follows it at {event.lsn}"
-    return Refused(what, "the row after it is not in the binlog; copy anew", where="source")
 
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal

@@ -63,7 +63,6 @@ class HoloConnection:
         return HoloViewer(self.session)
 
     def reader(self, options: BinlogOptions) -> HoloPeek:
-        """Reads records of a binlog for people."""
         return HoloPeek(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
@@ -77,12 +76,10 @@ class HoloConnection:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
     def sever(self) -> None:
-        """Cut the session and its streams off, from any thread, without waiting."""
         self.streams.sever()
         self.session.sever()
 
     def close(self) -> None:
-        """End the session and its streams; safe to call twice."""
         self.streams.close()
         self.session.close()
 

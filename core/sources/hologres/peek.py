@@ -47,12 +47,10 @@ class HoloPeek:
         return found.applied if found else None
 
     def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        """The first record behind a place by shard; the oldest without one."""
         shards = catalog.read_table(self.session, table).shards
         return {shard.name: first_record(self.session, table, shard, place) for shard in shards}
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        """The place of a shard's first record at or after a time."""
         return first_at(self.session, table, shard, moment)
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
@@ -74,7 +72,6 @@ class HoloPeek:
         return Searched(tuple(found), what.up_to, True)
 
     def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The last records up to a place."""
         low, high = _lsn(what.after), _lsn(what.up_to)
         found: list[ChangeRow] = []
         while low < high and len(found) < what.most:

@@ -147,7 +147,9 @@ class HoloSource:
 
     def _status(self, state: TableState, shard: Shard) -> SlotStatus:
         first = catalog.oldest(self.session, self.table, shard)
-        newest, seen = self.newest(state, shard), state.seen(self._every_us(state))
+        given = self.options.binlog_heart_beat_interval_ms
+        every_us = given * 1_000 if given > 0 else max(SECOND, state.ttl * SECOND // STEPS_OF_TTL)
+        newest, seen = self.newest(state, shard), state.seen(every_us)
         latest = HoloPosition(0, 0, seen, empty=True)
         if newest is not None:
             latest = replace(newest, seen=max(newest.at, seen))
@@ -167,10 +169,6 @@ class HoloSource:
         whole = Stretch(shard, 0, found.lsn)
         older = self.pages.last_before(whole, bound)
         return older.applied if older else None
-
-    def _every_us(self, state: TableState) -> int:
-        given = self.options.binlog_heart_beat_interval_ms
-        return given * 1_000 if given > 0 else max(SECOND, state.ttl * SECOND // STEPS_OF_TTL)
 
     # -- ranges -------------------------------------------------------------------------------------------------------
 
@@ -234,7 +232,6 @@ class HoloSource:
         return self.session.cursor_out(statement, lambda row: put(out, texts(row)), limit_ms, batch)
 
     def close(self) -> None:
-        """End the session and its streams; safe to call twice."""
         if self._streams is not None:
             self._streams.close()
         self.session.close()
@@ -284,7 +281,6 @@ class NoneOpen:
     """
 
     def left(self) -> str:
-        """Nobody."""
         return ""
 
     def advice(self, job: str) -> str:

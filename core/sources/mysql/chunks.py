@@ -151,7 +151,6 @@ class MysqlKey:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.image.name
 
     def of_copy(self, text: str) -> str:
@@ -237,7 +236,6 @@ class MysqlTableReader:
         """There is one form, which `forms` has been brought to."""
 
     def count(self, bounds: KeyRange) -> int:
-        """Rows in the range."""
         if self._accepts is not None:
             return sum(1 for _ in self._read(bounds))
         where, values = self._within(bounds)
@@ -245,7 +243,6 @@ class MysqlTableReader:
         return int(self._session.rows(statement, values, self._limit)[0][0])
 
     def checksum(self, bounds: KeyRange) -> Checksum:
-        """Count and hash of the range."""
         rows = total = 0
         for _, texts in self._read(bounds):
             rows += 1
@@ -253,7 +250,6 @@ class MysqlTableReader:
         return Checksum(rows, total)
 
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
-        """Keys inside the range at which a new part begins."""
         where, values = self._within(bounds)
         order = ", ".join(one.ordered for one in self._key)
         names = selected([one.image for one in self._key])
@@ -273,7 +269,6 @@ class MysqlTableReader:
         return [(key, _hash(texts)) for key, texts in islice(self._read(bounds, more), limit)]
 
     def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
-        """The column hashes of those of `keys` that exist."""
         wanted, found = list(keys), dict[Key, Digest]()
         for start in range(0, len(wanted), KEYS_PER_STATEMENT):
             values: list[object] = []
@@ -344,5 +339,4 @@ class MysqlTables:
         return MysqlTableReader(self._session, name, key, columns, where, self._limit)
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self._session.close()

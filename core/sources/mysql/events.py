@@ -344,10 +344,6 @@ def _matches(packet: bytes, at: int) -> bool:
     return zlib.crc32(memoryview(packet)[at:stop]) == int.from_bytes(packet[stop:], "little")
 
 
-def _rotate(header: Header, body: bytes, at: int, stop: int) -> Event:
-    return Rotate(header, body[at + 8 : stop].decode(), int.from_bytes(body[at : at + 8], "little"))
-
-
 def _format_description(header: Header, body: bytes, at: int, stop: int) -> Event:
     version, name = struct.unpack_from("<H50s", body, at)
     if version != 4:
@@ -371,10 +367,6 @@ def _query(header: Header, body: bytes, at: int, stop: int) -> Event:
     return Query(header, schema, *query_text(body[at + 13 : start], raw))
 
 
-def _commit(header: Header, body: bytes, at: int, stop: int) -> Event:
-    return Commit(header)
-
-
 def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
     # one phase: prepared and committed in one (MySQL, XA_prepare_event)
     if body[at]:
@@ -393,10 +385,6 @@ def xid_text(number: int, gtrid: str, bqual: str) -> str:
     ('1-6162-', True)
     """
     return f"{number & 0xFFFFFFFF}-{gtrid}-{bqual}"
-
-
-def _mapped(header: Header, body: bytes, at: int, stop: int) -> Event:
-    return Mapped(header, parse_table_map(body, at, stop))
 
 
 def _rows(header: Header, body: bytes, at: int, stop: int) -> Event:
@@ -461,10 +449,6 @@ def _payload(header: Header, body: bytes, at: int, stop: int) -> Event:
     return Payload(header, found[2], found.get(3, stop - at), body, at, stop)
 
 
-def _incident(header: Header, body: bytes, at: int, stop: int) -> Event:
-    return Incident(header, body[at + 3 : at + 3 + body[at + 2]].decode("utf-8", "replace"))
-
-
 _ROWS = {
     23: (Action.INSERT, 1),
     24: (Action.UPDATE, 1),
@@ -475,11 +459,15 @@ _ROWS = {
 }
 _READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
     2: _query,
-    4: _rotate,
+    4: lambda header, body, at, stop: Rotate(
+        header, body[at + 8 : stop].decode(), int.from_bytes(body[at : at + 8], "little")
+    ),
     15: _format_description,
-    16: _commit,
-    19: _mapped,
-    26: _incident,
+    16: lambda header, body, at, stop: Commit(header),
+    19: lambda header, body, at, stop: Mapped(header, parse_table_map(body, at, stop)),
+    26: lambda header, body, at, stop: Incident(
+        header, body[at + 3 : at + 3 + body[at + 2]].decode("utf-8", "replace")
+    ),
     27: _heartbeat,
     33: _mysql_gtid,
     34: _mysql_gtid,

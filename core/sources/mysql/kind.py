@@ -95,7 +95,6 @@ class MysqlViewer:
         return MysqlRetention(self.session, table, "viewer", BinlogOptions(binlog=True))
 
     def close(self) -> None:
-        """End the session."""
         self.session.close()
 
 
@@ -109,7 +108,6 @@ class MysqlReader:
         return MysqlRetention(self.session, table, f"peek of {self.session.name}", BinlogOptions(binlog=True))
 
     def identity(self, table: str) -> TableIdentity:
-        """The table's columns and key."""
         return self._source(table).identify()
 
     def nodes(self, table: str) -> dict[str, int]:
@@ -129,7 +127,6 @@ class MysqlReader:
         return dict(self._source(table).records(place))
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        """The place of the first event at or after a time."""
         return self._source(table).at_time(moment)[SHARD.name]
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
@@ -325,7 +322,6 @@ class MysqlConnection:
         self.session.sever()
 
     def close(self) -> None:
-        """End the session and its streams; safe to call twice."""
         for source in self._sources:
             source.close()
         self.session.close()

@@ -155,16 +155,12 @@ class MysqlRetention(MysqlSource):
         newest = self.newest()
         if place is None:
             return {SHARD.name: FirstRecord(newest, self.begin(newest))}
-        found = self._first_event(self._not_before(ours(place), newest), newest)
+        begin, place = self.begin(newest), self.resolved(ours(place))
+        found = self._first_event(place if there(place, begin) else begin, newest)
         return {SHARD.name: FirstRecord(newest, *found) if found else FirstRecord(newest, None)}
 
     def begin(self, newest: MysqlPosition) -> MysqlPosition:
         return self._first(newest) or newest
-
-    def _not_before(self, place: MysqlPosition, newest: MysqlPosition) -> MysqlPosition:
-        begin = self.begin(newest)
-        place = self.resolved(place)
-        return place if there(place, begin) else begin
 
     def _first_event(
         self, after: MysqlPosition, up_to: MysqlPosition, since: float = 0.0
@@ -194,13 +190,12 @@ class MysqlRetention(MysqlSource):
     def at_time(self, at: str) -> dict[str, Position | None]:
         """The place of the table's first event at or after a time."""
         moment, newest = datetime.fromisoformat(at).timestamp(), self.newest()
-        begin = self._begin_at(int(moment))
+        facts, replica = self.session.facts, self.session.replica(f"{self.slot}\x1f{self.table}\x1fviewer")
+        begin = self.session.asking(
+            lambda line: starts.at_moment(line, facts, self.session.connect, replica, int(moment))
+        )
         found = self._first_event(begin, newest, moment)
         return {SHARD.name: found[0] if found else None}
-
-    def _begin_at(self, moment: int) -> MysqlPosition:
-        facts, replica = self.session.facts, self.session.replica(f"{self.slot}\x1f{self.table}\x1fviewer")
-        return self.session.asking(lambda line: starts.at_moment(line, facts, self.session.connect, replica, moment))
 
     def since(self, at: str) -> dict[str, Position | None]:
         """The same: there is one stream."""

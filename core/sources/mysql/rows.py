@@ -242,15 +242,11 @@ def _integer(one: PhysicalColumn, other: SchemaColumn | None) -> tuple[Form, str
     return form, name.get(one.code, "bigint") + (" unsigned" if unsigned else "")
 
 
-def _read_date(number: int) -> str:
-    return values.DATES[number]
-
-
 _PLAIN: Mapping[int, tuple[Form, str]] = {
     Type.FLOAT: (Form(("f",), values.shortest_float), "float"),
     Type.DOUBLE: (Form(("d",)), "double"),
     Type.YEAR: (Form(("B",), lambda number: number and number + 1900), "year"),
-    Type.DATE: (Form(("H", "B"), _read_date, "({0} | {1} << 16)"), "date"),
+    Type.DATE: (Form(("H", "B"), lambda number: values.DATES[number], "({0} | {1} << 16)"), "date"),
 }
 _TEMPORAL: Mapping[int, tuple[str, int, Callable[[int], Callable[[bytes], str]]]] = {
     Type.TIMESTAMP2: ("timestamp", 4, values.timestamp_reader),

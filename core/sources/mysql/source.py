@@ -102,7 +102,6 @@ class MysqlSource:
     # -- what it is ---------------------------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """Refuse by name a server or a table that cannot be followed."""
         if self.options.binlog:
             self.session.asking(lambda line: admit(line, self.session.place, self.session.user))
             self.open_now()  # refused where a start could not tell whom it has to wait for
@@ -111,13 +110,11 @@ class MysqlSource:
             side_effects.admit(self.session, self.seen, self.selection.cascades_known)
 
     def identify(self) -> TableIdentity:
-        """Which table this is now; raises Refused where it does not exist or has no usable key."""
         seen = self._seen = read_table(self.session, self.table)
         self.selects(seen.identity)
         return seen.identity
 
     def selects(self, identity: TableIdentity) -> None:
-        """Refuse by name a mapping or a row filter that this table cannot serve."""
         self.selection.serves(identity)
         if self.selection.where and self._asked_of != self.seen.images:
             self._accepts, self._asked_of = filters.compiled(self.selection.where, self.seen.images), self.seen.images
@@ -194,7 +191,6 @@ class MysqlSource:
         return known.end
 
     def begin_step(self) -> None:
-        """The ranges that are asked for from now on are of one step."""
         self._room = self._step_bytes
 
     def _enough(self, spool: Spool) -> bool:
@@ -318,7 +314,6 @@ class MysqlSource:
         return open_now(self.session)
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
-        """Cut the table into chunks of about `rows` rows."""
         limit = self._copy_seconds
         return chunks.plan(self.seen, rows, lambda statement, values: self.session.rows(statement, values, limit))
 
@@ -328,7 +323,6 @@ class MysqlSource:
         return self.options.full_sync_binlog_read_timeout / 1000 or 3600.0
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write the rows of one chunk; returns the count."""
         seen, accepts = self.seen, self._accepts
         statement, values = chunks.read_statement(seen, seen.images, chunk)
         spell, count = speller(seen.images, self.selection.places(seen.identity)), 0
@@ -349,7 +343,6 @@ class MysqlSource:
         return (one for old, new in pairs for one in (("B", old), ("U", new)))
 
     def close(self) -> None:
-        """End the session and its streams; safe to call twice."""
         self._forget()
         self._follower.close()
         self._scanner.close()

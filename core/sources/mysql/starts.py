@@ -172,7 +172,6 @@ class MysqlOpen:
         self._left = _UNKNOWN
 
     def left(self) -> str:
-        """Whom is waited for, in words."""
         if time.monotonic() >= self._next:
             now = writers(self._session)
             self._were = now if self._were is None else self._were & now

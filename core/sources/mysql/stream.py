@@ -392,7 +392,12 @@ class Spool:
         self.bytes += size
         self._size += size
         if self._size >= IN_MEMORY:
-            self._put_away()
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - `close` ends it
+            self._file.seek(0, 2)
+            pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
+            self._blocks += 1
+            self._waiting, self._size = [], 0
 
     def ended(self, end: MysqlPosition, time: int = 0) -> None:
         """A transaction has ended at `end`."""
@@ -415,11 +420,3 @@ class Spool:
         self._waiting = []
         if self._file is not None:
             self._file.close()
-
-    def _put_away(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - `close` ends it
-        self._file.seek(0, 2)
-        pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
-        self._blocks += 1
-        self._waiting, self._size = [], 0

@@ -321,7 +321,6 @@ class TableSeen:
 
     @property
     def key(self) -> tuple[Image, ...]:
-        """The columns of the key, in its order."""
         by_name = {one.name: one for one in self.images}
         return tuple(by_name[name] for name in self.identity.key)
 

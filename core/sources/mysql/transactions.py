@@ -194,11 +194,18 @@ class Transactions:
         elif isinstance(event, MariaGtid | MysqlGtid):
             self._begin(event)
         elif isinstance(event, MariaGtidList):
-            self._listed(event)
+            # what a MariaDB file says that was done before it: known from its begin on
+            if self._gtids is None and not event.header.is_artificial:
+                self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
+                self._last = replace(self._last, gtids=self._gtids)
         elif isinstance(event, XaPrepared):
-            return self._prepare(event)
+            place = PendingXa(event.xid, self._number, self._begins)
+            self._prepared[event.xid] = place
+            self._name_prepared()
+            return self._end(event.header, XaEnd(Fate.PREPARED, event.xid, place, self._offset - event.header.size))
         elif isinstance(event, Heartbeat):
-            return Alive(self._last, self._heard(event))
+            known = event.file and event.header.end >= FIRST_OFFSET
+            return Alive(self._last, MysqlPosition(event.file, event.header.end, None) if known else None)
         elif isinstance(event, Payload):
             self._open, self._payload_at = True, self._offset - event.header.size
         elif isinstance(event, FormatDescription):
@@ -207,11 +214,6 @@ class Transactions:
         elif isinstance(event, Incident):
             raise Unsupported(f"the source lost events: {event.message}", "take a new snapshot")
         return None
-
-    def _heard(self, event: Heartbeat) -> MysqlPosition | None:
-        if not event.file or event.header.end < FIRST_OFFSET:
-            return None
-        return MysqlPosition(event.file, event.header.end, None)
 
     def _check_born(self, born: Birth | None) -> None:
         """Refuse another file of the same name: a RESET MASTER starts over with the first number."""
@@ -273,12 +275,6 @@ class Transactions:
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
 
-    def _listed(self, event: MariaGtidList) -> None:
-        """What a MariaDB file says that was done before it: known from its begin on."""
-        if self._gtids is None and not event.header.is_artificial:
-            self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
-            self._last = replace(self._last, gtids=self._gtids)
-
     def _table_rows(self, event: Rows, inside: int | None) -> TableRows | None:
         if event.table_id == NO_TABLE:
             return None
@@ -338,12 +334,6 @@ class Transactions:
         except Unread:
             return Said(), Effect.UNREAD
         return said, judge(said, event.schema, self._wanted, self._key_index, self._cascades_known)
-
-    def _prepare(self, event: XaPrepared) -> End:
-        place = PendingXa(event.xid, self._number, self._begins)
-        self._prepared[event.xid] = place
-        self._name_prepared()
-        return self._end(event.header, XaEnd(Fate.PREPARED, event.xid, place, self._offset - event.header.size))
 
     def _decided(self, event: Query, commits: bool) -> End:
         """The end of a transaction that was prepared before.

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from slotkeeper.console.tui.clipboard import FILE, MOST, copied
+from slotkeeper.console.tui.export import FILE, MOST, copied
 
 TMUX = "#!/bin/sh\nprintf '%s ' \"$@\" > {folder}/arguments\ncat > {folder}/buffer\nexit {code}\n"
 

@@ -59,7 +59,6 @@ class Sheet(Panel, inherit_bindings=False):
         self.can_focus = True
 
     def on_resize(self, event: events.Resize) -> None:
-        """There is room for more or fewer."""
         if event.size.height and event.size.height != self.room:
             self.room = event.size.height
             self.action_move(0)
@@ -79,7 +78,6 @@ class ActScreen(Frame, ModalScreen[None]):
     subject = False
 
     def body(self) -> Iterator[Widget]:
-        """Title and lines."""
         yield Line("act-title")
         yield Sheet()
 
@@ -232,7 +230,6 @@ class Fields(Vertical):
         self.post_message(self.Ready())
 
     def compose(self) -> ComposeResult:
-        """A row per field."""
         for want in self._wants:
             yield Horizontal(*self._row(want))
         yield Horizontal(Press("Cancel  Esc", "act-cancel"), Press(self._does, "act-apply"))

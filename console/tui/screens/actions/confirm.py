@@ -87,7 +87,6 @@ class Confirm(FieldsScreen):
         yield Fields(self.wants, does if self.wants else f"{does}  y", self.console.ascii_only, given)
 
     def on_mount(self) -> None:
-        """Nothing is typed yet."""
         super().on_mount()
         self.enable()
 
@@ -96,13 +95,11 @@ class Confirm(FieldsScreen):
         return self.to_type() or self.query_one("#act-cancel")
 
     def draw(self) -> None:
-        """What would be done to what."""
         where = "+".join(self.console.environments) or "no environment"
         self.headline(f"{self.verb().upper()} {self.what()}   {safe(where, 30)}")
         self.sheet.fill("confirm", self.wrapped([*self.lines(), (Level.REST, self.APART)]))
 
     def crumb(self) -> str:
-        """Where one is."""
         if self.wants:
             return f"{self.verb()} > nothing is done yet; type what is asked for"
         return f"{self.verb()} > nothing is done yet; y does it, Enter and Esc do not"
@@ -174,15 +171,12 @@ class JobConfirm(Confirm):
         self.names = tuple(names)
 
     def verb(self) -> str:
-        """What is done."""
         return self._verb.value
 
     def what(self) -> str:
-        """The job, or how many."""
         return f"JOB {safe(self.names[0], 60)}" if len(self.names) == 1 else f"{len(self.names)} JOBS"
 
     def does(self) -> str:
-        """The words of the button."""
         return f"{self.verb().capitalize()} {len(self.names)} job{'s' if len(self.names) > 1 else ''}"
 
     def lines(self) -> Lines:
@@ -200,18 +194,17 @@ class JobConfirm(Confirm):
 
     def begin(self, typed: dict[Part, str]) -> None:
         """Do it to each of the jobs, each in a command of its own."""
-        ids = [id for name in self.names if (id := self._begin(name, typed)) is not None]
+        fields: dict[Part, str] = {part: text for part, text in typed.items() if part is not Part.NUMBER}
+        ids = []
+        for name in self.names:
+            words = job_words(self.origin, self._verb, name, fields)
+            id = self.set_going(Order(words, f"{self.verb()} job {name}", name))
+            ids += [id] if id is not None else []
         if ids:
             self.app.switch_screen(JobProgress(self._verb, ids))
 
     def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
-        """That of the first job."""
         return job_words(self.origin, self._verb, self.names[0], typed)
-
-    def _begin(self, name: str, typed: dict[Part, str]) -> str | None:
-        parts: dict[Part, str] = {part: text for part, text in typed.items() if part is not Part.NUMBER}
-        words = job_words(self.origin, self._verb, name, parts)
-        return self.set_going(Order(words, f"{self.verb()} job {name}", name))
 
 
 _MEANS_FOR_ROWS = {
@@ -237,19 +230,15 @@ class EntryConfirm(Confirm):
         self._entries = entries_in_words(number)
 
     def verb(self) -> str:
-        """What is done."""
         return self._verb.value
 
     def what(self) -> str:
-        """How many entries of which job."""
         return f"{self._entries.upper()} of job {safe(self._job, 60)}"
 
     def does(self) -> str:
-        """The words of the button."""
         return f"{self.verb().capitalize()} {self._entries}"
 
     def lines(self) -> Lines:
-        """Which rows, and what the verb means."""
         which = f"entries {entries_named(self._ids)}" if self._ids else "all entries that are quarantined then"
         yield Level.FINE, f"{which}; the two halves of a changed key move together"
         for number, means in enumerate(_MEANS_FOR_ROWS[self._verb]):
@@ -257,13 +246,11 @@ class EntryConfirm(Confirm):
             yield Level.WARNING if final else Level.FINE, f"{'means' if not number else '':<7} {means}"
 
     def begin(self, typed: dict[Part, str]) -> None:
-        """One command for all of them."""
         id = self.set_going(Order(self.command(typed), f"{self.verb()} rows of job {self._job}", self._job))
         if id is not None:
             self.app.switch_screen(EntryProgress([id]))
 
     def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
-        """The command line."""
         return entry_words(self.origin, self._verb, self._job, self._ids, typed)
 
 

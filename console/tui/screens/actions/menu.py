@@ -87,7 +87,6 @@ class TargetForm(ActScreen):
         return self.query_one(Input) if self.wanted else self.sheet
 
     def draw(self) -> None:
-        """A line per target."""
         self.headline(f"RESET SLOT   {safe(self.place.text, 120)}   to")
         lines: list[Text] = [self.text("")]
         for key, (name, means) in _TARGETS.items():
@@ -159,7 +158,6 @@ class Menu(ActScreen):
         raise NotImplementedError
 
     def draw(self) -> None:
-        """A line per letter."""
         self.headline(f"ACTIONS   {self.named()}")
         lines: list[Text] = [self.text("")]
         for entry in self.entries():
@@ -219,12 +217,10 @@ class JobMenu(Menu):
         return [job for name in self.names if (job := self.console.shown.job(name)) is not None]
 
     def entries(self) -> Sequence[Entry]:
-        """What can be done."""
         loaded = self.console.services.loaded
         return job_entries(self.jobs(), loaded.jobs if loaded else ())
 
     def named(self) -> str:
-        """To what."""
         if len(self.names) > 1:
             return f"{len(self.names)} jobs: {', '.join(both_ends(safe(name), 24) for name in self.names)}"
         job = next(iter(self.jobs()), None)
@@ -264,12 +260,10 @@ class SlotMenu(Menu):
         self.place = Place(facts.seen.source, facts.seen.table, facts.slot.name, facts.slot.job or "")
 
     def entries(self) -> Sequence[Entry]:
-        """What can be done."""
         holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
         return slot_entries(self.facts, holder, self.console.shown.local.open_resets)
 
     def named(self) -> str:
-        """To what."""
         holder = f"job {safe(self.facts.slot.job, 40)}" if self.facts.slot.job else "external"
         return f"slot {safe(self.place.text, 120)}   {holder}"
 
@@ -306,12 +300,10 @@ class EntryMenu(Menu):
         self.choice = choice
 
     def entries(self) -> Sequence[Entry]:
-        """What can be done."""
         loaded = self.console.services.loaded
         return entry_actions(self.choice, loaded.jobs if loaded else ())
 
     def named(self) -> str:
-        """To what."""
         which = (
             "all entries that are quarantined"
             if self.choice.every
@@ -320,7 +312,6 @@ class EntryMenu(Menu):
         return f"quarantine of job {safe(self.choice.job, 60)}   {which}"
 
     def taken(self, entry: Entry) -> None:
-        """The last question."""
         verb, _, every = entry.what.partition(" ")
         ids = () if every else self.choice.ids
         number = self.choice.total if every else self.choice.number

@@ -171,7 +171,6 @@ class SlotPreview(FieldsScreen):
     # Drawing
 
     def draw(self) -> None:
-        """The plan, or how long it takes."""
         plan, width = self.plan, self.app.size.width
         self._headline()
         if plan is None:
@@ -184,17 +183,14 @@ class SlotPreview(FieldsScreen):
         lines = preview.words(plan) if self._full else preview.lanes(plan, width)
         self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
         self._draw_head()
-        rows = self._rows_below(plan)
+        # what lanes, fields and what is around them leave to what the plan means
+        rows = self.app.size.height - _AROUND - len(plan.wants) - max(2, len(plan.lanes))
         below = [] if self._full else preview.tail(plan, width, self.app.size.height, rows, self._taken)
         self.say("act-tail", self.paragraph(below, max(9, rows)), layout=True)
         self.enable()
 
     def _taken(self, text: str) -> int:
         return len(self.wrapped([(Level.FINE, text)]))
-
-    def _rows_below(self, plan: Preview) -> int:
-        """The rows that lanes, fields and what is around them leave to what the plan means."""
-        return self.app.size.height - _AROUND - len(plan.wants) - max(2, len(plan.lanes))
 
     def _draw_head(self) -> None:
         if self.plan is None:
@@ -207,7 +203,6 @@ class SlotPreview(FieldsScreen):
         self.say("act-head", self.paragraph(lines, 3), layout=True)
 
     def tick(self) -> None:
-        """The plan's age counts down."""
         super().tick()
         if self.plan is not None and self.plan.expires is not None:
             self._headline()
@@ -230,7 +225,6 @@ class SlotPreview(FieldsScreen):
         self._draw_head()
 
     def crumb(self) -> str:
-        """What is missing."""
         if self.plan is None:
             return f"{self.doing.verb.value} > nothing is changed yet"
         if self.console.armed is None:
@@ -326,7 +320,6 @@ class SlotPreview(FieldsScreen):
         self.draw_crumb()
 
     def apply(self) -> None:
-        """Carry out the plan that is shown."""
         why, plan = self._why_not(), self.plan
         if why or plan is None:
             self.console.say(why, Level.WARNING)

@@ -61,7 +61,6 @@ class Progress(ActScreen):
         return lines or [(Level.UNKNOWN, UNREAD)]
 
     def on_mount(self) -> None:
-        """Look until it is over."""
         self._refresh()
         super().on_mount()
         self._timer = self.set_interval(POLL_SECONDS, self._poll)
@@ -72,13 +71,11 @@ class Progress(ActScreen):
         return len(self.actions) == len(self.ids) and all(one.over for one in self.actions)
 
     def draw(self) -> None:
-        """How far they are."""
         names = ", ".join(dict.fromkeys(safe(one.record.what, 60) for one in self.actions))
         self.headline(f"{names or 'action'}   {'over' if self.over else 'on its way'}")
         self.sheet.fill("progress", self.wrapped(self.lines()))
 
     def crumb(self) -> str:
-        """Where one is."""
         return "ended" if self.over else "on its way; leaving this screen ends nothing"
 
     def _refresh(self) -> None:
@@ -154,7 +151,6 @@ class EntryProgress(Progress):
     """Rows in quarantine that were to be replayed or discarded."""
 
     def lines(self) -> outcome.Lines:
-        """Row by row."""
         return self.gathered(outcome_lines)
 
 
@@ -178,7 +174,6 @@ class SlotProgress(Cancelled):
         return self.doing.verb is SlotVerb.PREFLIGHT
 
     def lines(self) -> outcome.Lines:
-        """Requested and observed, DN by DN."""
         return self.gathered(slot_lines)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -224,7 +219,6 @@ class ActionsScreen(TableScreen):
     panel_height = 5
 
     def rows(self) -> list[Row]:
-        """One per action."""
         return [self._row(one) for one in self.console.services.runs.recent()]
 
     def _row(self, one: Action) -> Row:
@@ -258,7 +252,6 @@ class ActionsScreen(TableScreen):
         return safe(one.record.what, 60), lines
 
     def opened(self, key: str) -> None:
-        """All that it said."""
         self.app.push_screen(OutputScreen(key))
 
 
@@ -272,7 +265,6 @@ class OutputScreen(ActScreen):
         self.key = id
 
     def draw(self) -> None:
-        """Command, processes, what it wrote."""
         one, said = self.runs.find(self.key), self.runs.said(self.key)
         if one is None:
             self.headline("Action")

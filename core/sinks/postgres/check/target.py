@@ -26,7 +26,7 @@ from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
-from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts, TargetKey
+from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
 from slotkeeper.core.sqltext import dotted, quoted
@@ -261,7 +261,11 @@ class _Reshaping:
         stuck = self._stuck(made)
         if stuck:
             return Reshape(tuple(found), before=tuple(before), after=tuple(stuck), source=source, target=target)
-        before, after, known = [*self._emptied(made), *before], self._objections(made), self._collations()
+        before = [*self._emptied(made), *before]
+        after = list(eligibility.objections(self._target, self._image, self._projected(made), self._options))
+        wanted = [one.collation for one in self._image.columns if one.collation]
+        with self._session.transaction() as cursor:
+            known = eligibility.collations(cursor, self._session, wanted)
         statements, blank = (
             tuple(made_types.pasteable(one) for one in self._statements(made, known, blanks))
             for blanks in (False, True)
@@ -296,11 +300,6 @@ class _Reshaping:
             self._lacking |= {one.column} if lacking else set()
         return found
 
-    def _objections(self, made: Sequence[Need]) -> list[Objection]:
-        """What is still wrong with the target behind the statements."""
-        there = self._projected(made)
-        return list(eligibility.objections(self._target, self._image, there, self._options))
-
     def _emptied(self, made: Sequence[Need]) -> list[Objection]:
         """Where the key is another one, or its values may not be cast, the rows have to go: a copy brings them anew."""
         key = self._image.key
@@ -320,7 +319,10 @@ class _Reshaping:
                 keys = [key for key in keys if one.column not in key.columns]
             elif one.act is Act.RENAME:
                 columns[one.to] = columns.pop(one.column)
-                keys = [_renamed(key, one) for key in keys]
+                keys = [
+                    replace(key, columns=tuple(one.to if name == one.column else name for name in key.columns))
+                    for key in keys
+                ]
             elif one.act is Act.NULLABLE:
                 columns[one.column] = replace(columns[one.column], needed=False)
             elif one.act is Act.TYPE:
@@ -331,11 +333,6 @@ class _Reshaping:
 
     def _made(self, wanted: str) -> str:
         return eligibility.made_type(wanted, self._image, self._session.dialect)
-
-    def _collations(self) -> set[str]:
-        wanted = [one.collation for one in self._image.columns if one.collation]
-        with self._session.transaction() as cursor:
-            return eligibility.collations(cursor, self._session, wanted)
 
     def _statements(self, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
         alter = f"ALTER TABLE {dotted(self._target.name)}"
@@ -397,7 +394,3 @@ class _Reshaping:
         names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}
         same, context, category = self._session.fetched("cast", names, _SQL)[0]
         return bool(same), str(context), str(category)
-
-
-def _renamed(key: TargetKey, need: Need) -> TargetKey:
-    return replace(key, columns=tuple(need.to if name == need.column else name for name in key.columns))

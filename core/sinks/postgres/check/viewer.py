@@ -127,7 +127,6 @@ class PostgresViewer:
         return [(str(source), str(table), str(slot)) for source, table, slot in found]
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _rows(self, name: str, parameters: dict[str, Any]) -> Rows:

@@ -51,7 +51,11 @@ def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, lef
         return
     (before,) = entries.run(session, cursor, "quarantined", place).fetchone() or (0,)
     if before + len(left_out.rows) > left_out.limit:
-        raise _full(key, left_out)
+        last = left_out.rows[-1].refusal
+        what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
+        sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
+        hint = SAFE[TroubleName.QUARANTINE_FULL]
+        raise Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
     copied = _copied(session, cursor, place) if left_out.rows[0].kind == COPIED else None
     for row in left_out.rows:
         _write(session, cursor, place, left_out, row, copied, label)
@@ -118,14 +122,6 @@ def settled(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, b
     session.run(cursor, "replay_applied", {**values, "mark": _replayed(label)}, SQL)
 
 
-def _full(key: LaneKey, left_out: LeftOut) -> Trouble:
-    last = left_out.rows[-1].refusal
-    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
-    sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
-    hint = SAFE[TroubleName.QUARANTINE_FULL]
-    return Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
-
-
 class BesideReplays:
     """Replays of one slot's table; implements `slotkeeper.core.ports.sink.ReplaysBeside`."""
 
@@ -140,7 +136,10 @@ class BesideReplays:
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
         label, number = load
         with self._session.transaction() as cursor:
-            place = self._lanes_of(cursor, id)
+            # where the entry may lie; lanes are locked before it, as a step locks
+            found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
+            shard = found[0] if found else EVERYWHERE
+            place = {**self._place, "shard": shard, "every": shard == EVERYWHERE}
             lanes = self._session.run(cursor, "replay_lanes", place, SQL).fetchall()
             self._refuse(cursor, id, lanes)
             if any(decided or not position for _, _, position, decided in lanes):
@@ -151,12 +150,6 @@ class BesideReplays:
             marked = {"id": id, "mark": _replayed(label), "by": by, "reason": reason}
             self._session.run(cursor, "replay_marked", marked, SQL)
             return True
-
-    def _lanes_of(self, cursor: pg.Cursor, id: int) -> dict[str, Any]:
-        """Where the entry may lie; lanes are locked before it, as a step locks."""
-        found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
-        shard = found[0] if found else EVERYWHERE
-        return {**self._place, "shard": shard, "every": shard == EVERYWHERE}
 
     def _refuse(self, cursor: pg.Cursor, id: int, lanes: Sequence[tuple[Any, ...]]) -> None:
         if not lanes:

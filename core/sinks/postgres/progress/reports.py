@@ -25,7 +25,6 @@ class SinkAudit:
         self._session = session
 
     def append(self, line: AuditLine, chain: str, head: str) -> None:
-        """One line more, in a transaction of its own, with whose it is and its hash; raises what the sink raises."""
         values = line.as_json()
         row = {
             **{name: values[name] for name in ("action_id", "phase", "at", "action", "what", "reason", "outcome")},
@@ -39,7 +38,6 @@ class SinkAudit:
             self._session.run(cursor, "append", row, _AUDIT)
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
-        """The hashes of these audits' lines, the oldest first; none where nothing was ever copied. Makes nothing."""
         with self._session.transaction() as cursor:
             there = {"schema": self._session.schema.string}
             if not self._session.run(cursor, "has_heads", there, _AUDIT).fetchone():

@@ -58,7 +58,6 @@ class PostgresResets(PostgresProgress):
             _step(self.session, cursor, reset, step, outcome)
 
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
-        """How many rows in quarantine lie beyond these positions."""
         with self.session.transaction() as cursor:
             return entries.beyond(self.session, cursor, self._all, rows)
 
@@ -85,7 +84,9 @@ class PostgresResets(PostgresProgress):
             place = (self.session, cursor, self._all, self._positions)
             entries.before_move(*place, rows, by or reset, undone)
             for was, row in hit:
-                values = {**parameters_of(row), **_expected(was), "epoch": epoch, "on_existing": swap.on_existing}
+                before = parameters_of(was)
+                expected = {"was_position": before["position"], "was_state": before["state"]}
+                values = {**parameters_of(row), **expected, "epoch": epoch, "on_existing": swap.on_existing}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
                     raise Superseded(f"{row.key.shard}: the row moved under its lock")
             _step(self.session, cursor, reset, step, outcome)
@@ -121,7 +122,6 @@ class PostgresResets(PostgresProgress):
         return self._entries("history", {**self._all, "limit": limit})
 
     def note_epoch(self, reset: str, epoch: int) -> None:
-        """The epoch that the reset has raised."""
         with self.session.transaction() as cursor:
             self.session.run(cursor, "note_epoch", {"id": reset, "epoch": epoch}, _SQL)
 
@@ -143,11 +143,6 @@ class PostgresResets(PostgresProgress):
             if not _exists(self.session, cursor):
                 return []
             return [ResetEntry(*row) for row in self.session.run(cursor, name, parameters, _SQL).fetchall()]
-
-
-def _expected(row: ProgressRow) -> dict[str, Any]:
-    values = parameters_of(row)
-    return {f"was_{name}": values[name] for name in ("position", "state")}
 
 
 def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:

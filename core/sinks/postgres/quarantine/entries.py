@@ -31,26 +31,21 @@ class QuarantineRows:
         self.session = session
 
     def page(self, wanted: Wanted) -> list[QuarantineEntry]:
-        """Entries without their values, the newest first, at most `wanted.limit`; raises what the sink raises."""
         names = ("source", "source_table", "slot", "job", "shard", "sqlstate", "before", "limit")
         values: dict[str, Any] = {name: getattr(wanted, name) for name in names}
         values |= {"states": [one.value for one in wanted.states], "all": not wanted.states}
         return [quarantine_of(row) for row in self._rows("page", values)]
 
     def entry(self, id: int) -> QuarantineEntry | None:
-        """One entry with its values; None where there is none."""
         return next((quarantine_of(row) for row in self._rows("entry", {"id": id})), None)
 
     def counts(self) -> list[QuarantineCount]:
-        """How many are held for each slot's table; those with none are absent."""
         return [QuarantineCount(*row) for row in self._rows("counts", {})]
 
     def values(self, key: LaneKey) -> list[dict[str, str | None]]:
-        """The rows that are held of a slot's table, by target column; an old half has its key alone."""
         return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("entry_values", asdict(key))]
 
     def close(self) -> None:
-        """End the session; safe to call twice."""
         self.session.close()
 
     def _rows(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

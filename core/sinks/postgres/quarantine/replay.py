@@ -6,7 +6,6 @@ its commit; the row's position and epoch stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +116,14 @@ class Replays:
             return _OTHER_COLUMNS
         cursor.execute("SAVEPOINT slotkeeper_replay")
         try:
-            rows = move(cursor, text_staging.entries(table, self._origin(unit.ids)), compose.fill_staging(table))
+            wanted = SQL(", ").join(map(Literal, unit.ids))
+            rows = move(
+                cursor,
+                text_staging.entries(
+                    table, SQL("{}.slotkeeper_quarantine WHERE id IN ({})").format(self._session.schema, wanted)
+                ),
+                compose.fill_staging(table),
+            )
             compose.execute(cursor, compose.plan(table, options, rows))
         except pg.DriverError as error:
             if not session.is_bad_row(error):
@@ -125,10 +131,6 @@ class Replays:
             cursor.execute("ROLLBACK TO SAVEPOINT slotkeeper_replay")
             return bad_of(error, table)
         return None
-
-    def _origin(self, ids: Sequence[int]) -> pg.sql.Composable:
-        wanted = SQL(", ").join(map(Literal, ids))
-        return SQL("{}.slotkeeper_quarantine WHERE id IN ({})").format(self._session.schema, wanted)
 
     def _end(self, cursor: pg.Cursor, unit: _Unit, state: EntryState, by: str, reason: str, tries: int = 0) -> None:
         values = {"ids": list(unit.ids), "state": state.value, "by": by, "reason": reason, "tries": tries}

@@ -161,7 +161,10 @@ def _written(
         insert()
         if updates and not each_has_its_row(updates, _updated(cursor, table, options, writer, updates)):
             return False
-        return _deleted(cursor, table, writer)
+        # the DELETE, and check d
+        stage = Identifier(table.staging)
+        cursor.execute(SQL(_DELETED).format(table=table.rows, stage=stage, match=match(table), writer=writer))
+        return none_is_ours(cursor.fetchall()[0][0])
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:
             raise
@@ -198,13 +201,6 @@ def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
     if not routed.inserts:
         return
     routed.compare(pg.copy_in(cursor, fill_target(table), routed.bodies()))
-
-
-def _deleted(cursor: pg.Cursor, table: TargetTable, writer: Composable) -> bool:
-    """The DELETE, and check d."""
-    stage = Identifier(table.staging)
-    cursor.execute(SQL(_DELETED).format(table=table.rows, stage=stage, match=match(table), writer=writer))
-    return none_is_ours(cursor.fetchall()[0][0])
 
 
 def no_key_changes(olds: int, pairs: int) -> bool:

@@ -109,14 +109,11 @@ class PostgresQuerySink:
     def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
         """Stage what a task has in a transaction of its own; Refused where the fence already names another query."""
         with self.session.transaction() as cursor:
-            self._refuse_other(cursor, query)
+            found = self._run(cursor, "last", target=self._target.name).fetchone()
+            if found and found[0] not in (query, self._target.successor_of):
+                raise self._of_another(*found)
             lengthen(cursor, COPY_LIMIT_MS)
             return pg.copy_in(cursor, query_staging.fill(self.session.schema, place, len(self._target.columns)), lines)
-
-    def _refuse_other(self, cursor: pg.Cursor, query: str) -> None:
-        found = self._run(cursor, "last", target=self._target.name).fetchone()
-        if found and found[0] not in (query, self._target.successor_of):
-            raise self._of_another(*found)
 
     # -- a batch ----------------------------------------------------------------------------------------------------
 

@@ -111,7 +111,13 @@ class Quarantine:
 
     def just_quarantined(self) -> Composable:
         """(point, sequence, key) of what this transaction holds, as SELECT."""
-        return self._origin("point, sequence, key", "state = 'quarantined' AND quarantined_at = now()")
+        place = [SQL("{} = {}").format(Identifier(name), Literal(value)) for name, value in self._place.items()]
+        return SQL("SELECT {} FROM {}.slotkeeper_quarantine WHERE {} AND {}").format(
+            SQL("point, sequence, key"),
+            self._session.schema,
+            SQL(" AND ").join(place),
+            SQL("state = 'quarantined' AND quarantined_at = now()"),
+        )
 
     def one(self, id: int) -> Composable:
         """One entry, as what stands after FROM."""
@@ -125,12 +131,6 @@ class Quarantine:
             whole = n in self._table.places
             columns.append(column if whole else SQL("CASE WHEN u.kind <> 'B' THEN {} END").format(column))
         return SQL(", ").join(columns)
-
-    def _origin(self, columns: str, where: str) -> Composable:
-        place = [SQL("{} = {}").format(Identifier(name), Literal(value)) for name, value in self._place.items()]
-        return SQL("SELECT {} FROM {}.slotkeeper_quarantine WHERE {} AND {}").format(
-            SQL(columns), self._session.schema, SQL(" AND ").join(place), SQL(where)
-        )
 
     def _full(self, bad: Bad) -> Trouble:
         limit, key = self._options.quarantine_limit, self._key
@@ -255,7 +255,9 @@ class RowIsolation:
         An end whose key the target cannot hold ends nothing: there is no such row. So an old half with such a key is
         none, and the new half goes alone.
         """
-        kinds = self._kinds(unit)
+        found = SQL("SELECT kind::text FROM {} WHERE unit = {}")
+        self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
+        kinds = {kind for (kind,) in self._cursor.fetchall()}
         if not kinds & {"I", "U", "i", "u"}:
             return
         alone = "B" not in kinds
@@ -270,11 +272,6 @@ class RowIsolation:
     def _before(self, unit: int, bad: Bad) -> None:
         """The event before one that is held: where it is bad too, only the end of its key is left of it."""
         self._try(text_staging.ends(self._table, unit), self._into)
-
-    def _kinds(self, unit: int) -> set[str]:
-        kinds = SQL("SELECT kind::text FROM {} WHERE unit = {}")
-        self._cursor.execute(kinds.format(Identifier(self._table.units), Literal(unit)))
-        return {kind for (kind,) in self._cursor.fetchall()}
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
         """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""

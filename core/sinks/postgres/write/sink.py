@@ -200,7 +200,11 @@ class PostgresSink:
             self._quarantines = True
         elif rows:
             if self._quarantines:
-                self._supersede(cursor, key, new.text)
+                # end what is held of the staged keys; old halves that take effect with that are staged before
+                # all events
+                kept = Quarantine(self.session, cursor, self.target, self.options, key)
+                for entry in kept.supersede(text_staging.touched(self.target, self.options), new.text):
+                    move(cursor, text_staging.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
             self._apply(cursor, compose.plan(self.target, self.options, rows), compose.size_of(rows))
 
     def _forget(self) -> None:
@@ -281,12 +285,6 @@ class PostgresSink:
     @property
     def _merges(self) -> bool:
         return self._copying == "merge" or (self._copying == "direct" and self._nulls)
-
-    def _supersede(self, cursor: pg.Cursor, key: LaneKey, by: str) -> None:
-        """End what is held of the staged keys; old halves that take effect with that are staged before all events."""
-        kept = Quarantine(self.session, cursor, self.target, self.options, key)
-        for entry in kept.supersede(text_staging.touched(self.target, self.options), by):
-            move(cursor, text_staging.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
 
     def _prepare_texts(self) -> None:
         """Make the tables of isolating steps, once per connection; the types of its target may have been cured."""

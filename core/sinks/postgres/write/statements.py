@@ -205,8 +205,11 @@ def straight(table: TargetTable, options: SinkOptions) -> Composable:
     A B row counts as a delete of its own key, and its U row follows it: where both have one key the U wins, where
     they differ the old key goes. With `ignore_delete`, d rows are left out before the order is looked at, B rows never.
     """
+    key = _key(table)
     return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
-        _last(table, options),
+        SQL("SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC").format(
+            key=key, stage=Identifier(table.staging), kept=_kept(options)
+        ),
         SQL("DELETE FROM {table} t USING slotkeeper_last s WHERE s.kind IN ('d', 'B', 'x') AND {match}").format(
             table=table.rows, match=match(table)
         ),
@@ -297,7 +300,12 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
         match=match(table),
         matched=SQL(" WHEN MATCHED THEN UPDATE SET {}").format(sets) if sets else SQL(""),
         columns=_names((*table.columns, *nulled)),
-        values=SQL(", ").join([*_of_s(table), *[SQL("NULL")] * len(nulled)]),
+        values=SQL(", ").join(
+            [
+                *[SQL("s.{}").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1)],
+                *[SQL("NULL")] * len(nulled),
+            ]
+        ),
     )
 
 
@@ -323,13 +331,6 @@ def last_is_enough(table: TargetTable, options: SinkOptions) -> bool:
     if options.conflict_strategy == "replace":
         return True
     return options.conflict_strategy == "update" and not options.ignore_null_when_update and not table.others
-
-
-def _last(table: TargetTable, options: SinkOptions) -> Composable:
-    key = _key(table)
-    return SQL("SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC").format(
-        key=key, stage=Identifier(table.staging), kept=_kept(options)
-    )
 
 
 def _kept(options: SinkOptions) -> Composable:
@@ -418,10 +419,6 @@ def _names(names: tuple[str, ...]) -> Composable:
 
 def _key(table: TargetTable) -> Composable:
     return staged(table.places)
-
-
-def _of_s(table: TargetTable) -> list[Composable]:
-    return [SQL("s.{}").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1)]
 
 
 # -- which of them a step runs ---------------------------------------------------------------------------------------

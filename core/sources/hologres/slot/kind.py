@@ -51,7 +51,6 @@ class SlotConnection(HoloConnection):
         return doctor.findings(self.session, asked, utc, by_slot=True)
 
     def sever(self) -> None:
-        """Cut all lines off, from any thread, without waiting."""
         self.confirming.sever()
         super().sever()
 
