@@ -1,6 +1,6 @@
 """The recorded past: what the console would have shown at a moment, how one steps from moment to moment, and graphs.
 
-Frames are recorded by supervisors (`slotkeeper.core.launch.recorder`), slots by whoever sees them
+Frames are recorded by supervisors (`slotkeeper.core.launch.supervisor`), slots by whoever sees them
 (`slotkeeper.core.state.observed`).
 """
 

@@ -28,8 +28,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
-    from slotkeeper.console.actions.commands import Doing
-    from slotkeeper.console.actions.rules import Part
+    from slotkeeper.console.actions.commands import Doing, Part
     from slotkeeper.console.tui.history_mode import HistoryMode
     from slotkeeper.console.views.quarantine import Choice
     from slotkeeper.console.views.slots import SlotFacts

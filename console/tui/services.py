@@ -27,8 +27,7 @@ from slotkeeper.core.config.model import Loaded, NoConfig
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from slotkeeper.console.actions.commands import Doing
-    from slotkeeper.console.actions.rules import Part
+    from slotkeeper.console.actions.commands import Doing, Part
     from slotkeeper.console.actions.runner import Runner
     from slotkeeper.console.monitor.series import JobSeries, Wanted
     from slotkeeper.console.monitor.store_reader import Reader
@@ -271,7 +270,7 @@ class GraphFeed:
     def __init__(self, folder: Path, clock: Clock) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        from slotkeeper.console.monitor.series_reader import SeriesReader
+        from slotkeeper.console.monitor.history import SeriesReader
 
         self._reader = SeriesReader(folder, clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="slotkeeper-graphs")

@@ -26,7 +26,7 @@ from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin, SinkEn
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.judgement.limits import MIB, AlertOptions, Limits
+from slotkeeper.core.judgement.facts import MIB, AlertOptions, Limits
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576

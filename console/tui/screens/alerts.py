@@ -23,7 +23,7 @@ from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.row_counts import rows_quarantined
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.state.acks import AckFile
+from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import ErrorRow
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from slotkeeper.console.cli.schemas import SCHEMAS, document
+from slotkeeper.console.cli.schemas import SCHEMAS, document, pages
 from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
 from slotkeeper.console.cli.schemas.looking import LOG
 from slotkeeper.console.commands import main as main_cli
