@@ -269,5 +269,10 @@ _RIGHTS = 0o600
 def write_new(path: Path, content: str) -> None:
     """Write a new file for its owner alone; raises FileExistsError where there is one."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, _RIGHTS), "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(content)
+    descriptor = os.open(path, flags, _RIGHTS)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(content)
+    except BaseException:  # what a full disk cuts off would be in the next one's way
+        path.unlink(missing_ok=True)
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -134,6 +135,17 @@ def test_the_name_of_a_recorded_job_is_taken_though_its_configuration_is_gone(
 def test_only_the_same_database_counts(sink: Place, same: bool, env: dict[str, str], tmp_path: Path) -> None:
     configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
     assert bool(writers(sink, env)) is same
+
+
+def test_a_file_that_a_full_disk_cuts_off_does_not_stay(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            first_config.write_new(tmp_path / "c.toml", "longer than eight bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_broken_configuration_is_passed_over(env: dict[str, str], tmp_path: Path) -> None:
