@@ -22,6 +22,7 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch import control, identity
 from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state.faults import cannot_read
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo import mariadb, postgres
@@ -78,7 +79,13 @@ def notes(env: Mapping[str, str]) -> list[Callable[[], Note]]:
     kept = StateFolder.existing(default_state_dir(env))
     if kept is None:
         return []
-    return [partial(_read, kept, file) for file in sorted((kept.path / NOTES).glob("*.json"))]
+    try:
+        files = sorted(file for file in (kept.path / NOTES).iterdir() if file.suffix == ".json")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise cannot_read(kept.path / NOTES, error) from error
+    return [partial(_read, kept, file) for file in files]
 
 
 def _read(kept: StateFolder, file: Path) -> Note:

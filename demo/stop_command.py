@@ -25,7 +25,7 @@ def stop() -> None:
             failed.append(error)
     if not found:
         output.line(NONE)
-    for error in failed[:-1]:
-        diagnostics.warn(diagnostics.with_hint(error))
+    for one in failed[:-1]:
+        diagnostics.warn(diagnostics.with_hint(one))
     if failed:
         raise failed[-1]

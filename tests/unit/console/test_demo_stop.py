@@ -53,6 +53,12 @@ def test_without_a_demo_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no demo of yours is running\n"
 
 
+def test_notes_that_the_system_refuses_are_one_line(state: StateFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    (state.path / running.NOTES).symlink_to("x" * 300)
+    assert main(["demo", "stop"]) == 3
+    assert "cannot be read: File name too long" in capsys.readouterr().err
+
+
 def test_a_demo_notes_itself_until_its_folder_has_gone(state: StateFolder, tmp_path: Path) -> None:
     folder = tmp_path / "slotkeeper-demo-x"
     folder.mkdir()

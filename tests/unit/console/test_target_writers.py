@@ -11,6 +11,7 @@ import pytest
 
 from slotkeeper.console.cli import first_config
 from slotkeeper.console.cli.first_config import Place, Server, Writer, known, text_of
+from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.state.sqlite import Store
@@ -96,7 +97,7 @@ def test_a_configuration_that_does_not_answer_is_passed_over(
 ) -> None:
     usual = configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
     silent = configured(tmp_path / "own" / "a.toml", "other", "mart.other")
-    reached, answered, load = threading.Event(), threading.Event(), first_config.load_usable
+    reached, answered, load = threading.Event(), threading.Event(), load_usable
 
     def wait(path: Path, env: dict[str, str]) -> Loaded:
         if path == silent:
