@@ -10,12 +10,12 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.launch import identity
 from slotkeeper.demo.binaries import Binaries
 from slotkeeper.demo.unprivileged import must_drop, unused_id
 
@@ -143,12 +143,11 @@ def remove(folder: Path) -> None:
 
     What its starter left behind, as an initdb does, may still write in it: it ends when it misses its files.
     """
-
-    def stays() -> bool:
+    end = time.monotonic() + _REMOVAL_SECONDS
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < end:
+        time.sleep(0.05)
         shutil.rmtree(folder, ignore_errors=True)
-        return folder.exists()
-
-    identity.wait_gone(stays, _REMOVAL_SECONDS)
 
 
 def works_in(pid: int, data_dir: Path) -> bool:

@@ -216,14 +216,14 @@ def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[st
             pending.append(place().absolute())
     folders, seen = set[Path](), set[Path]()
 
-    def look(folder: Path) -> None:
+    def record(folder: Path) -> None:
         if folder not in folders:
             folders.add(folder)
             recorded = _recorded(folder)
             jobs.update(recorded)
             pending.extend(recorded.values())
 
-    look(default_state_dir(env))
+    record(default_state_dir(env))
     with suppress(OSError):
         pending += sorted(path.absolute().parent.glob("*.toml"))
     for config in pending:  # grows meanwhile
@@ -231,7 +231,7 @@ def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[st
             seen.add(config)
             with suppress(*_UNREADABLE):
                 loads.append(load_usable(config, env))
-                look(loads[-1].state_dir)
+                record(loads[-1].state_dir)
 
 
 def free(name: str, taken: Collection[str]) -> str:
