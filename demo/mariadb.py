@@ -297,28 +297,22 @@ def discard(folder: Path) -> None:
 
     For one whose starter has exited: it is found by the pid that it wrote down, and by working in its own data folder.
     """
-    place = _place(folder)
+    place = placement.noted_place(folder)
     if pid := running_pid(folder):
         os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + STOP_LIMIT_S
         while works_in(pid, place / "data") and time.monotonic() < end:
             time.sleep(0.05)
-    if place != folder:
-        placement.remove(place)
+    placement.remove(place)
     placement.remove(folder)
 
 
 def running_pid(folder: Path) -> int:
     """The process id of the server of `folder`, 0 where none runs."""
-    data = _place(folder) / "data"
+    data = placement.noted_place(folder) / "data"
     file = data / "server.pid"
     pid = int(file.read_text("ascii").strip() or 0) if file.exists() else 0
     return pid if pid and works_in(pid, data) else 0
-
-
-def _place(folder: Path) -> Path:
-    card = folder / "place.txt"
-    return Path(card.read_text("utf-8").strip()) if card.exists() else folder
 
 
 def _environment(server: MariaServer) -> dict[str, str]:

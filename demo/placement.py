@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,8 @@ from slotkeeper.demo.binaries import Binaries
 from slotkeeper.demo.unprivileged import must_drop, unused_id
 
 DATA_PREFIX = "slotkeeper-server-"
+_NOTE = "place.txt"
+_REMOVAL_SECONDS = 10.0
 
 
 def everybody_may_enter(folder: Path) -> bool:
@@ -43,8 +46,24 @@ def place_for(folder: Path) -> Path:
             f"root cannot start a server as another user: {place} cannot be given to one: {error.strerror}",
             hint="run as an ordinary user",
         ) from error
-    (folder / "place.txt").write_text(f"{place}\n", encoding="utf-8")
+    try:
+        (folder / _NOTE).write_text(f"{place}\n", encoding="utf-8")
+    except OSError:
+        place.rmdir()
+        raise
     return place
+
+
+def noted_place(folder: Path) -> Path:
+    """Where `place_for` has put the server of `folder`; `folder` itself where no such place is noted.
+
+    What a full disk has cut off is no note: what it names would be deleted, and nothing at all names "here".
+    """
+    try:
+        place = Path((folder / _NOTE).read_text("utf-8").strip())
+    except (OSError, ValueError):
+        return folder
+    return place if place.is_absolute() and place.name.startswith(DATA_PREFIX) else folder
 
 
 def give(path: Path, owner: int) -> None:
@@ -120,8 +139,15 @@ def _open_temporary_folder() -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder with everything in it; one that is not there is fine."""
+    """Delete a folder with everything in it; one that is not there is fine.
+
+    What its starter left behind, as an initdb does, may still write in it: it ends when it misses its files.
+    """
+    end = time.monotonic() + _REMOVAL_SECONDS
     shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def works_in(pid: int, data_dir: Path) -> bool:

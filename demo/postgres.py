@@ -158,8 +158,7 @@ def discard(folder: Path) -> None:
     server = attach(folder)
     if server:
         server.stop("immediate")
-    if (folder / "server.json").exists():
-        placement.remove(Path(_read_card(folder).place))
+    placement.remove(placement.noted_place(folder))  # an initdb that was killed has left no card
     placement.remove(folder)
 
 

@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from slotkeeper.core.config.load import default_state_dir
@@ -21,6 +22,7 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch import control, identity
 from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.state.faults import cannot_read
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo import mariadb, postgres
@@ -72,12 +74,18 @@ def noted(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
             kept.remove(file)
 
 
-def notes(env: Mapping[str, str]) -> list[Note]:
-    """Every demo that has not been ended, by its folder's name; raises StateError for an unsafe state folder."""
+def notes(env: Mapping[str, str]) -> list[Callable[[], Note]]:
+    """What reads the note of each demo that has not been ended; raises StateError for an unsafe state folder."""
     kept = StateFolder.existing(default_state_dir(env))
     if kept is None:
         return []
-    return [_read(kept, file) for file in sorted((kept.path / NOTES).glob("*.json"))]
+    try:
+        files = sorted(file for file in (kept.path / NOTES).iterdir() if file.suffix == ".json")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise cannot_read(kept.path / NOTES, error) from error
+    return [partial(_read, kept, file) for file in files]
 
 
 def _read(kept: StateFolder, file: Path) -> Note:

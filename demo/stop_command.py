@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from slotkeeper.console.cli import diagnostics, output
+from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo import running
 
 NONE = "no demo of yours is running"
@@ -13,9 +14,18 @@ NONE = "no demo of yours is running"
 def stop() -> None:
     """Stop your kept and killed demos, and delete their files."""
     found = running.notes(os.environ)
-    for note in found:
-        diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has exited"))
-        running.end(note)
-        output.line(f"ended: the demo in {note.folder}, its job and its two servers")
+    failed = list[SlotkeeperError]()
+    for read in found:
+        try:
+            note = read()
+            diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has exited"))
+            running.end(note)
+            output.line(f"ended: the demo in {note.folder}, its job and its two servers")
+        except SlotkeeperError as error:  # the others are ended nevertheless
+            failed.append(error)
     if not found:
         output.line(NONE)
+    for one in failed[:-1]:
+        diagnostics.warn(diagnostics.with_hint(one))
+    if failed:
+        raise failed[-1]

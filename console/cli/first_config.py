@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -166,6 +166,9 @@ class Known:
     loads: list[Loaded]
     jobs: dict[str, Path]
 
+    complete: bool = True
+    """Whether all of them were read in time."""
+
     def targets(self, sink: Place) -> dict[str, Writer]:
         """By target: the jobs that write to this sink."""
         found: dict[str, Writer] = {}
@@ -176,37 +179,59 @@ class Known:
                         found.setdefault(channel.target, Writer(job.name, loaded.path))
         return found
 
-    def names(self) -> dict[str, Writer]:
-        """By name: the jobs that have it. A slot has its job's name, so a second one is refused in any state folder."""
+    def names(self, source: Place) -> dict[str, Writer]:
+        """By name: the jobs that have it, or a slot of it at this source. The new job's slot has its job's name."""
         found = {name: Writer(name, config) for name, config in self.jobs.items()}
         for loaded in self.loads:
             for name in loaded.jobs:
                 found.setdefault(name, Writer(name, loaded.path))
+            for job in loaded.jobs.values():
+                if _same(job.source, source):
+                    found.setdefault(job.slot, Writer(job.name, loaded.path))
         return found
 
 
-def known(env: Mapping[str, str], path: Path) -> Known:
+READING_SECONDS = 10.0
+"""How long configurations are read: a folder may have thousands, and a network folder may not answer."""
+
+
+def known(env: Mapping[str, str], path: Path, seconds: float = READING_SECONDS) -> Known:
     """The jobs of the usual configuration, of those beside `path`, and of those that recorded jobs started from.
 
-    A configuration that cannot be read is passed over: it must not block a first job.
+    A configuration that cannot be read is passed over, as is what is not read within `seconds`: neither must block a
+    first job.
     """
-    usual: dict[Path, None] = {}
+    loads, jobs = list[Loaded](), dict[str, Path]()
+    reading = threading.Thread(target=_read, args=(env, path, loads, jobs), name="slotkeeper-known", daemon=True)
+    reading.start()
+    reading.join(seconds)
+    return Known(list(loads), dict(jobs), not reading.is_alive())
+
+
+def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[str, Path]) -> None:
+    """Add to `loads` and `jobs` one by one; what only lies beside `path` comes last."""
+    pending: list[Path] = []
     for place in (partial(find, None, env), partial(default_path, env)):
         with suppress(*_UNREADABLE):
-            usual[place().absolute()] = None
+            pending.append(place().absolute())
+    folders, seen = set[Path](), set[Path]()
+
+    def record(folder: Path) -> None:
+        if folder not in folders:
+            folders.add(folder)
+            recorded = _recorded(folder)
+            jobs.update(recorded)
+            pending.extend(recorded.values())
+
+    record(default_state_dir(env))
     with suppress(OSError):
-        beside = (file for file in sorted(path.absolute().parent.glob("*.toml")) if file.is_file())
-        usual |= dict.fromkeys(islice(beside, _BESIDE))
-    folders: dict[Path, None] = {default_state_dir(env): None}
-    loads = list(_loaded(usual, env))
-    folders |= {loaded.state_dir: None for loaded in loads}
-    jobs = {name: config for folder in folders for name, config in _recorded(folder).items()}
-    loads += _loaded(dict.fromkeys(config for config in jobs.values() if config not in usual), env)
-    return Known(loads, jobs)
-
-
-_BESIDE = 50
-"""Files of a folder that are read: a configuration may stand in a folder of something else."""
+        pending += sorted(path.absolute().parent.glob("*.toml"))
+    for config in pending:  # grows meanwhile
+        if config not in seen:
+            seen.add(config)
+            with suppress(*_UNREADABLE):
+                loads.append(load_usable(config, env))
+                record(loads[-1].state_dir)
 
 
 def free(name: str, taken: Collection[str]) -> str:
@@ -220,12 +245,6 @@ def free(name: str, taken: Collection[str]) -> str:
         number += 1
         found = f"{name}_{number}"
     return found
-
-
-def _loaded(paths: Iterable[Path], env: Mapping[str, str]) -> Iterator[Loaded]:
-    for path in paths:
-        with suppress(*_UNREADABLE):
-            yield load_usable(path, env)
 
 
 def _recorded(folder: Path) -> dict[str, Path]:
@@ -250,5 +269,10 @@ _RIGHTS = 0o600
 def write_new(path: Path, content: str) -> None:
     """Write a new file for its owner alone; raises FileExistsError where there is one."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, _RIGHTS), "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(content)
+    descriptor = os.open(path, flags, _RIGHTS)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(content)
+    except BaseException:  # what a full disk cuts off would be in the next one's way
+        path.unlink(missing_ok=True)
+        raise

@@ -5,6 +5,7 @@ What is asked can be typed as options, for scripts.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -31,11 +32,13 @@ from slotkeeper.console.cli.first_config import (
 )
 from slotkeeper.console.commands import jobs
 from slotkeeper.console.tui import startup
+from slotkeeper.core import ownership
+from slotkeeper.core.config import values
 from slotkeeper.core.config.load import default_path, find, load_usable
 from slotkeeper.core.config.model import NoConfig
 from slotkeeper.core.domain.endpoint import loopback
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.text import safe, see, typed
 from slotkeeper.core.errors import Busy, ConfigError
 from slotkeeper.core.ownership import make_folder
 from slotkeeper.core.services import doctor
@@ -54,6 +57,10 @@ This makes your first job. It keeps a table of a sink equal to one of a source.
            its target and progress tables, and a slot if the source has slots
   Leave    with Ctrl-C at any question; nothing that you typed is stored
 """
+_LATE = (
+    f"not every configuration could be read within {first_config.READING_SECONDS:.0f} s: another job may already have"
+    " a proposed name or target"
+)
 _SAID = (Level.FAIL, Level.WARN)
 
 
@@ -62,7 +69,8 @@ def _dialects() -> list[str]:
 
 
 def _kinds() -> list[str]:
-    return list(sinks.KINDS)
+    """The kinds that keep their own progress rows."""
+    return [kind for kind in sinks.KINDS if sinks.traits(kind).is_store]
 
 
 Source = Annotated[str, typer.Option("--source", metavar=FORM, help="the server to read from")]
@@ -123,18 +131,19 @@ def init(
     path = _file(shared)
     _refuse_existing(path)
     output.block(_PLAN.format(path=path))
+    _refuse_sink(sink_kind)
     asked = _Asked(path.absolute().parent)
     dialect = _answer(f"kind of source ({', '.join(sources.KINDS)})", "--dialect", dialect, among=sources.KINDS)
     first = asked.server("source", dialect, source, source_password, source_certificate)
-    table = _answer("source table (schema.table)", "--table", table)
+    table = _readable("source table (schema.table)", "--table", table, values.table)
     second = asked.server("sink", sink_kind, sink, sink_password, sink_certificate)
     own = table.rpartition(".")[2]
     others = first_config.known(shared.env, path)
-    into = _free(
-        "target table (schema.table)", "--into", into, f"mart.{own}", others.targets(second.place), "already writes it"
-    )
-    name = re.sub(r"\W+", "_", own, flags=re.ASCII).lower()
-    job = _free("name of the job", "--job", job, name, others.names(), "already exists")
+    if not others.complete:
+        diagnostics.warn(_LATE)
+    targets, names = others.targets(second.place), others.names(first.place)
+    into = _free("target table (schema.table)", "--into", into, values.target, f"mart.{own}", targets, "writes it")
+    job = _free("name of the job", "--job", job, _read_name, _name_of(own), names, "has this name or slot")
     try:
         asked.write()
         _write(path, text_of(first, second, job, table, into), shared.env)
@@ -242,14 +251,41 @@ def _answer(
         _again(f"unknown kind {found!r} (known: {', '.join(among)})", f"{option} KIND" if given else "", bool(given))
 
 
-def _free(question: str, option: str, given: str, proposed: str, taken: Mapping[str, Writer], has: str) -> str:
-    """An answer that no other job has; none of theirs is proposed."""
+def _name_of(table: str) -> str:
+    """A job's name after a table's, with room for a number at its end.
+
+    >>> _name_of("Order Items"), _name_of("2026"), _name_of("\u8ba2\u5355")
+    ('order_items', 'job_2026', 'job')
+    """
+    words = "_".join(re.findall("[a-z0-9]+", table.lower()))
+    return (words if words[:1].isalpha() else f"job_{words}")[: values.NAME_MAX - 4].strip("_")
+
+
+def _read_name(value: object) -> str:
+    return values.section_name(str(value))
+
+
+def _readable(question: str, option: str, given: str, read: values.Reader, default: str | None = None) -> str:
+    """An answer that a configuration takes."""
     while True:
-        found = _answer(question, option, given, free(proposed, taken))
+        found = _answer(question, option, given, default)
+        try:
+            read(found)
+            return found
+        except values.BadValue as error:
+            _again(f"{option} {safe(found, 80)!r}: {error}", "", bool(given))
+
+
+def _free(
+    question: str, option: str, given: str, read: values.Reader, proposed: str, taken: Mapping[str, Writer], has: str
+) -> str:
+    """An answer that a configuration takes and no other job has; none of theirs is proposed."""
+    while True:
+        found = _readable(question, option, given, read, free(proposed, taken))
         if found not in taken:
             return found
         other = taken[found]
-        what = f"{found}: job {other.job} {has} (configuration {other.config})"
+        what = f"{found}: job {other.job} already {has} (configuration {other.config})"
         _again(what, f"name another one, such as {free(found, taken)}", bool(given))
 
 
@@ -274,10 +310,30 @@ def _file(shared: context.Invocation) -> Path:
 
 
 def _refuse_existing(path: Path) -> None:
-    if path.exists():
+    """Refuse a file that is there, and a folder where no configuration can be kept, before anything is asked."""
+    if os.path.lexists(path):
         raise ConfigError(
             f"configuration {path}: already exists", "add a job to it, or name another file with `--config FILE`"
         )
+    folder = next(one for one in path.absolute().parents if os.path.lexists(one))
+    try:
+        new = ownership.Part(str(path), ownership.Kind.FILE, os.geteuid(), os.getegid(), 0o600, "")
+        ownership.refuse([*ownership.follow(folder), new], f"configuration {path}")
+    except ownership.NotOurs as error:
+        raise ConfigError(f"{error.message}: its commands would run as us", error.hint) from None
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unwritable(path, PermissionError(errno.EACCES, f"folder {folder} cannot be written"))
+
+
+def _refuse_sink(kind: str) -> None:
+    """Refuse an unknown kind, and one that needs a second sink, which the file would not have."""
+    if kind not in sinks.KINDS:
+        raise ConfigError(f"unknown kind {safe(kind, 80)!r} (known: {', '.join(_kinds())})", "--sink-kind KIND")
+    if kind not in _kinds():
+        what = f"a sink of kind {kind} needs a second sink for its progress rows, which init does not write"
+        raise ConfigError(what, f"write the configuration yourself: {see('delivery', 'A sink beside its store')}")
 
 
 def _write(path: Path, text: str, env: Mapping[str, str]) -> None:
@@ -291,9 +347,11 @@ def _new(path: Path, text: str) -> None:
         make_folder(path.parent)
         write_new(path, text)
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written: {error.strerror or error}", "name another file with `--config FILE`"
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"{path} cannot be written: {error.strerror or error}", "name another file with `--config FILE`")
 
 
 def _allowed(path: Path) -> bool:

@@ -61,8 +61,12 @@ def find(path: Path | None, env: Mapping[str, str]) -> Path:
     if env.get(CONFIG_VARIABLE):
         return Path(env[CONFIG_VARIABLE]).expanduser()
     found = default_path(env)
-    if not found.exists():
-        raise NoConfig(f"there is no configuration: {safe(found)} does not exist", _START_HINT)
+    try:
+        found.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoConfig(f"there is no configuration: {safe(found)} does not exist", _START_HINT) from None
+    except (OSError, ValueError):
+        pass  # it may be there: whoever reads it says what refuses it
     return found
 
 

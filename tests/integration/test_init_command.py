@@ -23,6 +23,8 @@ from tests.tui.terminal import Terminal
 
 TABLE = "ods.orders"
 DWS = ("--dialect", "dws")
+HALF = (*DWS, "--source", "etl@127.0.0.1:1/d", "--source-password-file", "p")
+FULL = (*HALF, "--table", "ods.orders", "--sink", "etl@127.0.0.1:1/d", "--sink-password-file", "p")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def test_a_target_that_another_job_writes_is_not_proposed_and_rejected_with_that
     assert load(second, {}).jobs["orders_own"].channel.target == "mart.orders_2"
     third = tmp_path / "third.toml"
     assert main(["init", "--config", str(third), *words, "--job", "orders"]) == 2
-    assert f"orders: job orders already exists (configuration {first})" in bare(capsys.readouterr().err)
+    assert f"orders: job orders already has this name or slot (configuration {first})" in bare(capsys.readouterr().err)
     assert main(["init", "--config", str(third), *words]) == 0
     assert load(third, {}).jobs["orders_2"].channel.target == "mart.orders_3"
 
@@ -143,6 +145,11 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
         ([*DWS, "--source", "etl@h:1"], "as in user@host:port/database"),
         (["--dialect", "mysql", "--source", "etl@h:1/d"], "as in user@host:port"),
         ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is required"),
+        ([*HALF, "--table", "orders"], "--table 'orders': must be schema.table"),
+        ([*FULL, "--into", "orders"], "--into 'orders': must be schema.table"),
+        ([*FULL, "--job", "orders rt"], "--job 'orders rt': must be letters and digits"),
+        ([*DWS, "--sink-kind", "doris"], "a sink of kind doris needs a second sink for its progress rows"),
+        ([*DWS, "--sink-kind", "oracle"], "unknown kind 'oracle' (known: postgres, dws)"),
     ],
 )
 def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
@@ -152,6 +159,48 @@ def test_what_is_missing_or_wrong_is_one_line_and_nothing_is_written(
     error = capsys.readouterr().err
     assert said in error and "secret9XYZ" not in error
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", ["c.toml", "new/folder/c.toml"])
+def test_a_folder_that_others_can_write_gets_neither_a_question_nor_a_file(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o777)
+    assert main(["init", "--config", str(tmp_path / file), *FULL]) == 2
+    said = capsys.readouterr()
+    assert f"lies below {tmp_path}, which can be written by others (mode 0777)" in said.err and not said.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_that_leads_nowhere_is_refused_before_a_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.toml").symlink_to(tmp_path / "absent")
+    assert main(["init", "--config", str(tmp_path / "c.toml")]) == 2
+    said = capsys.readouterr()
+    assert "already exists" in said.err and not said.out
+
+
+def test_a_path_that_the_system_refuses_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ("x" * 300)))
+    for words in (["init", *FULL], ["init", "--config", str(tmp_path / ("y" * 300)), *FULL], ["status"]):
+        assert main(words) == 2
+        assert "File name too long" in capsys.readouterr().err
+
+
+def test_an_answer_that_no_configuration_takes_is_asked_for_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = iter(["etl@127.0.0.1:1/d", "p", "orders", "ods.订单", "etl@127.0.0.1:1/d", "p", "", "1st", ""])
+    monkeypatch.setattr(init, "_ask", lambda question, default: next(typed) or default)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 1
+    said = capsys.readouterr().err
+    assert "--table 'orders': must be schema.table" in said and "--job '1st': must be letters" in said
+    assert load(tmp_path / "c.toml", {}).jobs["job"].channel.target == "mart.订单"
 
 
 def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

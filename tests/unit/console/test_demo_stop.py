@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,7 +17,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.launch import identity
 from slotkeeper.core.state.folder import StateFolder
-from slotkeeper.demo import running
+from slotkeeper.demo import mariadb, placement, postgres, running
 
 
 @pytest.fixture
@@ -52,11 +53,18 @@ def test_without_a_demo_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no demo of yours is running\n"
 
 
+def test_notes_that_the_system_refuses_are_one_line(state: StateFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    (state.path / running.NOTES).symlink_to("x" * 300)
+    assert main(["demo", "stop"]) == 3
+    assert "cannot be read: File name too long" in capsys.readouterr().err
+
+
 def test_a_demo_notes_itself_until_its_folder_has_gone(state: StateFolder, tmp_path: Path) -> None:
     folder = tmp_path / "slotkeeper-demo-x"
     folder.mkdir()
     with running.noted(folder, os.environ):
-        (note,) = running.notes(os.environ)
+        (read,) = running.notes(os.environ)
+        note = read()
         assert (note.folder, note.lives) == (folder, True)
     assert left(state) == ["slotkeeper-demo-x.json"]  # kept
     with running.noted(folder, os.environ):
@@ -85,6 +93,45 @@ def test_a_process_that_has_its_number_now_is_left_alone(
     assert main(["demo", "stop"]) == 0
     assert process.poll() is None
     assert not folder.exists()
+
+
+def test_a_demo_that_cannot_be_ended_here_keeps_no_other_one_running(
+    state: StateFolder, tmp_path: Path, process: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = dataclasses.replace(identity.of(os.getpid()), host="elsewhere", started="another-boot:1")
+    put(state, tmp_path / "slotkeeper-demo-a", elsewhere)
+    (state.path / running.NOTES / "slotkeeper-demo-b.json").write_text("")
+    folder = tmp_path / "slotkeeper-demo-c"
+    folder.mkdir()
+    put(state, folder, identity.of(process.pid))
+    assert main(["demo", "stop"]) == 3
+    assert process.wait(10) != 0 and not folder.exists()
+    assert sorted(left(state)) == ["slotkeeper-demo-a.json", "slotkeeper-demo-b.json"]
+    said = capsys.readouterr().err
+    assert "was started on elsewhere" in said and "is no note of a demo" in said
+
+
+@pytest.mark.parametrize("noted", ["", "\n", "/", "relative", "/etc"])
+@pytest.mark.parametrize("server", [postgres, mariadb])
+def test_a_server_that_noted_no_place_of_its_own_takes_nothing_else_away(
+    server: ModuleType, noted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk leaves an empty note, and the path of no name is the current folder."""
+    removed = list[Path]()
+    monkeypatch.setattr(placement, "remove", removed.append)
+    (tmp_path / "place.txt").write_text(noted, "utf-8")
+    server.discard(tmp_path)
+    assert set(removed) == {tmp_path}
+
+
+@pytest.mark.parametrize("server", [postgres, mariadb])
+def test_the_place_of_a_server_that_was_killed_while_it_was_made_is_removed(server: ModuleType, tmp_path: Path) -> None:
+    place = tmp_path / "slotkeeper-server-x"
+    (place / "data").mkdir(parents=True)
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "warehouse" / "place.txt").write_text(f"{place}\n", "utf-8")
+    server.discard(tmp_path / "warehouse")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["another name", "a link", "damaged"])

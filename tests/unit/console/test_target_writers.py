@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import resource
+import threading
 from pathlib import Path
 
 import pytest
 
+from slotkeeper.console.cli import first_config
 from slotkeeper.console.cli.first_config import Place, Server, Writer, known, text_of
+from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.state.sqlite import Store
 
 SINK = Place("127.0.0.1", 5432, "mart", "etl")
+SOURCE = Place("h", 8000, "gaussdb", "etl")
 
 
 @pytest.fixture
@@ -25,7 +31,7 @@ def writers(sink: Place, env: dict[str, str]) -> dict[str, Writer]:
 
 def configured(file: Path, job: str, target: str, sink: Place = SINK) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    source = Server("dws", Place("h", 8000, "gaussdb", "etl"), file)
+    source = Server("dws", SOURCE, file)
     file.write_text(text_of(source, Server("postgres", sink, file), job, "ods.orders", target), encoding="utf-8")
     return file
 
@@ -64,7 +70,49 @@ def test_a_configuration_beside_the_new_one_is_known_though_its_job_was_never_st
     os.mkfifo(tmp_path / "own" / "pipe.toml")
     found = known(env, tmp_path / "own" / "new.toml")
     assert found.targets(SINK) == {"mart.orders": Writer("orders", other)}
-    assert found.names() == {"orders": Writer("orders", other)}
+    assert found.names(SOURCE) == {"orders": Writer("orders", other)}
+
+
+def test_a_link_that_cannot_be_followed_and_many_other_files_hide_no_configuration_beside(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    other = configured(tmp_path / "own" / "z.toml", "orders", "mart.orders")
+    (tmp_path / "own" / "a.toml").symlink_to("x" * 300)
+    for number in range(60):
+        (tmp_path / "own" / f"b{number}.toml").touch()
+    found = known(env, tmp_path / "own" / "new.toml")
+    assert (found.targets(SINK), found.complete) == ({"mart.orders": Writer("orders", other)}, True)
+
+
+def test_a_slot_that_another_job_has_at_the_same_source_is_a_taken_name(env: dict[str, str], tmp_path: Path) -> None:
+    other = configured(tmp_path / "own" / "a.toml", "nightly", "mart.orders")
+    other.write_text(other.read_text("utf-8") + 'binlog_slot_name = "orders"\n', "utf-8")
+    found = known(env, tmp_path / "own" / "new.toml")
+    assert found.names(SOURCE) == dict.fromkeys(("nightly", "orders"), Writer("nightly", other))
+    assert "orders" not in found.names(Place("elsewhere", 8000, "gaussdb", "etl"))
+
+
+def test_a_configuration_that_does_not_answer_is_passed_over(
+    env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
+    silent = configured(tmp_path / "own" / "a.toml", "other", "mart.other")
+    reached, answered, load = threading.Event(), threading.Event(), load_usable
+
+    def wait(path: Path, env: dict[str, str]) -> Loaded:
+        if path == silent:
+            reached.set()
+            answered.wait(60)
+        return load(path, env)
+
+    monkeypatch.setattr(first_config, "load_usable", wait)
+    try:
+        monkeypatch.setattr(threading.Thread, "join", lambda self, seconds: reached.wait(60))
+        found = known(env, tmp_path / "own" / "new.toml")
+    finally:
+        monkeypatch.undo()
+        answered.set()
+    assert (found.targets(SINK), found.complete) == ({"mart.orders": Writer("orders", usual)}, False)
 
 
 def test_the_name_of_a_recorded_job_is_taken_though_its_configuration_is_gone(
@@ -72,7 +120,7 @@ def test_the_name_of_a_recorded_job_is_taken_though_its_configuration_is_gone(
 ) -> None:
     with Store.open(tmp_path / "s" / "slotkeeper") as store:
         store.register_job("orders", str(tmp_path / "absent.toml"))
-    assert known(env, tmp_path / "new.toml").names() == {"orders": Writer("orders", tmp_path / "absent.toml")}
+    assert known(env, tmp_path / "new.toml").names(SOURCE) == {"orders": Writer("orders", tmp_path / "absent.toml")}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +136,17 @@ def test_the_name_of_a_recorded_job_is_taken_though_its_configuration_is_gone(
 def test_only_the_same_database_counts(sink: Place, same: bool, env: dict[str, str], tmp_path: Path) -> None:
     configured(tmp_path / "c" / "slotkeeper" / "config.toml", "orders", "mart.orders")
     assert bool(writers(sink, env)) is same
+
+
+def test_a_file_that_a_full_disk_cuts_off_does_not_stay(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            first_config.write_new(tmp_path / "c.toml", "longer than eight bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_broken_configuration_is_passed_over(env: dict[str, str], tmp_path: Path) -> None:
