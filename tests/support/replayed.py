@@ -1,6 +1,6 @@
 """A job's reading, a part of it at a time: its own worker takes steps up to a point, and no driver is in between.
 
-`StandinWorld` is a slot of the stand-in with a real store, for `tests.support.reset_histories`.
+`StandinWorld` is a slot of the stand-in with a real store, for tests/property/test_reset_histories.py.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _cap(row: ProgressRow, newest: int, share: float, draw: random.Random) -> in
 
 
 class StandinWorld:
-    """A slot of the stand-in under a mirror; plays `tests.support.reset_histories.Played`."""
+    """A slot of the stand-in under a mirror; plays `Played` of tests/property/test_reset_histories.py."""
 
     def __init__(self, resetting: Resetting, draw: random.Random, keys: int) -> None:
         self.resetting, self.draw, self.keys = resetting, draw, keys
