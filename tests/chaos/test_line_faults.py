@@ -36,20 +36,18 @@ import pytest
 from slotkeeper.demo.doris.frontend import DEAD_PORT
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.orders import KEY, TABLE
-from tests.support import doris_pair, maria
-from tests.support.hot_job import RUNNER, HotJob, asking, pair_of, refuse_difference
-from tests.support.hot_keys import Writer
-from tests.support.mirrored import Mirrored
-from tests.support.mysql_lines import tls_front as mysql_front
-from tests.support.mysql_pair import MakeMysqlPair
-from tests.support.postgres_lines import HOST, Authority, tls_front
-from tests.support.product import Product
-from tests.support.proxy import Line
+from tests.support import maria
+from tests.support import pairs as doris_pair
+from tests.support.hot_job import RUNNER, HotJob, Writer, asking, pair_of, refuse_difference
+from tests.support.pairs import MakeMysqlPair
+from tests.support.product import Mirrored, Product
+from tests.support.proxy import Line, Wire
 from tests.support.report import Page
 from tests.support.shown import Looking, Shown
 from tests.support.storm import cli
 from tests.support.storm.rig import seconds
-from tests.support.storm.wire import Wire
+from tests.support.tls_lines import HOST, Authority, tls_front
+from tests.support.tls_lines import mysql_tls_front as mysql_front
 
 FAULTS = tuple(line for line in Line if line is not Line.THROUGH)
 SILENT = (Line.CUT, Line.HALF_OPEN, Line.BLACK_HOLE, Line.RESET, Line.REFUSED)
@@ -79,7 +77,6 @@ class FaultyLine(Wire):
         return on
 
     def become(self, line: Line) -> None:
-        """Break it."""
         self.bad = Bad(self.name, line, time.monotonic())
         if line in (Line.CUT, Line.REFUSED) and self.open:
             self.bad.use()
@@ -106,7 +103,6 @@ class Bad:
     ended: float = float("inf")
 
     def use(self) -> None:
-        """The job uses the line now."""
         self.used = self.used or time.monotonic()
 
 
@@ -337,7 +333,6 @@ class Run:
         return [(one, kind) for one, kind in pairs if not ONLY or f"{one.name} {kind.name}" in ONLY]
 
     def disturb(self, line: FaultyLine, kind: Line, held: float) -> None:
-        """One fault of one line."""
         print(f"{line.name} {kind.name} for {held:.1f} s", flush=True)
         flips = line.flips
         line.become(kind)
@@ -355,7 +350,6 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """What ends with the test."""
     with ExitStack() as opened:
         yield opened
 
@@ -371,11 +365,9 @@ class Rig:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """The server's side of a TLS connection."""
         return self.authority.server(HOST)
 
     def line(self, name: str, port: int) -> FaultyLine:
-        """A line to a port that speaks TLS."""
         made = FaultyLine(name, port, self.draw)
         self.stack.callback(made.close)
         self.lines.append(made)
@@ -396,7 +388,6 @@ class Rig:
 
 
 def from_mysql(rig: Rig, make: MakeMysqlPair, doris: DorisStandin | None, folder: Path, seed: int) -> Job:
-    """The job from a MariaDB of its own."""
     server = maria.begin()
     rig.stack.callback(maria.end, server)
     maria.secure(server, rig.authority)
@@ -421,7 +412,6 @@ def from_mysql(rig: Rig, make: MakeMysqlPair, doris: DorisStandin | None, folder
 
 
 def from_dws(rig: Rig, folder: Path, seed: int) -> Job:
-    """The job from the stand-in for DWS."""
     product = Product(folder / "p", rows=5_000, dns=3, seed=seed)
     job = product.job("lines")
     job.launch = cli.launch(RUNNER)
@@ -432,7 +422,6 @@ def from_dws(rig: Rig, folder: Path, seed: int) -> Job:
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    """The report."""
     about = (
         "One line at a time of a job that streams is cut, black, half-open, slow, corrupt, reset or refused for 1 to"
         " 25 s, then whole again; every line is TLS. Unexplained: samples of `jobs show`, one a second, that gave no"

@@ -12,9 +12,9 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.demo.doris.server import DorisStandin
-from tests.support.mysql_pair import TABLE, MysqlPair
+from tests.support.pairs import TABLE, MysqlPair
 from tests.support.printed import bare
-from tests.support.sqlite_pair.supervised import supervised
+from tests.support.sqlite_pair.pair import supervised
 
 pytestmark = pytest.mark.chaos
 

@@ -41,8 +41,8 @@ from slotkeeper.demo.warehouse import Warehouse
 from tests.chaos.test_told_in_time import ROWS, Night, Row
 from tests.support.local_driver import LOCAL
 from tests.support.nights import world
+from tests.support.printed import Part, paragraphs, parts, printed_to_repeat, with_reason
 from tests.support.product import Product
-from tests.support.remedy_text import Part, paragraphs, parts, printed_to_repeat, with_reason
 from tests.support.report import Page
 from tests.support.terminal import ROOT, Terminal, console
 from tests.support.told import Watcher
@@ -169,7 +169,6 @@ class OnCall:
         return found
 
     def _said(self) -> list[str]:
-        """The panel's sentences but for how long something lasts."""
         return [_LASTS.sub("", one) for one in paragraphs(self.panel())]
 
     def panel(self) -> list[str]:

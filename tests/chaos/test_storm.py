@@ -32,8 +32,8 @@ import pytest
 
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.launch import identity as processes
+from tests.support.printed import printed_to_repeat
 from tests.support.proxy import Line
-from tests.support.remedy_text import printed_to_repeat
 from tests.support.report import FOLDER, FOLDER_VARIABLE
 from tests.support.storm.rig import ALL, JOB, SLOT, TARGETS, Rig, seconds, words_of
 from tests.support.terminal import Terminal, console
@@ -103,7 +103,6 @@ def kill_command(rig: Rig, draw: random.Random) -> str:
 
 
 def kill_console(rig: Rig, draw: random.Random) -> str:
-    """The console is killed while it is drawn."""
     with Terminal(console(rig.job.config)) as terminal:
         terminal.shows("Overview")
         terminal.send(str(draw.randint(1, 6)))
@@ -171,7 +170,6 @@ def _line(line: Line, *sides: str) -> Callable[[Rig, random.Random], str]:
 
 
 def pause_job(rig: Rig, draw: random.Random) -> str:
-    """The whole job, paused and resumed."""
     paused = rig.typed("jobs", "pause", JOB)
     rig.rest(draw.uniform(0.5, 6.0))
     _resumed(rig)
@@ -211,7 +209,6 @@ def _as_wanted(rig: Rig, table: str) -> None:
 
 
 def stop_and_start(rig: Rig, draw: random.Random) -> str:
-    """The whole job, stopped and started."""
     rig.must("jobs", "stop", JOB, "--wait", "2m")
     rig.rest(draw.uniform(0.2, 5.0))
     rig.must("jobs", "start", JOB, "--wait", "5m")

@@ -37,8 +37,7 @@ from slotkeeper.core.wiring.worker import session_name
 from slotkeeper.demo.binaries import find_binaries
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.run import SINK_DATABASE, TARGET
-from tests.support.mirrored import RECOVERY, Mirrored
-from tests.support.product import Product
+from tests.support.product import RECOVERY, Mirrored, Product
 from tests.support.report import Page
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -246,7 +245,6 @@ class Killer:
             raise AssertionError(f"{late}; {story}") from None
 
     def arrived(self) -> int:
-        """Rows of history at the sink."""
         self.bench.job.refuse_end()
         return int(self.bench.product.at_sink("SELECT count(*) FROM mart.pgbench_history")[0][0])
 
@@ -265,7 +263,6 @@ class Killer:
             job.kill(kind)
 
     def summary(self) -> str:
-        """How often what was killed."""
         return ", ".join(f"{kind} {self.killed.count(kind)}" for kind in KINDS)
 
 

@@ -68,7 +68,6 @@ class Followed:
 
 @pytest.fixture
 def followed(pair: Pair) -> Iterator[Followed]:
-    """Some rows, then recording begins."""
     pair.write(*((key, key) for key in range(LOADED)))
     session = pair.session()
     with closing(session):

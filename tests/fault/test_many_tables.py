@@ -76,7 +76,6 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
 
 
 def changes(mirror: Mirror) -> dict[str, int]:
-    """Events applied, by lane."""
     return {name: lane.changes for name, lane in mirror.heard.now.items()}
 
 
@@ -171,7 +170,6 @@ class Arrivals:
         self.sent[table] = time.monotonic()
 
     def note_arrivals(self) -> None:
-        """Note which have arrived by now."""
         left = [table for table in self.sent if table not in self.took]
         if left:
             there = " UNION ALL ".join(f"SELECT '{one}' FROM {target_of(one)} WHERE id = 1000" for one in left)

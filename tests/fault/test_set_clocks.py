@@ -30,8 +30,7 @@ from tests.fault.test_reset import followed
 from tests.fault.test_strangers_lock import twin
 from tests.integration.test_starts import TABLE as SHORT_TABLE
 from tests.integration.test_starts import _short_lived as short_lived
-from tests.support.flow import orders, written
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, orders, written
 from tests.support.resetting import EARLIEST, SNAPSHOT, Crash, Resetting
 from tests.support.waiting import until
 

@@ -19,8 +19,7 @@ from typing import TypeVar, cast
 import pytest
 
 from slotkeeper.demo.switches import Switches, all_values
-from tests.support.flow import as_superuser, orders, writers, written
-from tests.support.mirror import At, MakeMirror
+from tests.support.mirror import At, MakeMirror, as_superuser, orders, writers, written
 from tests.support.standin import MakeWarehouse
 
 V = TypeVar("V")

@@ -13,8 +13,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import LaneReport
 from tests.support.local_driver import LOCAL
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product
+from tests.support.product import Mirrored, Product
 from tests.support.waiting import until
 
 SOON = 20.0

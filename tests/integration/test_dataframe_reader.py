@@ -34,9 +34,8 @@ from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.source import ALL
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.printed import bare
 from tests.support.standin import MakeWarehouse
 
@@ -60,14 +59,12 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits for nobody's lease."""
     monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
     monkeypatch.setattr("slotkeeper.core.dataframe.reader.lease.LEASE_WAIT", 0.2)
     monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)
 
 
 def write(mirror: Mirror, *ids: int, value: str = "new") -> None:
-    """A transaction per key."""
     for one in ids:
         mirror.source(f"INSERT INTO {TABLE} VALUES ({one}, '{value}') ON CONFLICT (id) DO UPDATE SET v = excluded.v")
 
@@ -445,7 +442,7 @@ def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impa
 
 def test_a_query_whose_process_is_killed_gives_its_slot_back_without_a_stop(mirror: Mirror, path: Path) -> None:
     """Spark ends a source's process by SIGKILL; the next start would be refused where the lease outlived it."""
-    words = [sys.executable, "-m", "tests.support.frame_life", str(path)]
+    words = [sys.executable, "-m", "tests.support.frames", str(path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as life:
         assert life.stdout is not None
         assert life.stdout.readline() == b"begun\n"

@@ -33,7 +33,6 @@ def call(capfd: pytest.CaptureFixture[str], at: Place, *words: str, more: str = 
 
 
 def waiting(capfd: pytest.CaptureFixture[str], at: Place, *words: str) -> Sequence[dict[str, Any]]:
-    """The waits of the one sink."""
     code, out, err = call(capfd, at, *words, "--json")
     assert code == 0, err
     (sink,) = json.loads(out)["sinks"]

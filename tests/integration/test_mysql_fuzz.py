@@ -16,8 +16,7 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support
-from tests.support.maria import log_in
-from tests.support.mysql_lane import Lane
+from tests.support.maria import Lane, log_in
 
 SCHEMA = "fuzz"
 TABLE = f"{SCHEMA}.t"
@@ -139,7 +138,6 @@ class Fuzz:
         )
 
     def own_ddl(self, n: int, way: str) -> str:
-        """DDL of the followed table."""
         x = self.chance.choice
         return x(
             [
@@ -171,7 +169,6 @@ class Fuzz:
         )
 
     def statement(self) -> list[str]:
-        """One statement, or a transaction of some."""
         way = self.chance.random()
         if way < 0.06:
             return [self.session()]
@@ -220,7 +217,6 @@ class Fuzz:
                 self.mend()
 
     def mend(self) -> None:
-        """Make the table one that can be followed."""
         for statement in ("DROP TABLE IF EXISTS merged", f"CREATE OR REPLACE TABLE {TABLE} {COLUMNS}"):
             self.writer.rows("SET sql_mode = '', binlog_format = 'ROW', foreign_key_checks = 0")
             self.writer.rows(statement)
@@ -315,7 +311,6 @@ def fuzz(server: MariaServer, seed: int, statements: int, most: int = 10) -> Fuz
 
 
 def told(found: Fuzz, seed: int) -> str:
-    """The figures of a run."""
     return (
         f"seed {seed}: {found.ran} statements ({found.failed} refused by the server), {found.equal} checks equal,"
         f" {found.changes} changes, stops: {found.stops}"

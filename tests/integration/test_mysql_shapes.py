@@ -26,7 +26,7 @@ from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.verify.compare import Options, compare, open_pair
-from tests.support.mysql_pair import MakeMysqlPair, MysqlPair
+from tests.support.pairs import MakeMysqlPair, MysqlPair
 
 SHAPES = Path(__file__).parents[1] / "fixtures" / "mysql_shapes.sql"
 SCHEMA = "ods"
@@ -288,7 +288,6 @@ def _wide(name: str, kinds: Sequence[str]) -> Shape:
 
 
 def shapes(quick: bool = False) -> list[Shape]:
-    """All shapes, or those of the short run."""
     wide = [
         _wide("wide_702", ("INT UNSIGNED", "CHAR(1)", "DATE", "DECIMAL(5,2)", "BIT(3)", "TINYINT", "ENUM('a','b')")),
         _wide("wide_702_tiny", ("TINYINT",)),

@@ -40,12 +40,10 @@ TABLES = {
 
 
 def channels() -> tuple[ChannelSpec, ...]:
-    """A channel for each table."""
     return tuple(ChannelSpec(table, target, create_target=True) for table, (target, _, _) in TABLES.items())
 
 
 def make(warehouse: Warehouse) -> None:
-    """Make all of them, each with three rows."""
     for table, (_, key, columns) in TABLES.items():
         shape = [f"{_quoted(name)} bigint" for name in key] + [f"{_quoted(name)} text" for name in columns]
         warehouse.create_table(dotted(table), ", ".join(shape), key)

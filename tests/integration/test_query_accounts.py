@@ -49,7 +49,6 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits for nobody's lease."""
     monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
     monkeypatch.setattr("slotkeeper.core.dataframe.reader.lease.LEASE_WAIT", 0.2)
     monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)

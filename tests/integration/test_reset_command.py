@@ -18,11 +18,9 @@ from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.printed import bare
-from tests.support.replayed import replay
-from tests.support.resetting import Resetting
+from tests.support.resetting import Resetting, replay
 from tests.support.standin import Surface, run
 
 

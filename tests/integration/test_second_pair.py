@@ -27,7 +27,6 @@ ROWS, CHANGED, AGAIN = 20, 5, 6
 
 
 def fill(pair: SecondPair, *tables: str) -> None:
-    """Rows before the job begins."""
     with pair.origin.transaction() as writing:
         for table in tables:
             for key in range(ROWS):
@@ -63,7 +62,6 @@ class Shell:
         return code, said.out, said.err
 
     def done(self, *words: str) -> str:
-        """What a command prints that ends well."""
         code, out, err = self.call(*words)
         assert code == 0, (code, out, err)
         return out

@@ -40,9 +40,8 @@ from slotkeeper.core.slots.reset_plan import ResetContext
 from slotkeeper.core.sources.dws.position import NOTHING, POSITIONS, DwsPosition, ours
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
-from tests.support.replayed import StandinWorld
-from tests.support.resetting import Resetting
-from tests.support.sqlite_pair.words import WORDS
+from tests.support.resetting import Resetting, StandinWorld
+from tests.support.sqlite_pair.source import WORDS
 
 SAID = ("stays different", "older values stay")
 """What a plan says where the target will differ from the source although the state says RUNNING."""
@@ -84,7 +83,6 @@ class Figures:
 
     @property
     def text(self) -> str:
-        """In a line."""
         done, refused = (", ".join(f"{n} {what}" for what, n in sorted(of.items())) for of in (self.done, self.refused))
         looks = f"{self.running} times RUNNING, {self.said} of them different as a plan had said"
         return f"{self.histories} histories: {done}; refused: {refused or 'none'}; {looks}; {len(self.wrong)} wrong"
@@ -232,7 +230,6 @@ class World:
     # -- the source, and a driver of the job ------------------------------------------------------------------------
 
     def change(self, changes: int) -> None:
-        """Changes at the source, over all DNs."""
         for _ in range(changes):
             dn = self.draw.choice(list(self.dns.values()))
             dn.log.append((self.draw.randrange(KEYS), self.draw.choice([None, *[self.draw.randrange(1_000)] * 3])))
@@ -393,8 +390,6 @@ class World:
 
 
 class MemoryFiles:
-    """The state folder's part."""
-
     def __init__(self, files: dict[tuple[str, str], str]) -> None:
         self._files = files
 

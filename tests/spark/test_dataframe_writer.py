@@ -19,10 +19,9 @@ import pytest
 
 from slotkeeper.core.dataframe import changelog
 from slotkeeper.demo.postgres import Server
-from tests.support.dataframes import configuration, spark_session
+from tests.support.dataframes import StreamRig, configuration, spark_session
 from tests.support.oracle import Event, Image
 from tests.support.standin import drop_database, new_database
-from tests.support.stream_rig import StreamRig
 
 Rows = dict[int, tuple[Any, ...]]
 
@@ -38,7 +37,6 @@ class Orders:
         folder.mkdir()
 
     def change(self, times: int) -> None:
-        """One more file of so many changes."""
         self._files += 1
         lines: list[dict[str, Any]] = []
         for _ in range(times):

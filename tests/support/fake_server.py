@@ -74,12 +74,10 @@ class FakeServer:
         return "require" if self.mode in (Mode.TLS_HANG, Mode.NO_TLS) else "disable"
 
     def endpoint(self, name: str = "dws1", connect_timeout_ms: int = 2_000) -> Endpoint:
-        """Where it is, without a password."""
         plain = {"sslmode": self.sslmode, "connect_timeout_ms": connect_timeout_ms}
         return Endpoint(name, "127.0.0.1", self.port, "gaussdb", "etl", **plain)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """End it and all its lines."""
         self._ended.set()
         for one in (self._socket, *self._clients):
             with suppress(OSError):
@@ -229,7 +227,6 @@ _READY = _message(b"Z", b"I")
 
 @contextmanager
 def fake_server(mode: Mode, answered: int = 0, password: str = "") -> Iterator[FakeServer]:
-    """A server in this mode, for the block."""
     server = FakeServer(mode, answered, password=password)
     try:
         yield server

@@ -19,7 +19,6 @@ _TLS, _GSS = 80_877_103, 80_877_104
 
 
 def logged(payload: bytes, start: int = 0, end: int = 0) -> bytes:
-    """XLogData with these LSNs."""
     return b"w" + struct.pack("!qqq", start, end, 0) + payload
 
 
@@ -48,7 +47,6 @@ class StreamServer:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def endpoint(self) -> Endpoint:
-        """Where it is."""
         return Endpoint("holo", "127.0.0.1", self._socket.getsockname()[1], "db", "etl", sslmode="disable")
 
     def close(self) -> None:
@@ -114,7 +112,6 @@ CUT = b"\0cut"
 
 @contextmanager
 def streaming(scripts: Sequence[Sequence[bytes]], refusal: bytes = b"") -> Iterator[StreamServer]:
-    """A server for the block."""
     server = StreamServer([list(one) for one in scripts], refusal=refusal)
     try:
         yield server

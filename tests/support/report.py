@@ -28,12 +28,10 @@ class Page:
 
     @property
     def file(self) -> Path:
-        """Where the page is written."""
         folder = Path(os.environ.get(FOLDER_VARIABLE, FOLDER))
         return folder / f"{self.name}-{datetime.now(timezone.utc):%Y-%m-%d}.md"
 
     def add(self, *values: object) -> None:
-        """One more row."""
         self.rows.append(tuple(_shown(value) for value in values))
         lines = [f"# {self.title}", "", self.about, "", _machine(), ""]
         lines += [_line(self.columns), _line(["---"] * len(self.columns)), *map(_line, self.rows)]

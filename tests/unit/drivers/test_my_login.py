@@ -69,11 +69,9 @@ class FakeMysql:
         threading.Thread(target=self._accept, name="fake-mysql", daemon=True).start()
 
     def endpoint(self, name: str = "my1", sslmode: str = "disable", connect_timeout_ms: int = 2_000) -> Endpoint:
-        """Where it is, without a password."""
         return Endpoint(name, "127.0.0.1", self.port, "", "etl", sslmode=sslmode, connect_timeout_ms=connect_timeout_ms)
 
     def close(self) -> None:
-        """End it."""
         self._ended.set()
         self._socket.close()
 
@@ -154,7 +152,6 @@ class FakeMysql:
             client.sendall(_packet(1, _OK))
 
     def _listen(self, client: socket.socket) -> None:
-        """Keep what comes until the client goes."""
         while piece := client.recv(65_536):
             self.received += piece
 
@@ -173,7 +170,6 @@ def _read(client: socket.socket) -> bytes:
 
 @contextmanager
 def fake_mysql(asks: Asks, password: str = "") -> Iterator[FakeMysql]:
-    """A server for the block."""
     server = FakeMysql(asks, password)
     try:
         yield server
