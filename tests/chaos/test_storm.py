@@ -11,7 +11,6 @@ takes time of its own; two of `PASSING` can happen at once; `settle` of the rig 
 from __future__ import annotations
 
 import os
-import platform
 import random
 import re
 import shutil
@@ -34,7 +33,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.launch import identity as processes
 from tests.support.printed import printed_to_repeat
 from tests.support.proxy import Line
-from tests.support.report import FOLDER, FOLDER_VARIABLE
+from tests.support.report import FOLDER, FOLDER_VARIABLE, machine
 from tests.support.storm.rig import ALL, JOB, SLOT, TARGETS, Rig, seconds, words_of
 from tests.support.terminal import Terminal, console
 
@@ -450,11 +449,9 @@ def _sections(text: str) -> dict[str, str]:
 
 def _section(rig: Rig, took: Mapping[str, list[float]], troubles: Mapping[str, Counter[str]], whole: bool) -> str:
     tally, load = rig.tally, rig.load
-    now = datetime.now(timezone.utc)
     times = sum(map(len, took.values()))
     lines = [
-        f"{now:%Y-%m-%dT%H:%MZ}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
-        f" Python {platform.python_version()}; source: stand-in for the DWS binlog surface, not a DWS.",
+        machine(),
         "",
         f"Seed {rig.seed}, {(time.monotonic() - rig.began) / 60:.1f} minutes,"
         f" {'to its end' if whole else 'BROKEN OFF, see the log'}: {times} disturbances of {len(took)} kinds,"

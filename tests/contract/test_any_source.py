@@ -62,9 +62,6 @@ class Followed:
         """Where a lane begins that was created when recording began."""
         return self.began[status.shard].latest.from_here
 
-    def all_rows(self) -> list[Fields]:
-        return [row for status in self.now() for row in read(self.source, status, self.after(status), status.latest)]
-
 
 @pytest.fixture
 def followed(pair: Pair) -> Iterator[Followed]:

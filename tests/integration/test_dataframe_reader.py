@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.lease import TAKES_OVER
 from slotkeeper.core.dataframe.reader.read import read
@@ -36,7 +35,7 @@ from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.frames import Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror, orders, written
-from tests.support.printed import bare
+from tests.support.printed import typed_bare
 from tests.support.standin import MakeWarehouse
 
 TABLE = "ods.t"
@@ -516,10 +515,7 @@ def test_slots_list_names_the_query_and_a_reset_is_refused_while_it_lives(
     place = [TABLE, "frames_slot"]
 
     def typed(*words: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main([*words, "--config", str(path)])
-        said = capfd.readouterr()
-        return code, bare(said.out), bare(said.err)
+        return typed_bare(capfd, *words, "--config", str(path))
 
     def json_of(*words: str) -> dict[str, Any]:
         code, out, err = typed(*words, "--json")

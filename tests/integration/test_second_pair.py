@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import At
+from tests.support.printed import typed
 from tests.support.resetting import Crash
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
 from tests.support.waiting import until
@@ -56,10 +56,7 @@ class Shell:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)."""
-        self.capfd.readouterr()
-        code = main([*words, "--config", str(self.path)])
-        said = self.capfd.readouterr()
-        return code, said.out, said.err
+        return typed(self.capfd, *words, "--config", str(self.path))
 
     def done(self, *words: str) -> str:
         code, out, err = self.call(*words)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 
 from slotkeeper.core.domain.endpoint import Endpoint
+from tests.support.tls_lines import exactly
 
 TRICKLE_SECONDS = 0.5
 _STARTUP, _CANCEL, _TLS, _GSS = 196_608, 80_877_102, 80_877_103, 80_877_104
@@ -208,12 +209,7 @@ class FakeServer:
         return kind, self._exactly(client, struct.unpack("!i", self._exactly(client, 4))[0] - 4)
 
     def _exactly(self, client: socket.socket, size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            part = client.recv(size - len(found))
-            if not part:
-                raise EOFError
-            found += part
+        found = exactly(client, size)
         self.received += found
         return found
 

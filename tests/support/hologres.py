@@ -192,3 +192,17 @@ def kinds(rows: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 __all__ = ["KIND", "holo_pair", "hologres", "hologres_template", "make_hologres", "slot_pair"]
+
+
+def hang_one_shard(pair: HoloPair) -> None:
+    """The other shards' changes arrive while one shard hangs, and its own once it answers."""
+    hung = pair.shard_of(1)
+    others = [key for key in range(1, 41) if pair.shard_of(key) != hung][:5]
+    pair.hologres.faults.hang(hung.node_id - 1)
+    pair.write(*((key, 500) for key in others))
+    statement = "SELECT count(*) FROM mart.t WHERE v = 500"
+    until(lambda: pair.mirror.query(pair.mirror.sink, statement)[0][0] == 5, 60, "the other shards' changes")
+    pair.hologres.faults.release()
+    pair.write((1, 500))
+    pair.mirror.wait_equal()
+    pair.mirror.stop()

@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from slotkeeper.console.__main__ import main
 
 _GIVEN = re.compile(r" --config (?:'[^']*'|[^\s`]+)")
 
@@ -87,3 +90,17 @@ def printed_to_repeat(said: str) -> Iterator[str]:
     for line in re.sub(r" *\\\n *", " ", said).splitlines():
         if line.strip().startswith("slotkeeper ") and " --execute" in line:
             yield line.strip()
+
+
+def typed(capture: Any, *words: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command in this process; `capture` is pytest's."""
+    capture.readouterr()
+    code = main([*words])
+    said = capture.readouterr()
+    return code, said.out, said.err
+
+
+def typed_bare(capture: Any, *words: str) -> tuple[int, str, str]:
+    """The same, printed as where the configuration is the default one."""
+    code, out, err = typed(capture, *words)
+    return code, bare(out), bare(err)

@@ -96,9 +96,9 @@ def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
     def serve(line: socket.socket, first: bytes) -> None:
         salt = SALT if method == 5 else b""
         line.sendall(b"R" + struct.pack("!II", 8 + len(salt), method) + salt)
-        answer = _exactly(line, 5)
+        answer = exactly(line, 5)
         if answer[:1] == b"p":
-            seen.answers.append(_exactly(line, struct.unpack("!I", answer[1:])[0] - 4).rstrip(b"\0"))
+            seen.answers.append(exactly(line, struct.unpack("!I", answer[1:])[0] - 4).rstrip(b"\0"))
         line.sendall(_error("28P01", "password authentication failed"))
 
     with _listening(context, serve) as seen:
@@ -114,52 +114,33 @@ def md5_answer(user: str, password: str) -> bytes:
 @contextmanager
 def _listening(context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None]) -> Iterator[Seen]:
     seen = Seen()
-    with socket.create_server((HOST, 0)) as listener:
-        seen.port = listener.getsockname()[1]
-        accepting = threading.Thread(target=_accept, args=(listener, context, serve, seen), daemon=True)
-        accepting.start()
-        try:
-            yield seen
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            accepting.join(10)
-
-
-def _accept(
-    listener: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
-) -> None:
-    while True:
-        try:
-            line, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=_greet, args=(line, context, serve, seen), daemon=True).start()
+    with listening(lambda line: _greet(line, context, serve, seen)) as seen.port:
+        yield seen
 
 
 def _greet(
     line: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
 ) -> None:
-    """Answer a request for TLS, take the client's first message, and go on with `serve`; a lost line ends it."""
-    with suppress(OSError, EOFError), line:
+    """Answer a request for TLS, take the client's first message, and go on with `serve`."""
+    first = _message(line)
+    if struct.unpack("!I", first[4:8])[0] == SSL_REQUEST:
+        seen.tls += 1
+        line.sendall(b"S" if context else b"N")
+        if context:
+            with context.wrap_socket(line, server_side=True) as safe:
+                serve(safe, _message(safe))
+            return
         first = _message(line)
-        if struct.unpack("!I", first[4:8])[0] == SSL_REQUEST:
-            seen.tls += 1
-            line.sendall(b"S" if context else b"N")
-            if context:
-                with context.wrap_socket(line, server_side=True) as safe:
-                    serve(safe, _message(safe))
-                return
-            first = _message(line)
-        seen.plain += 1
-        serve(line, first)
+    seen.plain += 1
+    serve(line, first)
 
 
 def _message(line: socket.socket) -> bytes:
-    head = _exactly(line, 4)
-    return head + _exactly(line, struct.unpack("!I", head)[0] - 4)
+    head = exactly(line, 4)
+    return head + exactly(line, struct.unpack("!I", head)[0] - 4)
 
 
-def _exactly(line: socket.socket, count: int) -> bytes:
+def exactly(line: socket.socket, count: int) -> bytes:
     found = b""
     while len(found) < count:
         more = line.recv(count - len(found))
@@ -214,7 +195,7 @@ def between(port: int, own: ssl.SSLContext | None) -> Iterator[Middle]:
             with own.wrap_socket(line, server_side=True) as safe:
                 middle.logins.append(_packet(safe))
 
-    with _mysql_listening(serve) as middle.port:
+    with listening(serve) as middle.port:
         yield middle
 
 
@@ -230,7 +211,7 @@ def mysql_tls_front(context: ssl.SSLContext, port: int) -> Iterator[int]:
                 _mysql_log_in(safe, server)
                 exchange(safe, server)
 
-    with _mysql_listening(serve) as front:
+    with listening(serve) as front:
         yield front
 
 
@@ -253,7 +234,7 @@ def _numbered(packet: bytes, more: int) -> bytes:
 
 
 @contextmanager
-def _mysql_listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
     """A port each of whose connections is served in a thread of its own; a lost one ends it."""
 
     def served(line: socket.socket) -> None:
@@ -281,5 +262,5 @@ def _flagged(greeting: bytes, tls: bool) -> bytes:
 
 
 def _packet(line: socket.socket) -> bytes:
-    head = _exactly(line, 4)
-    return head + _exactly(line, int.from_bytes(head[:3], "little"))
+    head = exactly(line, 4)
+    return head + exactly(line, int.from_bytes(head[:3], "little"))

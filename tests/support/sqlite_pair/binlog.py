@@ -75,12 +75,6 @@ class Origin:
             connection.execute(f"CREATE TABLE {quoted(name)} ({columns})")
             connection.execute("INSERT INTO binlog_tables (name) VALUES (?)", (name,))
 
-    def drop_table(self, name: str) -> None:
-        """Drop a table; another one under its name is another table."""
-        with closing(connect(str(self.path))) as connection:
-            connection.execute(f"DROP TABLE {quoted(name)}")
-            connection.execute("DELETE FROM binlog_tables WHERE name = ?", (name,))
-
     @contextmanager
     def transaction(self) -> Iterator[Writing]:
         """One transaction; its events are in the binlog once it has ended, and none of them where it raises."""
