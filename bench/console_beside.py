@@ -19,8 +19,7 @@ from pathlib import Path
 from bench.console_fill import ROOT
 from bench.console_measure import SIZE
 from slotkeeper.demo import postgres
-from tests.support.pty_bytes import plain
-from tests.support.terminal import Terminal
+from tests.support.terminal import Terminal, plain
 
 FOLDER = ROOT / ".cache" / "bench-console"
 INSTALL_SECONDS = 240

@@ -21,10 +21,8 @@ pytest_plugins = [
     "tests.support.standin",
     "tests.support.maria",
     "tests.support.mirror",
+    "tests.support.pairs",
     "tests.support.sqlite_pair.pair",
-    "tests.support.doris_pair",
-    "tests.support.hologres_pair",
-    "tests.support.mysql_pair",
     "tests.support.hologres",
     "tests.support.promised",
     "tests.support.pooler",
@@ -58,7 +56,6 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """The processes of one run share its seed."""
     node.workerinput["seed"] = _SEED
 
 
@@ -82,7 +79,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
-    """The seed of everything random in this run."""
     return int(getattr(pytestconfig, "workerinput", {}).get("seed", _SEED))
 
 

@@ -19,7 +19,6 @@ def arrows(root: Path) -> Arrows:
 
 
 def circle(found: Arrows) -> list[str]:
-    """A circle, where there is one."""
     try:
         TopologicalSorter(found).prepare()
     except CycleError as error:

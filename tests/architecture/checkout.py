@@ -40,7 +40,6 @@ def tree(text: str) -> tuple[ast.AST, ...]:
 
 
 def committed(root: Path) -> list[Path]:
-    """The files that are, or would be, committed."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,

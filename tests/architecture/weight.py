@@ -32,7 +32,6 @@ class Weight:
         return 1_000 * self.functions / max(1, self.lines)
 
     def add(self, path: Path) -> None:
-        """Count a file of Python or SQL."""
         text = path.read_text("utf-8")
         lines = text.count("\n")
         self.lines += lines
@@ -45,7 +44,6 @@ class Weight:
             self.one_call += sum(_short_private(one) in once for one in functions)
 
     def plus(self, other: Weight) -> Weight:
-        """Both together."""
         return Weight(
             self.lines + other.lines,
             self.files + other.files,

@@ -31,7 +31,6 @@ def product(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Iterator[Pro
 
 @pytest.fixture(scope="session")
 def chaos_page() -> Page:
-    """The table of the kill matrix."""
     return Page(
         "chaos",
         "Kills, on Spark",
@@ -43,5 +42,4 @@ def chaos_page() -> Page:
 
 @pytest.fixture(scope="session")
 def figures_page() -> Page:
-    """The table of figures."""
     return Page("figures", "Figures, on Spark", "", ("figure", "value", "target", "met"))

@@ -19,8 +19,7 @@ from slotkeeper.demo.orders import TABLE, Statements
 from slotkeeper.demo.plans import Mix
 from slotkeeper.demo.run import SINK_DATABASE
 from slotkeeper.demo.switches import Switches
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product, status_kib
+from tests.support.product import Mirrored, Product, status_kib
 from tests.support.waiting import until
 
 MIB = 1024.0
@@ -346,7 +345,6 @@ def idle(product: Product, seconds: float = 60.0) -> list[Figure]:
 
 
 def _tasks(job: Mirrored) -> int:
-    """Tasks started, by the newest report."""
     report = until(lambda: job.view().report, 10, "a report")
     return report.tasks_started
 

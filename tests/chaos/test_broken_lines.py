@@ -15,8 +15,7 @@ import pytest
 
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling
-from tests.support.flow import orders
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders
 from tests.support.proxy import Line, Proxy, proxy
 from tests.support.report import Page
 from tests.support.silent_place import COMMANDS, JOB, SLOT, TABLE, bare_interrupt, begun, ended
@@ -84,7 +83,6 @@ def lines(mirror: Mirror, folder: Path) -> Iterator[Lines]:
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    """The report."""
     about = (
         "Source and sink are right servers, each behind a line that breaks, with the login or with the first question"
         f" behind it; two commands run at once. CUT: reset. HALF_OPEN: {Line.HALF_OPEN.value}. BLACK_HOLE:"
@@ -96,8 +94,6 @@ def page() -> Page:
 
 @dataclass(frozen=True)
 class Found:
-    """How a command ended."""
-
     code: int
     seconds: float
     said: str
@@ -105,7 +101,6 @@ class Found:
 
 
 def over(mirror: Mirror, line: Line, since: str, name: str, folder: Path) -> Found:
-    """One command to its end."""
     with lines(mirror, folder) as place:
         place.become(line, since)
         began = time.monotonic()

@@ -50,8 +50,6 @@ ONE_PORT += ['ip link set lo up && echo 65001 65001 > /proc/sys/net/ipv4/ip_loca
 
 @dataclass(frozen=True)
 class Ended:
-    """How a demo ended."""
-
     code: int
     out: str
     err: str

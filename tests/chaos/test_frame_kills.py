@@ -19,9 +19,8 @@ import pytest
 
 from slotkeeper.demo import ledger
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, writers
 from tests.support.frames import JOB, configured, slot_places
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, writers
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.chaos
@@ -42,7 +41,7 @@ class Driver:
         self.lives += 1
         self.log = self.folder / f"driver{self.lives}.log"
         words = [self.config, JOB, self.checkpoint, self.out, self.folder / f"spark{self.lives}"]
-        program = [sys.executable, "-m", "tests.support.frame_driver", *map(str, words)]
+        program = [sys.executable, "-m", "tests.support.frame_session", *map(str, words)]
         with self.log.open("wb") as log:
             self.started = subprocess.Popen(program, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
 
@@ -63,7 +62,6 @@ class Driver:
         psutil.wait_procs(below, 10)
 
     def committed(self) -> int:
-        """The newest batch in the commit log."""
         commits = self.checkpoint / "commits"
         return max((int(one.name) for one in commits.glob("[0-9]*")), default=-1) if commits.is_dir() else -1
 

@@ -12,8 +12,7 @@ from typing import Literal
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from tests.support.mirrored import KINDS, Kind, Mirrored
-from tests.support.product import Product
+from tests.support.product import KINDS, Kind, Mirrored, Product
 from tests.support.report import Page
 from tests.support.waiting import until
 

@@ -16,10 +16,9 @@ import pytest
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.sinks.postgres.write.optimistic import Taken
 from slotkeeper.core.wiring.worker import session_name
-from tests.support import step_paths
+from tests.support import local_driver as step_paths
 from tests.support.local_driver import LOCAL
-from tests.support.mirrored import Kind, Mirrored
-from tests.support.product import Product
+from tests.support.product import Kind, Mirrored, Product
 from tests.support.report import Page
 from tests.support.waiting import until
 

@@ -20,11 +20,12 @@ from __future__ import annotations
 import os
 import random
 import re
+import socket
 import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,19 +36,124 @@ import pytest
 from slotkeeper.demo.doris.frontend import DEAD_PORT
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.orders import KEY, TABLE
-from tests.support import doris_pair, maria
-from tests.support.faulty_lines import FAULTS, Bad, FaultyLine, Sampler, unexplained
-from tests.support.hot_job import RUNNER, HotJob, asking, pair_of, refuse_difference
-from tests.support.hot_keys import Writer
-from tests.support.mirrored import Mirrored
-from tests.support.mysql_lines import tls_front as mysql_front
-from tests.support.mysql_pair import MakeMysqlPair
-from tests.support.postgres_lines import HOST, Authority, tls_front
-from tests.support.product import Product
-from tests.support.proxy import Line
+from tests.support import maria
+from tests.support import pairs as doris_pair
+from tests.support.hot_job import RUNNER, HotJob, Writer, asking, pair_of, refuse_difference
+from tests.support.pairs import MakeMysqlPair
+from tests.support.product import Mirrored, Product
+from tests.support.proxy import Line, Wire
 from tests.support.report import Page
+from tests.support.shown import Looking, Shown
 from tests.support.storm import cli
 from tests.support.storm.rig import seconds
+from tests.support.tls_lines import HOST, Authority, tls_front
+from tests.support.tls_lines import mysql_tls_front as mysql_front
+
+FAULTS = tuple(line for line in Line if line is not Line.THROUGH)
+SILENT = (Line.CUT, Line.HALF_OPEN, Line.BLACK_HOLE, Line.RESET, Line.REFUSED)
+"""Nothing can be done over such a line: a job that uses it has to say so. Over a slow or a corrupt one it works on."""
+SAID_WITHIN = 10.0
+FINE = ("RUNNING", "CATCHING UP")
+"""States that need no reason. CATCHING UP says by itself what is the matter: the job applies, and is behind."""
+EVERY = 1.0
+
+
+class FaultyLine(Wire):
+    """One line of a job. While it is black, no end of a connection passes it either."""
+
+    def __init__(self, name: str, port: int, draw: random.Random) -> None:
+        super().__init__(port, draw)
+        self.name = name
+        self.bad: Bad | None = None
+        """The fault that it has now."""
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, sent: bool) -> bool:
+        if sent and self.bad is not None:
+            self.bad.use()
+        on = super()._pass_on(one, other, sent)
+        if not on:
+            with self._changed:
+                self._changed.wait_for(lambda: self._line is not Line.BLACK_HOLE)
+        return on
+
+    def become(self, line: Line) -> None:
+        self.bad = Bad(self.name, line, time.monotonic())
+        if line in (Line.CUT, Line.REFUSED) and self.open:
+            self.bad.use()
+        self.set(line)
+
+    def recover(self, cut: bool) -> Bad:
+        """Carry again; the fault that it had."""
+        bad, self.bad = self.bad, None
+        assert bad is not None
+        bad.ended = time.monotonic()
+        self.whole(cut)
+        return bad
+
+
+@dataclass
+class Bad:
+    """A fault of a line: since when, since when the job has noticed or could have, and until when."""
+
+    line: str
+    kind: Line
+    since: float
+    used: float | None = None
+    """The first moment at which the job used the line, or lost a connection over it."""
+    ended: float = float("inf")
+
+    def use(self) -> None:
+        self.used = self.used or time.monotonic()
+
+
+@dataclass
+class Sampler:
+    """Asks `jobs show` once a second in a thread of its own, while in its block."""
+
+    config: Path
+    job: str
+    samples: list[Shown] = field(default_factory=list)
+
+    def __enter__(self) -> Sampler:
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="sampler", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join(120)
+
+    def _sample(self) -> None:
+        with Looking(self.config, self.job) as looking:
+            while not self._done.is_set():
+                shown = looking.look()
+                self.samples.append(shown)
+                self._done.wait(max(0.0, EVERY - (shown.done - shown.at)))
+
+
+def unexplained(samples: Sequence[Shown], faults: Iterable[Bad]) -> list[str]:
+    """Where `jobs show` gave no reason: of a line that was used and silent for longer than `SAID_WITHIN`, or of a
+    state that needs one."""
+    found = []
+    for bad in faults:
+        if bad.kind in SILENT and bad.used is not None:
+            due = max(bad.since, bad.used) + SAID_WITHIN
+            silent = [one for one in samples if due < one.at and one.done < bad.ended and not one.why]
+            if silent:
+                first, last = silent[0], silent[-1]
+                what = f"{first.state} without a reason, {first.at - bad.since:.1f} to {last.at - bad.since:.1f} s"
+                found.append(f"{bad.line} {bad.kind.name}: {what} after it broke ({len(silent)} samples)")
+    since: float | None = None
+    for one in samples:
+        if one.state in FINE or one.why:
+            since = None
+        elif since is None:
+            since = one.at
+        elif one.at - since > SAID_WITHIN:
+            found.append(f"{one.state} without a reason for {one.at - since:.1f} s")
+    return found
+
 
 SECONDS = seconds(default=900)
 ONLY = tuple(filter(None, os.environ.get("SLOTKEEPER_CHAOS_FAULTS", "").split(",")))
@@ -227,7 +333,6 @@ class Run:
         return [(one, kind) for one, kind in pairs if not ONLY or f"{one.name} {kind.name}" in ONLY]
 
     def disturb(self, line: FaultyLine, kind: Line, held: float) -> None:
-        """One fault of one line."""
         print(f"{line.name} {kind.name} for {held:.1f} s", flush=True)
         flips = line.flips
         line.become(kind)
@@ -245,7 +350,6 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """What ends with the test."""
     with ExitStack() as opened:
         yield opened
 
@@ -261,11 +365,9 @@ class Rig:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """The server's side of a TLS connection."""
         return self.authority.server(HOST)
 
     def line(self, name: str, port: int) -> FaultyLine:
-        """A line to a port that speaks TLS."""
         made = FaultyLine(name, port, self.draw)
         self.stack.callback(made.close)
         self.lines.append(made)
@@ -286,7 +388,6 @@ class Rig:
 
 
 def from_mysql(rig: Rig, make: MakeMysqlPair, doris: DorisStandin | None, folder: Path, seed: int) -> Job:
-    """The job from a MariaDB of its own."""
     server = maria.begin()
     rig.stack.callback(maria.end, server)
     maria.secure(server, rig.authority)
@@ -311,7 +412,6 @@ def from_mysql(rig: Rig, make: MakeMysqlPair, doris: DorisStandin | None, folder
 
 
 def from_dws(rig: Rig, folder: Path, seed: int) -> Job:
-    """The job from the stand-in for DWS."""
     product = Product(folder / "p", rows=5_000, dns=3, seed=seed)
     job = product.job("lines")
     job.launch = cli.launch(RUNNER)
@@ -322,7 +422,6 @@ def from_dws(rig: Rig, folder: Path, seed: int) -> Job:
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    """The report."""
     about = (
         "One line at a time of a job that streams is cut, black, half-open, slow, corrupt, reset or refused for 1 to"
         " 25 s, then whole again; every line is TLS. Unexplained: samples of `jobs show`, one a second, that gave no"

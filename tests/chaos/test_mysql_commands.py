@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.demo.doris.server import DorisStandin
-from tests.support.mysql_pair import TABLE, MysqlPair
-from tests.support.printed import bare
-from tests.support.sqlite_pair.supervised import supervised
+from tests.support.pairs import TABLE, MysqlPair
+from tests.support.printed import typed_bare
+from tests.support.sqlite_pair.pair import supervised
 
 pytestmark = pytest.mark.chaos
 
@@ -33,10 +32,7 @@ class Typed:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)."""
-        self.capfd.readouterr()
-        code = main([*words, "--config", str(self.config)])
-        said = self.capfd.readouterr()
-        return code, bare(said.out), bare(said.err)
+        return typed_bare(self.capfd, *words, "--config", str(self.config))
 
     def json(self, *words: str, code: int = 0) -> Any:
         got, out, err = self.call(*words, "--json")

@@ -13,8 +13,8 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.drivers import my
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support
-from tests.support.mysql_pair import TABLE, MakeMysqlPair, MysqlPair
-from tests.support.sqlite_pair.supervised import supervised
+from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
+from tests.support.sqlite_pair.pair import supervised
 
 pytestmark = pytest.mark.chaos
 
@@ -26,7 +26,6 @@ DUMPS = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlo
 
 @pytest.fixture
 def durable() -> Iterator[MariaServer]:
-    """A server that loses nothing in a crash."""
     server = support.begin({"sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1"})
     yield server
     support.end(server)

@@ -27,10 +27,9 @@ from slotkeeper.core.launch import identity as processes
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
-from tests.support.hot_job import RECOVERY, RUNNER, HotJob, asking, pair_of, refuse_difference
-from tests.support.hot_keys import Writer
-from tests.support.mysql_pair import MakeMysqlPair
-from tests.support.processes import killed
+from tests.support.hot_job import RECOVERY, RUNNER, HotJob, Writer, asking, pair_of, refuse_difference
+from tests.support.pairs import MakeMysqlPair
+from tests.support.product import killed
 from tests.support.storm.rig import seconds
 from tests.support.waiting import until
 
@@ -62,21 +61,17 @@ class Job(HotJob):
         self.pair.server.start()
 
     def kill_driver(self) -> None:
-        """SIGKILL the driver, where one is running."""
         _kill(self.view().driver)
 
     def kill_jvm(self) -> None:
-        """SIGKILL the JVM, where one is running."""
         for jvm in self._jvms():
             killed(jvm)
 
     def kill_worker(self) -> None:
-        """SIGKILL the workers, where some are running."""
         for worker in self.workers():
             killed(worker)
 
     def supervisor(self) -> None:
-        """SIGKILL the supervisor, where one is running."""
         _kill(self.view().supervisor)
 
     def both(self) -> None:

@@ -14,8 +14,8 @@ import pytest
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria as support
-from tests.support.mysql_pair import MakeMysqlPair, MysqlPair
-from tests.support.sqlite_pair.supervised import supervised
+from tests.support.pairs import MakeMysqlPair, MysqlPair
+from tests.support.sqlite_pair.pair import supervised
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.chaos
@@ -25,7 +25,6 @@ SECONDS = 10
 
 @pytest.fixture
 def own() -> Iterator[MariaServer]:
-    """A server of the test's own."""
     server = support.begin({})
     yield server
     support.end(server)
@@ -40,7 +39,6 @@ def ended(server: MariaServer) -> Iterator[None]:
 
 @contextmanager
 def stopped(server: MariaServer) -> Iterator[None]:
-    """It takes lines, and answers nothing."""
     assert server.child is not None
     pid = server.child.pid
     os.kill(pid, signal.SIGSTOP)
@@ -75,7 +73,6 @@ def troubles(pair: MysqlPair) -> list[str]:
 
 
 def refuse_silence(pair: MysqlPair) -> None:
-    """What is written then arrives."""
     pair.session.close()
     pair.session = support.log_in(pair.server)
     pair.write((2, 2))

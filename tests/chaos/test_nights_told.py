@@ -90,7 +90,6 @@ def _play(incident: Incident, made: World, beside: Beside, page: Page) -> None:
 
 
 def _told(one: Sample, incident: Incident) -> bool:
-    """Whether both say it, and whose it is."""
     mine = [fault for fault in one.faults if fault.party in incident.signal.parties]
     return not one.screen_calm and any(_named(fault, one) for fault in mine)
 

@@ -4,14 +4,24 @@ The eleven faults of `test_told_in_time` and all incidents, each made over a rea
 terminal of 80x24: its configuration is named by --config for the eleven, by $SLOTKEEPER_CONFIG for the incidents. What
 the screen calls an act by hand is done by the record's step; everything else is typed as it stands there. The table of
 a run is docs/reports/remedies-<date>.md.
+
+The one on call has the terminal, a shell where `slotkeeper` is on the path (the product's own command, with threads
+where a job would start Spark), psql as an administrator at each server, and a colleague for what is done by hand. No
+rule, name of a trouble or cure is known here.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -21,21 +31,268 @@ from slotkeeper.core.config.load import CONFIG_VARIABLE
 from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.binaries import find_binaries
 from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.record import AtSink, ByHand, Incident, World
 from slotkeeper.demo.incidents.registry import INCIDENTS
+from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.run import JOB, SINK_DATABASE
 from slotkeeper.demo.warehouse import Warehouse
 from tests.chaos.test_told_in_time import ROWS, Night, Row
 from tests.support.local_driver import LOCAL
 from tests.support.nights import world
-from tests.support.on_call import CALM, OnCall, Typed, Walk
+from tests.support.printed import Part, paragraphs, parts, printed_to_repeat, with_reason
 from tests.support.product import Product
 from tests.support.report import Page
-from tests.support.shells import desk, shell
-from tests.support.terminal import Terminal, console
+from tests.support.terminal import ROOT, Terminal, console
 from tests.support.told import Watcher
 from tests.support.waiting import until
+
+_PROGRAM = """\
+#!{python}
+import sys
+
+sys.path.insert(0, {root!r})
+from slotkeeper.core.launch import control, launch
+from tests.support.local_driver import LOCAL
+
+
+class Local:
+    parse = launch.Launch.parse
+
+    def __new__(cls):
+        return LOCAL
+
+
+control.Launch = Local
+from slotkeeper.console.__main__ import main
+
+sys.exit(main())
+"""
+
+
+def shell(home: Path, **more: str) -> Mapping[str, str]:
+    """The variables of a shell in which `slotkeeper` is a command; nothing in it names a configuration."""
+    programs = home / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    program = programs / "slotkeeper"
+    program.write_text(_PROGRAM.format(python=sys.executable, root=str(ROOT)), encoding="utf-8")
+    program.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLOTKEEPER", "PG"))}
+    return {**kept, "PATH": f"{programs}{os.pathsep}{kept.get('PATH', '')}", "HOME": str(home), **more}
+
+
+def desk(server: Server, database: str) -> str:
+    """The command by which the server's administrator types SQL: it takes it on stdin, and stops at an error."""
+    psql = shutil.which("psql") or find_binaries().program("psql")
+    password = f"PGPASSWORD=$(cat {shlex.quote(str(server.password_file))})"
+    return (
+        f"{password} {psql} -X -q -v ON_ERROR_STOP=1 -h {shlex.quote(str(server.host))} -p {server.port}"
+        f" -U {server.superuser} {shlex.quote(database)}"
+    )
+
+
+CALM = "no faults"
+_TAB = re.compile(r"[ \[](\d) Alerts")
+_RULE = re.compile(r"^[-\u2500] .* [-\u2500]+$")
+_SCROLL = re.compile(r" (\d+)-(\d+) of (\d+) Tab ")
+_FIRST = re.compile(r"^Options +1 +(.*) \((?:loses|copies)[^()]*\)$")
+_OVERVIEW = "1"
+_LASTS = re.compile(r", \d+ (?:s|min|h)\b")
+_SQL = re.compile(r"\b(sink|source)\b")
+ROUNDS = 8
+STILL = 90.0
+"""Seconds after which a fault that stands as before was not cured by what was done."""
+COMMAND = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What was typed, where, and how it ended."""
+
+    where: str
+    text: str
+    code: int
+    said: str
+
+
+@dataclass
+class Walk:
+    """What was read and what was done about it, and how many seconds that took."""
+
+    read: list[str] = field(default_factory=list)
+    typed: list[Typed] = field(default_factory=list)
+    by_hand: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass
+class OnCall:
+    """`shell` is the environment of commands; `desks` are commands of the shell that take SQL on stdin, by server.
+
+    `colleague` is asked with the words of the screen, and says whether that was done.
+    """
+
+    terminal: Terminal
+    shell: Mapping[str, str]
+    desks: Mapping[str, str]
+    colleague: Callable[[str], bool]
+    home: Path
+    walk: Walk = field(default_factory=Walk)
+
+    def until_calm(self) -> Walk:
+        """Read, do, and look again, until the Overview counts no fault; AssertionError where that does not come."""
+        began = time.monotonic()
+        for _ in range(ROUNDS):
+            if self._calm():
+                self.walk.seconds = time.monotonic() - began
+                return self.walk
+            remedy = self.read()
+            if remedy:
+                self.walk.read.append(remedy)
+                self._do(remedy)
+                self._until_another(remedy)
+        raise AssertionError(f"not cured by {self.walk}; the screen:\n{self.terminal.screen.text}")
+
+    # Reading
+
+    def read(self) -> str:
+        """The first remedy of the worst fault on the Alerts screen; "" where none fires any more."""
+        self._press(self._alerts_key())
+        self.terminal.until(lambda: "FOR" in self.terminal.screen.text, "the table of alerts", 30)
+        self._press("g")
+        said, again = self._said(), self._said()
+        while said != again:  # a busy machine draws a row and its title at two moments
+            said, again = again, self._said()
+        found = next((match[1] for one in said if (match := _FIRST.match(one))), "")
+        assert found or any("nothing fires" in one or "has ended" in one for one in said), said
+        return found
+
+    def _said(self) -> list[str]:
+        return [_LASTS.sub("", one) for one in paragraphs(self.panel())]
+
+    def panel(self) -> list[str]:
+        """All rows of the panel below the table, scrolled through by the keys that its title names."""
+        for _ in range(5):
+            rows, whole = self._scrolled()
+            if whole:
+                return rows
+        raise AssertionError(f"the panel never stood still:\n{self.terminal.screen.text}")
+
+    def _scrolled(self) -> tuple[list[str], bool]:
+        title, shown = self._panel_now()
+        found = _SCROLL.search(title)
+        if not found:
+            return shown, True
+        self._into_panel(found[0])
+        lines: dict[int, str] = {}
+        number = int(found[3])
+        for _ in range(number):
+            title, shown = self._panel_now()
+            now = _SCROLL.search(title)
+            if not now or int(now[3]) != number:
+                break
+            lines |= {int(now[1]) + place: row for place, row in enumerate(shown)}
+            if int(now[2]) >= number:
+                break
+            self.terminal.send("j")
+            self._until_title(f" {int(now[1]) + 1}-{int(now[2]) + 1} of ")
+        self._press("g")
+        self._press("\t")
+        return [lines[place] for place in sorted(lines)], sorted(lines) == list(range(1, number + 1))
+
+    def _into_panel(self, where: str) -> None:
+        """`Tab`, which leaves it where it had the keys already: then once more."""
+        for _ in range(2):
+            self._press("\t")
+            self.terminal.send("g")
+            self.terminal.send("j")
+            self._until_title(" 2-")
+            if where not in self._panel_now()[0]:
+                break
+        self._press("g")
+
+    def _until_title(self, words: str) -> None:
+        """Until the panel's title says so, and nothing more is drawn."""
+        end = time.monotonic() + 5.0
+        while words not in self._panel_now()[0] and time.monotonic() < end:
+            self.terminal.read(0.2)
+        self.terminal.quiet()
+
+    def _panel_now(self) -> tuple[str, list[str]]:
+        rows = self.terminal.screen.lines()
+        last = max(place for place, row in enumerate(rows) if _RULE.match(row))
+        return rows[last], [row for row in rows[last + 1 : -2] if row.strip()]
+
+    def _calm(self) -> bool:
+        self._press(_OVERVIEW)
+        self.terminal.until(lambda: "jobs " in self.terminal.screen.text, "the overview", 30)
+        return CALM in self.terminal.screen.text
+
+    def _alerts_key(self) -> str:
+        found = _TAB.search(self.terminal.screen.text)
+        assert found, self.terminal.screen.text
+        return found[1]
+
+    def _press(self, key: str) -> None:
+        self.terminal.send(key)
+        self.terminal.quiet()
+
+    def _until_another(self, remedy: str) -> None:
+        """Until the worst fault is another one, or none is left."""
+        end = time.monotonic() + STILL
+        while time.monotonic() < end:
+            if self._calm() or self.read() != remedy:
+                return
+
+    # Doing
+
+    def _do(self, remedy: str) -> None:
+        done: bool | None = False
+        for part in parts(remedy):
+            if part.instead and done:
+                continue
+            done = self._do_part(part)
+            if done is None:
+                return
+
+    def _do_part(self, part: Part) -> bool | None:
+        """Whether it was done; None where a command of ours was refused, so that the screen is read anew."""
+        for command in part.commands:
+            if not self._type(command, part.words):
+                return None
+        if part.by_hand:
+            done = self.colleague(part.words)
+            if done:
+                self.walk.by_hand.append(part.words)
+            return done
+        return bool(part.commands)
+
+    def _type(self, command: str, words: str) -> bool:
+        if not command.startswith("slotkeeper "):
+            server = _SQL.search(words)
+            assert server, f"which server {command!r} is for is not said: {words}"
+            return self._run(self.desks[server[1]], server[1], f"{command};\n").code == 0
+        one = self._run(with_reason(command), "shell")
+        for again in printed_to_repeat(one.said) if one.code == 0 and " --execute" not in command else ():
+            one = self._run(with_reason(again), "shell")
+        return one.code in (0, 4)  # 4: it has found what it was asked to find
+
+    def _run(self, line: str, where: str, given: str = "") -> Typed:
+        ended = subprocess.run(
+            ["/bin/bash", "-c", line],
+            env=dict(self.shell),
+            cwd=self.home,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND,
+        )
+        self.walk.typed.append(Typed(where, given.strip() or line, ended.returncode, ended.stdout + ended.stderr))
+        self.terminal.read(0)
+        return self.walk.typed[-1]
+
 
 ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
 """A crash is told for ten minutes, and here it is waited for that it is told no more; the small disk of an incident has

@@ -13,8 +13,8 @@ import pytest
 
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.least import WAYS, Rotation
 from tests.support.mirror import MakeMirror
-from tests.support.rotation import WAYS, Rotation
 
 pytestmark = pytest.mark.chaos
 ROTATIONS = 20

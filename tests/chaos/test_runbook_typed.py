@@ -58,7 +58,6 @@ def _killed(made: World) -> None:
 
 
 def _may_probe(made: World) -> None:
-    """As the page and the refused probe say it."""
     made.at_source("CREATE SCHEMA probe", "GRANT USAGE, CREATE ON SCHEMA probe TO etl")
 
 

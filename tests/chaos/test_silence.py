@@ -27,7 +27,6 @@ FALSE = [Mode.GARBAGE, Mode.CLEARTEXT, Mode.ECHO, Mode.NO_TLS]
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    """The report."""
     about = (
         "Source and sink are one bad server each; a login has 2 s, a status 2 s, a question to a sink 5 or 30 s, and"
         " 2 s more on our side. Seconds include the start of an interpreter; three commands run at once. After Ctrl-C:"

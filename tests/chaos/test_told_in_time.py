@@ -24,8 +24,7 @@ from slotkeeper.core.launch.control import Patience
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.run import SINK_DATABASE
 from tests.support.local_driver import LOCAL
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product
+from tests.support.product import Mirrored, Product
 from tests.support.report import Page
 from tests.support.terminal import Terminal, console
 from tests.support.told import Watcher

@@ -23,11 +23,9 @@ from slotkeeper.core.ports.source import Source
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.doris_pair import DorisPair
 from tests.support.hologres import HoloPair
-from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import MakeMirror, Mirror
-from tests.support.mysql_pair import MysqlPair
+from tests.support.pairs import DorisPair, HologresPair, MysqlPair
 from tests.support.sqlite_pair import kind as sqlite
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
@@ -115,7 +113,6 @@ MADE = {
 
 @pytest.fixture
 def pair(request: pytest.FixtureRequest, make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
-    """The pair that the test names."""
     if request.param == DORIS:
         made: DorisPair = request.getfixturevalue("doris_pair")
         return Pair(made.mirror, made.write)

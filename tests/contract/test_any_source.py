@@ -62,13 +62,9 @@ class Followed:
         """Where a lane begins that was created when recording began."""
         return self.began[status.shard].latest.from_here
 
-    def all_rows(self) -> list[Fields]:
-        return [row for status in self.now() for row in read(self.source, status, self.after(status), status.latest)]
-
 
 @pytest.fixture
 def followed(pair: Pair) -> Iterator[Followed]:
-    """Some rows, then recording begins."""
     pair.write(*((key, key) for key in range(LOADED)))
     session = pair.session()
     with closing(session):

@@ -15,8 +15,7 @@ from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unclassified
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, orders, written
 from tests.support.standin import run
 from tests.support.waiting import until
 

@@ -15,8 +15,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import as_superuser
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, as_superuser
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 

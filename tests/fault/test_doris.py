@@ -12,7 +12,7 @@ from slotkeeper.core.errors import Refused, RowRefused, Trouble
 from slotkeeper.core.sinks.doris.shape import shadow_of
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.demo.doris.faults import Call, Fault
-from tests.support.doris_pair import TABLE, TARGET, DorisPair
+from tests.support.pairs import TABLE, TARGET, DorisPair
 
 ADDED = (
     *("d numeric(9,2)", "f double precision", "s real", "at timestamp(3)", "zoned timestamptz", "j jsonb"),

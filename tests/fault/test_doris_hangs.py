@@ -15,7 +15,7 @@ import pytest
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.demo.doris.faults import Call, Fault
-from tests.support.doris_pair import DorisPair
+from tests.support.pairs import DorisPair
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.chaos

@@ -19,7 +19,7 @@ from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.tables import Tables
-from tests.support.doris_pair import TABLE, DorisPair
+from tests.support.pairs import TABLE, DorisPair
 from tests.support.sqlite_pair.kills import Killed, Kills
 from tests.support.waiting import until
 
@@ -127,5 +127,4 @@ def _wrote(writing: Writing) -> bool:
 
 
 def _die(point: str) -> None:
-    """Whoever registers is killed."""
     raise Killed(point)

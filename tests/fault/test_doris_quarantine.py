@@ -18,7 +18,7 @@ from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.core.sinks.postgres.progress.beside import BesideReplays
 from slotkeeper.core.state.folder import StateFolder
 from tests.fault.test_doris_kills import LOST, watched
-from tests.support.doris_pair import TABLE, TARGET, DorisPair
+from tests.support.pairs import TABLE, TARGET, DorisPair
 from tests.support.sqlite_pair.kills import Killed, Kills
 from tests.support.waiting import until
 

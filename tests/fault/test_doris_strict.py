@@ -16,7 +16,7 @@ from slotkeeper.demo.doris.tables import STRING_LIMIT
 from slotkeeper.demo.doris.transactions import State
 from tests.fault.test_doris_kills import Applied
 from tests.fault.test_doris_quarantine import entries
-from tests.support.doris_pair import TABLE, TARGET, DorisPair
+from tests.support.pairs import TABLE, TARGET, DorisPair
 from tests.support.waiting import until
 
 MANY = 5_000

@@ -20,8 +20,7 @@ from slotkeeper.core.errors import ErrorKind, Refused, Trouble, TroubleName, Unr
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, orders, written
 from tests.support.waiting import until
 
 

@@ -22,8 +22,7 @@ from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, orders, written
 from tests.support.waiting import until
 
 WAITING = (
@@ -88,7 +87,6 @@ def alone(waits: Waits, pid: int) -> Waits:
 
 @pytest.fixture
 def eve(mirror: Mirror) -> Iterator[Eve]:
-    """She locks the target of the running job."""
     mirror.start().wait_running()
     with closing(mirror.sink()) as session:
         with session.cursor() as cursor:

@@ -14,7 +14,7 @@ from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.changes import Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.demo.hologres.faults import Fault
-from tests.support.hologres import TABLE, HoloPair
+from tests.support.hologres import TABLE, HoloPair, hang_one_shard
 from tests.support.waiting import until
 
 ALL_KEYS = range(1, 60)
@@ -183,17 +183,7 @@ def test_a_shard_that_is_not_there_is_named(holo_pair: HoloPair) -> None:
 
 @pytest.mark.chaos
 def test_a_shard_that_hangs_does_not_keep_the_others_back(holo_pair: HoloPair) -> None:
-    pair = followed(holo_pair)
-    hung = pair.shard_of(1)
-    others = [key for key in range(1, 41) if pair.shard_of(key) != hung][:5]
-    pair.hologres.faults.hang(hung.node_id - 1)
-    pair.write(*((key, 500) for key in others))
-    statement = "SELECT count(*) FROM mart.t WHERE v = 500"
-    until(lambda: pair.mirror.query(pair.mirror.sink, statement)[0][0] == 5, 60, "the other shards' changes")
-    pair.hologres.faults.release()
-    pair.write((1, 500))
-    pair.mirror.wait_equal()
-    pair.mirror.stop()
+    hang_one_shard(followed(holo_pair))
 
 
 def test_a_login_without_select_is_refused_by_name(holo_pair: HoloPair) -> None:

@@ -20,8 +20,8 @@ from slotkeeper.core.verify.compare import compare, open_pair
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.hologres.sink_side import HologresSinkSide
 from slotkeeper.demo.postgres import Server
-from tests.support.doris_pair import endpoint
 from tests.support.hologres import TABLE, TARGET, HoloPair
+from tests.support.pairs import doris_endpoint
 from tests.support.sqlite_pair.kills import Kills
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
@@ -60,7 +60,6 @@ class Pair:
         print(promise_of(mirror.job), f"repeats {sum(row.repeats for row in mirror.rows())}")
 
     def killed(self, chance: random.Random, count: int) -> None:
-        """The same, while so many workers are killed."""
         holo, mirror = self.holo, self.holo.mirror
         kills = Kills(chance)
         holo.options(binlog_parallel_num=1, full_sync_binlog_batch_read_size=9)
@@ -110,7 +109,6 @@ def into(holo_pair: HoloPair) -> Iterator[Into]:
 
 @pytest.fixture
 def to_hologres(into: Into, pg_server: Server) -> Iterator[Pair]:
-    """Into the stand-in that is written to."""
     database = f"of_holo_{next(_numbers)}"
     new_database(pg_server, database)
     HologresSinkSide(pg_server, database).create(TARGET, "id bigint, v bigint", ("id",))
@@ -122,8 +120,7 @@ def to_hologres(into: Into, pg_server: Server) -> Iterator[Pair]:
 
 @pytest.fixture
 def to_doris(into: Into, doris: DorisStandin) -> Pair:
-    """Into the stand-in for a Doris."""
-    return into("doris", endpoint(doris))
+    return into("doris", doris_endpoint(doris))
 
 
 @pytest.mark.parametrize("way", [pytest.param("sql", marks=pytest.mark.chaos), "stream"])

@@ -21,7 +21,7 @@ from slotkeeper.core.sinks.hologres import statements
 from slotkeeper.core.sinks.hologres.kind import HologresConnection
 from slotkeeper.core.sinks.hologres.sink import HologresSink
 from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
-from tests.support.hologres_pair import TABLE, TARGET, HologresPair
+from tests.support.pairs import TABLE, TARGET, HologresPair
 from tests.support.sqlite_pair.kills import Killed, Kills
 from tests.support.waiting import until
 
@@ -141,7 +141,6 @@ def killed(pair: HologresPair, monkeypatch: pytest.MonkeyPatch, kills: Kills, wr
 
 
 def _die(point: str) -> None:
-    """Whoever registers is killed."""
     raise Killed(point)
 
 

@@ -21,14 +21,12 @@ from tests.support.hologres import SLOT, TABLE, HoloPair
 
 @pytest.fixture
 def session(slot_pair: HoloPair) -> Iterator[HoloConnection]:
-    """A session of the product, behind some rows."""
     slot_pair.write(*((key, key) for key in range(1, 21)))
     with closing(slot_pair.connection()) as made:
         yield made
 
 
 def source_of(pair: HoloPair, session: HoloConnection) -> SlotSource:
-    """The slot's source, with the slot made."""
     source = session.source(pair.mirror.job)
     assert isinstance(source, SlotSource)
     source.create_slot()

@@ -14,7 +14,7 @@ from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.demo.hologres.faults import FOREIGN_LSN, StreamFault
 from tests.fault.test_hologres import followed, trouble
-from tests.support.hologres import TABLE, HoloPair
+from tests.support.hologres import TABLE, HoloPair, hang_one_shard
 from tests.support.waiting import until
 
 HARMLESS = [fault for fault in StreamFault if fault is not StreamFault.VERSION]
@@ -206,17 +206,7 @@ def test_a_job_through_a_storm_of_faults_applies_each_record_once(stream_pair: H
 
 @pytest.mark.chaos
 def test_a_shard_whose_stream_hangs_does_not_keep_the_others_back(stream_pair: HoloPair) -> None:
-    pair = followed(stream_pair)
-    hung = pair.shard_of(1)
-    others = [key for key in range(1, 41) if pair.shard_of(key) != hung][:5]
-    pair.hologres.faults.hang(hung.node_id - 1)
-    pair.write(*((key, 500) for key in others))
-    statement = "SELECT count(*) FROM mart.t WHERE v = 500"
-    until(lambda: pair.mirror.query(pair.mirror.sink, statement)[0][0] == 5, 60, "the other shards' changes")
-    pair.hologres.faults.release()
-    pair.write((1, 500))
-    pair.mirror.wait_equal()
-    pair.mirror.stop()
+    hang_one_shard(followed(stream_pair))
 
 
 def test_a_session_that_reads_no_more_gives_its_walsenders_back_to_others(

@@ -15,8 +15,7 @@ from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.waiting import until
 
 
@@ -52,7 +51,6 @@ class LeftBehind(threading.Thread):
         return bool(self._mirror.query(self._mirror.warehouse.connect, statement)[0][0])
 
     def let_go(self) -> None:
-        """The lock is released: whatever still waits, lands."""
         self._blocker.rollback()
         self._blocker.close()
         self.join(240)

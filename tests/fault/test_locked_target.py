@@ -14,8 +14,7 @@ from slotkeeper.core.engine.driver.watches import LockWatch
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.wiring.driver import locks_at
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.waiting import until
 
 

@@ -20,14 +20,41 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import idle_lanes
+from slotkeeper.core.engine.driver.poll_schedule import LINES
+from slotkeeper.core.engine.driver.threads import SHARED_FROM
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.wiring.worker import session_name
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.report import Page
-from tests.support.session_bound import most_sessions
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
+
+STARTING = 3
+"""Of a start: one that reads, one that registers, one for what the catalog says."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCount:
+    """Sessions at the source and at the sink."""
+
+    source: int
+    sink: int
+
+
+def most_sessions(tables: int, dns: int, pool: int) -> SessionCount:
+    """The most that a job of so many tables holds; `pool` is its `connection_pool_size`.
+
+    At the source: the start's, one that watches the set of DNs, those that look at all DNs of a table, one per DN that
+    looks where one does not answer, one per DN that registers, and those of the tasks. At the sink: the lease, one per
+    DN that registers, three (keeping slots alive during a copy, progress, quarantine), and those of the tasks.
+
+    >>> most_sessions(1, 4, 5), most_sessions(200, 4, 5), most_sessions(200, 64, 5)
+    (SessionCount(source=18, sink=13), SessionCount(source=21, sink=13), SessionCount(source=45, sink=25))
+    """
+    lines = min(dns, SHARED_FROM)
+    return SessionCount(STARTING + 1 + min(tables, LINES) + 2 * lines + pool, 1 + lines + 3 + pool)
+
 
 ROWS = 40
 
@@ -49,7 +76,6 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
 
 
 def changes(mirror: Mirror) -> dict[str, int]:
-    """Events applied, by lane."""
     return {name: lane.changes for name, lane in mirror.heard.now.items()}
 
 
@@ -144,7 +170,6 @@ class Arrivals:
         self.sent[table] = time.monotonic()
 
     def note_arrivals(self) -> None:
-        """Note which have arrived by now."""
         left = [table for table in self.sent if table not in self.took]
         if left:
             there = " UNION ALL ".join(f"SELECT '{one}' FROM {target_of(one)} WHERE id = 1000" for one in left)

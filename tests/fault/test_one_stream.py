@@ -19,11 +19,9 @@ from slotkeeper.core.ports.sink import Batch
 from tests.support.mirror import At
 from tests.support.resetting import Crash
 from tests.support.sqlite_pair import kind, sink
-from tests.support.sqlite_pair.binlog import Origin
-from tests.support.sqlite_pair.case import Case
-from tests.support.sqlite_pair.kills import Kills
+from tests.support.sqlite_pair.binlog import Origin, SqlitePosition
+from tests.support.sqlite_pair.kills import Case, Kills
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
-from tests.support.sqlite_pair.position import SqlitePosition
 from tests.support.waiting import until
 
 ONE, OTHER = "ods.t", "ods.other"
@@ -65,7 +63,6 @@ def made(make_pair: MakePair) -> SecondPair:
 
 
 def kept(pair: SecondPair) -> SqlitePosition | None:
-    """What the server keeps for the job's slot."""
     with closing(sqlite3.connect(pair.origin.path)) as connection:
         found = connection.execute("SELECT life, file, offset, tx FROM binlog_slots").fetchone()
     return SqlitePosition(*found) if found else None

@@ -15,8 +15,7 @@ from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sinks.postgres.progress.locks import lock_number
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, orders, written
 from tests.support.waiting import until
 
 Thief = Callable[[], None]

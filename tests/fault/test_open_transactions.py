@@ -20,8 +20,7 @@ from slotkeeper.demo import facts
 from slotkeeper.demo.facts import THROUGH_SECOND
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import as_superuser
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, as_superuser
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 

@@ -17,8 +17,7 @@ from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.ports.sink import QueryBatch
 from slotkeeper.demo.postgres import Server
-from tests.support.histories import history
-from tests.support.oracle import Event, Oracle, Rules
+from tests.support.oracle import Event, Oracle, Rules, history
 from tests.support.query_effects import QUERY, QueryEffects
 from tests.support.standin import drop_database, new_database
 
@@ -82,7 +81,6 @@ def target(pg_server: Server) -> Iterator[QueryEffects]:
 
 @pytest.fixture
 def batches(seed: int) -> list[list[Event]]:
-    """Three batches of twenty histories."""
     draw = random.Random(seed)
     made: list[list[Event]] = [[], [], []]
     for one in range(20):

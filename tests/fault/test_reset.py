@@ -17,10 +17,8 @@ from slotkeeper.core.sources.dws import slot as dws_slot
 from slotkeeper.core.sqltext import statements
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
-from tests.support.replayed import replay
-from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point
+from tests.support.mirror import MakeMirror, Mirror, orders, written
+from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, CrashAt, Resetting, point, replay
 from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 

@@ -24,7 +24,6 @@ def kill() -> None:
 
 
 def running(warehouse: Warehouse, make_mirror: MakeMirror, start: str, *target: str) -> Mirror:
-    """A mirror of two rows that runs."""
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'old'), (2, 'old')")
     mirror = make_mirror(warehouse, TABLE, TARGET)

@@ -22,8 +22,7 @@ from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
 from tests.support import polling
-from tests.support.flow import written
-from tests.support.mirror import At, MakeMirror
+from tests.support.mirror import At, MakeMirror, written
 from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
 from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until

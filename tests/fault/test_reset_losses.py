@@ -25,8 +25,7 @@ from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import task_of
 from tests.fault.test_reset import followed
-from tests.support.flow import written
-from tests.support.mirror import At, Mirror
+from tests.support.mirror import At, Mirror, written
 from tests.support.resetting import EARLIEST, LATEST, Crash, CrashAt, Resetting
 from tests.support.standin import drop_database, new_database, run
 
@@ -64,7 +63,6 @@ class Losing:
         return {row.key.shard: replace(row, epoch=0) for row in self.resetting.rows()}
 
     def named(self) -> TroubleName:
-        """What the next start of the job says."""
         error = self.resetting.mirror.start().wait_error()
         assert isinstance(error, Trouble), error
         return error.name

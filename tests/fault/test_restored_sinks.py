@@ -89,7 +89,6 @@ def other_host(mirror: Mirror, folder: Path) -> Store:
 
 
 def no_state(mirror: Mirror, folder: Path) -> Store:
-    """A new state folder."""
     return Store.open(folder)
 
 

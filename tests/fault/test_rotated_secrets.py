@@ -11,9 +11,8 @@ import pytest
 from slotkeeper.core.domain.refusals import PASSWORDS, said
 from slotkeeper.core.errors import LoginRefused
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.least import run
+from tests.support.least import WAYS, Rotation, run
 from tests.support.mirror import MakeMirror
-from tests.support.rotation import WAYS, Rotation
 from tests.support.waiting import until
 
 TABLE = "ods.orders"

@@ -8,8 +8,7 @@ from pathlib import Path
 from mysql_mimic.auth import NativePasswordAuthPlugin
 
 from slotkeeper.core.domain.endpoint import SecretRef
-from tests.support.doris_pair import PASSWORD, DorisPair
-from tests.support.mysql_pair import MysqlPair
+from tests.support.pairs import PASSWORD, DorisPair, MysqlPair
 
 USER, FIRST, SECOND = "rotated", "first-Passw0rd", "second-Passw0rd"
 

@@ -11,8 +11,7 @@ from slotkeeper.core.domain.traits import Delivery
 from slotkeeper.core.services.doctor import promise_of
 from tests.support.sqlite_pair import sink
 from tests.support.sqlite_pair.binlog import Origin
-from tests.support.sqlite_pair.case import LOADED, Case, refuse_loss, refuse_uncounted
-from tests.support.sqlite_pair.kills import Kills
+from tests.support.sqlite_pair.kills import LOADED, Case, Kills, refuse_loss, refuse_uncounted
 from tests.support.sqlite_pair.pair import MakePair
 from tests.support.sqlite_pair.sink import ADDS_UP, BY_KEY
 

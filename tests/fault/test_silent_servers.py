@@ -10,8 +10,7 @@ import pytest
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.proxy import Line, Proxy, proxy
 from tests.support.waiting import until
 

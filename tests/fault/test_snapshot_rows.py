@@ -64,7 +64,6 @@ def same_session(ctx: ResetContext) -> bool:
 
 @contextmanager
 def locked(mirror: Mirror) -> Iterator[None]:
-    """Somebody has the target to himself."""
     with closing(mirror.sink()) as connection, pg.transaction(connection) as cursor:
         connection.autocommit = False
         cursor.execute(f"LOCK TABLE {TARGET}")

@@ -19,8 +19,7 @@ from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_fence import Running, task_of
 from tests.fault.test_reset import followed
-from tests.support.flow import orders, written
-from tests.support.mirror import At, MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror, orders, written
 from tests.support.polling import config, job
 from tests.support.resetting import EARLIEST
 from tests.support.waiting import until

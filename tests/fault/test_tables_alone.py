@@ -224,7 +224,6 @@ def test_the_others_are_as_fresh_as_before_beside_a_table_that_ends_and_comes_ba
 
 
 def write(mirror: Mirror, draw: random.Random) -> None:
-    """One transaction over some of the tables."""
     changes = []
     for table in draw.sample(TABLES, draw.randint(1, 4)):
         low = draw.randint(1, 300)

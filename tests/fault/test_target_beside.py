@@ -14,9 +14,8 @@ from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.doris_pair import TARGET, DorisPair
-from tests.support.hologres_pair import HologresPair
 from tests.support.mirror import Mirror
+from tests.support.pairs import TARGET, DorisPair, HologresPair
 from tests.support.standin import run
 from tests.support.waiting import until
 

@@ -26,7 +26,6 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def told(mirror: Mirror) -> Trouble:
-    """What the job has ended with."""
     error = mirror.wait_error(30)
     assert isinstance(error, Trouble), error
     assert error.name is TroubleName.TARGET_CHANGED
@@ -93,7 +92,6 @@ def test_a_registration_behind_a_failed_check_does_not_forget_what_that_found(mi
 
 
 def records(mirror: Mirror) -> list[str]:
-    """The record of each lane, by DN."""
     return [
         text
         for (text,) in mirror.query(mirror.sink, "SELECT target_seen FROM public.slotkeeper_progress ORDER BY shard")

@@ -16,8 +16,6 @@ from tests.support.resetting import EARLIEST, LATEST, SNAPSHOT, Crash, Resetting
 from tests.support.standin import run
 from tests.support.waiting import until
 
-EMPTIED = "lost its rows|was emptied"
-
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:

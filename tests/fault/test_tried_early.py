@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import LaneReport
 from tests.support.local_driver import LOCAL
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product
+from tests.support.printed import typed
+from tests.support.product import Mirrored, Product
 from tests.support.waiting import until
 
 SOON = 20.0
@@ -45,10 +44,7 @@ def lane_of(job: Mirrored, dn: str) -> LaneReport | None:
 
 
 def retried(job: Mirrored, capfd: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
-    capfd.readouterr()
-    code = main(["--config", str(job.config), "jobs", "retry", job.name, *more])
-    said = capfd.readouterr()
-    return code, said.out, said.err
+    return typed(capfd, "--config", str(job.config), "jobs", "retry", job.name, *more)
 
 
 def test_a_lane_that_waits_ten_minutes_goes_on_as_soon_as_somebody_asks_once_its_dn_is_back(

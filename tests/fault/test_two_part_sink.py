@@ -14,8 +14,7 @@ from slotkeeper.core.ports.driver import Repeats
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
 from tests.support.sqlite_pair import sink as sqlite
-from tests.support.sqlite_pair.case import LOADED, Case, refuse_loss, refuse_uncounted
-from tests.support.sqlite_pair.kills import Kills
+from tests.support.sqlite_pair.kills import LOADED, Case, Kills, refuse_loss, refuse_uncounted
 from tests.support.sqlite_pair.sink import ADDS_UP, BY_KEY, TOKENS, repeats
 
 TABLE = "ods.t"
@@ -32,7 +31,6 @@ class Table:
     events: int = 0
 
     def write(self) -> None:
-        """A transaction of a few changes."""
         with pg.transaction(self.connection) as cursor:
             for _ in range(self.chance.randint(1, 12)):
                 cursor.execute(*self._change())

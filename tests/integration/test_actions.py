@@ -90,7 +90,6 @@ def planned(shell: Shell, target: str) -> Preview:
 
 
 def typed(plan: Preview) -> Typed:
-    """What a person types who reads the plan."""
     parts = {want.part: want.answer or "a test" for want in plan.wants}
     assert not missing(plan.wants, parts)
     return Typed(plan.plan, parts)

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.lease import TAKES_OVER
 from slotkeeper.core.dataframe.reader.read import read
@@ -34,10 +33,9 @@ from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.source import ALL
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
 from tests.support.frames import Program, configured, slot_places
-from tests.support.mirror import MakeMirror, Mirror
-from tests.support.printed import bare
+from tests.support.mirror import MakeMirror, Mirror, orders, written
+from tests.support.printed import typed_bare
 from tests.support.standin import MakeWarehouse
 
 TABLE = "ods.t"
@@ -60,14 +58,12 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits for nobody's lease."""
     monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
     monkeypatch.setattr("slotkeeper.core.dataframe.reader.lease.LEASE_WAIT", 0.2)
     monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)
 
 
 def write(mirror: Mirror, *ids: int, value: str = "new") -> None:
-    """A transaction per key."""
     for one in ids:
         mirror.source(f"INSERT INTO {TABLE} VALUES ({one}, '{value}') ON CONFLICT (id) DO UPDATE SET v = excluded.v")
 
@@ -445,7 +441,7 @@ def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impa
 
 def test_a_query_whose_process_is_killed_gives_its_slot_back_without_a_stop(mirror: Mirror, path: Path) -> None:
     """Spark ends a source's process by SIGKILL; the next start would be refused where the lease outlived it."""
-    words = [sys.executable, "-m", "tests.support.frame_life", str(path)]
+    words = [sys.executable, "-m", "tests.support.frames", str(path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as life:
         assert life.stdout is not None
         assert life.stdout.readline() == b"begun\n"
@@ -519,10 +515,7 @@ def test_slots_list_names_the_query_and_a_reset_is_refused_while_it_lives(
     place = [TABLE, "frames_slot"]
 
     def typed(*words: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main([*words, "--config", str(path)])
-        said = capfd.readouterr()
-        return code, bare(said.out), bare(said.err)
+        return typed_bare(capfd, *words, "--config", str(path))
 
     def json_of(*words: str) -> dict[str, Any]:
         code, out, err = typed(*words, "--json")

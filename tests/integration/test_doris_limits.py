@@ -23,7 +23,7 @@ from slotkeeper.demo.doris.header import NotParsed, columns_of
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.doris.transactions import State
 from tests.integration.test_doris_sink import BATCH, IDENTITY, KEY, job_of, opened
-from tests.support.doris_pair import endpoint
+from tests.support.pairs import doris_endpoint
 from tests.support.waiting import until
 
 STRING = tables.STRING_LIMIT
@@ -46,7 +46,6 @@ def named(doris: DorisStandin, connection: DorisConnection, names: list[str], ki
 
 
 def into(sink: DorisSink, *values: str | None) -> None:
-    """Load and commit a row."""
     sink.commit("a", sink.send(Batch(KEY, "x", 1, lambda: iter([("1", "0", "I", "1", *values)])), "a"))
 
 
@@ -138,7 +137,7 @@ def test_a_varchar_too_long_is_named_with_its_size_and_its_own_length(
 
 def findings(doris: DorisStandin, connection: DorisConnection, kind: str) -> list[str]:
     identity = TableIdentity(1, (Column("id", "bigint", True), Column("v", kind)), ("id",), "s")
-    asked = SinkAsked("dor", endpoint(doris), "public", (job_of(doris, "mart.odd"),), lambda job: (identity, ""))
+    asked = SinkAsked("dor", doris_endpoint(doris), "public", (job_of(doris, "mart.odd"),), lambda job: (identity, ""))
     found = connection.findings(asked, lambda: datetime.now(timezone.utc))
     return [f"{one.level.value} {one.text}" for one in found]
 

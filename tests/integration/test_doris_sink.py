@@ -27,7 +27,7 @@ from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.server import DorisStandin
-from tests.support.doris_pair import PASSWORD, TABLE, TARGET, VARIABLE, endpoint
+from tests.support.pairs import PASSWORD, TABLE, TARGET, VARIABLE, doris_endpoint
 from tests.unit.config.samples import VALID
 
 KEY = LaneKey("dws1", TABLE, "slot", "dn_1")
@@ -36,12 +36,12 @@ BATCH = Batch(KEY, "beyond 1 up to 2", 2, lambda: iter([("1", "0", "I", "1", "10
 
 
 def job_of(doris: DorisStandin, table: str = TARGET) -> JobSpec:
-    where = endpoint(doris)
+    where = doris_endpoint(doris)
     return JobSpec("job", where, where, "slot", (ChannelSpec(TABLE, table),), sink_kind="doris")
 
 
 def opened(doris: DorisStandin) -> Login:
-    return login(endpoint(doris), "test")
+    return login(doris_endpoint(doris), "test")
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_what_a_withdrawn_plan_left_is_given_up_by_its_label(doris: DorisStandin
 
 @pytest.mark.parametrize("chunk", [False, True])
 def test_loads_may_be_packed(doris: DorisStandin, chunk: bool) -> None:
-    packed = replace(opened(doris), endpoint=replace(endpoint(doris), compression="gzip"))
+    packed = replace(opened(doris), endpoint=replace(doris_endpoint(doris), compression="gzip"))
     session = DorisConnection(packed)
     sink = session.batch_sink(job_of(doris), IDENTITY, "direct")
     if chunk:
@@ -228,7 +228,7 @@ def test_a_dropped_table_and_a_dropped_database_are_named(doris: DorisStandin, s
 
 def findings(doris: DorisStandin) -> list[str]:
     session = DorisConnection(opened(doris))
-    asked = SinkAsked("dor", endpoint(doris), "public", (job_of(doris),), lambda job: (IDENTITY, ""))
+    asked = SinkAsked("dor", doris_endpoint(doris), "public", (job_of(doris),), lambda job: (IDENTITY, ""))
     found = [f"{one.level.value} {one.text}" for one in session.findings(asked, lambda: datetime.now(timezone.utc))]
     session.close()
     return found

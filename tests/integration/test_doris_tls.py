@@ -24,8 +24,8 @@ from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.server import DorisStandin
 from tests.integration.test_doris_sink import BATCH
 from tests.support import maria
-from tests.support.doris_pair import PASSWORD, TARGET, endpoint
-from tests.support.postgres_lines import Authority
+from tests.support.pairs import PASSWORD, TARGET, doris_endpoint
+from tests.support.tls_lines import Authority
 
 
 @pytest.fixture
@@ -46,11 +46,10 @@ LAYOUT = Layout(("id", "v"), (0,))
 
 def at(doris: DorisStandin, mode: str, root: Path | str = "") -> Login:
     be = f"{doris.host}:{doris.ports.backend}"  # the port for queries has no TLS, so that it lists no BE
-    return Login(replace(endpoint(doris), sslmode=mode, sslrootcert=str(root), backends=(be,)), PASSWORD, "test")
+    return Login(replace(doris_endpoint(doris), sslmode=mode, sslrootcert=str(root), backends=(be,)), PASSWORD, "test")
 
 
 def sent(login: Login) -> Outcome:
-    """A load, through FE and BE."""
     sink = DorisSink(DorisHttp(login), "job", TARGET, LAYOUT)
     return sink.commit("a", sink.send(BATCH, "a"))
 

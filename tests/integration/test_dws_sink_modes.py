@@ -29,7 +29,6 @@ def sink(make_warehouse: MakeWarehouse) -> Warehouse:
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, sink: Warehouse) -> Mirror:
-    """A job into another stand-in."""
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, '')")
     made = make_mirror(warehouse, TABLE)

@@ -60,7 +60,6 @@ class Place:
         return found
 
     def role(self, name: str) -> Endpoint:
-        """A login of its own, without any right."""
         file = self.folder / name
         run(self.named("maker"), f"CREATE ROLE {name} LOGIN PASSWORD '{write_password(file)}'")
         self.stack.callback(lambda: run(self.named("ender"), f"DROP ROLE {name}"))

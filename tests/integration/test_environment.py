@@ -16,7 +16,7 @@ import pytest
 
 from slotkeeper.demo.postgres import Server
 from tests.support.libpq import NOT_PARAMETERS, defaults, library
-from tests.support.postgres_lines import HOST, Authority, Seen, begging, tls_front
+from tests.support.tls_lines import HOST, Authority, Seen, begging, tls_front
 
 CODE = """
 import json, os, subprocess, sys

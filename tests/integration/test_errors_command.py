@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.demo.warehouse import Warehouse
 from tests.integration.test_quarantine_jobs import TABLE, cure, mirror_of
 from tests.support import polling, standin
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.printed import typed
 
 HOSTILE = "a\x1b]0;owned\x07[@click=app.danger]x[/]"
 
@@ -26,10 +26,7 @@ class Shell:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)."""
-        self.capfd.readouterr()
-        code = main([*words, "--config", str(self.config)])
-        said = self.capfd.readouterr()
-        return code, said.out, said.err
+        return typed(self.capfd, *words, "--config", str(self.config))
 
     def listed(self, *words: str) -> list[dict[str, Any]]:
         code, out, err = self.call("errors", "list", *words, "--json")

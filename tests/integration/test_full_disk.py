@@ -208,16 +208,6 @@ def test_a_quota_on_a_disk_with_room_is_told_as_such(tmp_path: Path, number: int
 # -- who is signalled, with a store that refuses to be written -----------------------------------------------------
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Jobs]:
-    with Store.open(tmp_path / "state") as store:
-        made = Jobs(store, tmp_path)
-        try:
-            yield made
-        finally:
-            made.end_all()
-
-
 def refuse_wanted(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def refuse(self: Store, job: str, wanted: WantedState) -> None:
         raise error
@@ -227,48 +217,46 @@ def refuse_wanted(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [NoRoom("no room"), Busy("locked")], ids=["full", "locked"])
 def test_a_stop_that_cannot_be_stored_goes_by_a_signal(
-    small: Jobs, monkeypatch: pytest.MonkeyPatch, error: Exception
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    view = small.start("orders")
+    view = jobs.start("orders")
     refuse_wanted(monkeypatch, error)
-    stopped = control.stop(small.store, "orders", Patience(SOON))
+    stopped = control.stop(jobs.store, "orders", Patience(SOON))
     assert stopped.state is JobState.STOPPED and not stopped.lives
     assert "SIGTERM" in stopped.reason and not processes.alive(view.driver)
 
 
-def test_without_a_supervisor_its_driver_is_ended(small: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    small.start("orders")
+def test_without_a_supervisor_its_driver_is_ended(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs.start("orders")
     refuse_wanted(monkeypatch, NoRoom("no room"))
-    small.kill_supervisor("orders")
-    stopped = control.stop(small.store, "orders", Patience(SOON))
-    assert stopped.state is JobState.STOPPED and not small.view_of_job("orders").lives
+    jobs.kill_supervisor("orders")
+    stopped = control.stop(jobs.store, "orders", Patience(SOON))
+    assert stopped.state is JobState.STOPPED and not jobs.view_of_job("orders").lives
 
 
-def test_a_deaf_job_that_is_not_waited_for_is_still_shown_as_it_is(
-    small: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small.start("orders", "deaf", limits=replace(FAST, stop=30.0, grace=30.0))
+def test_a_deaf_job_that_is_not_waited_for_is_still_shown_as_it_is(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs.start("orders", "deaf", limits=replace(FAST, stop=30.0, grace=30.0))
     refuse_wanted(monkeypatch, NoRoom("no room"))
-    assert control.stop(small.store, "orders", Patience(0)).lives
+    assert control.stop(jobs.store, "orders", Patience(0)).lives
     with pytest.raises(Busy, match=r"asked to stop by a signal, but after 0.2 s its processes still live") as late:
-        control.stop(small.store, "orders", Patience(0.2))
+        control.stop(jobs.store, "orders", Patience(0.2))
     assert "could not be stored: no room" in late.value.hint
 
 
-def test_a_process_that_does_not_hold_the_lock_is_not_signalled(small: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_hold_the_lock_is_not_signalled(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever shares the folder can write any process of ours into the store."""
-    view = small.start("orders")
-    other = small.start("other")
+    view = jobs.start("orders")
+    other = jobs.start("other")
     assert other.supervisor is not None and other.driver is not None
     for named in (other.supervisor, other.driver):
-        small.store.set_supervisor(view.run, replace(named, run_id=view.run))
+        jobs.store.set_supervisor(view.run, replace(named, run_id=view.run))
         with monkeypatch.context() as patched:
             refuse_wanted(patched, NoRoom("no room"))
             with pytest.raises(Refused, match=r"does not hold its lock .* it was not signalled"):
-                control.stop(small.store, "orders", Patience(1))
+                control.stop(jobs.store, "orders", Patience(1))
     assert processes.alive(other.supervisor) and processes.alive(other.driver) and processes.alive(view.driver)
     assert view.supervisor is not None
-    small.store.set_supervisor(view.run, view.supervisor)
+    jobs.store.set_supervisor(view.run, view.supervisor)
 
 
 def test_doctor_does_not_call_a_state_folder_fine_that_nothing_can_be_written_to(disk: Disk) -> None:

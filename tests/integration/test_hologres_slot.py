@@ -25,7 +25,6 @@ JOB = "orders"
 
 
 def positions(pair: HoloPair) -> dict[int, int]:
-    """The LSN of each shard's progress row."""
     found: dict[int, Position] = {
         row.node_id - 1: row.position for row in pair.mirror.rows() if row.position is not None
     }

@@ -61,7 +61,6 @@ SOME = [TEXTS[0], f"\\'\"`); {RUN}; --"]
 
 
 def breaks_out(statement: str) -> bool:
-    """Whether a hostile text stands outside of quotes."""
     rest = QUOTED.sub("", statement)
     return "pwned" in rest
 

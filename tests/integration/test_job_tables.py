@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import job_verbs
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobState, WantedState
@@ -20,7 +19,7 @@ from tests.support import hostile
 from tests.support.jobs import Jobs
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
-from tests.support.printed import bare
+from tests.support.printed import typed_bare
 from tests.support.standin import MakeWarehouse, run
 
 JOB, A, B = "orders_rt", "ods.a", "ods.b"
@@ -37,10 +36,7 @@ class Place:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)."""
-        self.capfd.readouterr()
-        code = main([*words, "--config", str(self.config)])
-        said = self.capfd.readouterr()
-        return code, bare(said.out), bare(said.err)
+        return typed_bare(self.capfd, *words, "--config", str(self.config))
 
     def start(self, *fails: str) -> None:
         self.jobs.start(JOB, tables=[A, B], fails=list(fails))

@@ -15,6 +15,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.steering import StoredTries
 from tests.support.jobs import FAST, SOON, Jobs
+from tests.support.printed import typed
 from tests.support.waiting import until
 
 Call = Callable[..., tuple[int, str, str]]
@@ -23,10 +24,7 @@ Call = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def call(jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> Call:
     def called(*words: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main(["jobs", "retry", "--state-dir", str(jobs.store.folder.path), *words])
-        said = capfd.readouterr()
-        return code, said.out, said.err
+        return typed(capfd, "jobs", "retry", "--state-dir", str(jobs.store.folder.path), *words)
 
     return called
 

@@ -20,9 +20,8 @@ from slotkeeper.core.sources.dws.eligibility import NEEDED
 from slotkeeper.core.state.audit import intent
 from slotkeeper.demo.orders import DDL_COLUMNS, KEY
 from slotkeeper.demo.warehouse import READERS, Warehouse
-from tests.support.flow import orders, written
 from tests.support.least import Least, least
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 
 
 @pytest.fixture
@@ -45,7 +44,6 @@ def call(least: Least, capfd: pytest.CaptureFixture[str], *words: str, fine: int
 
 
 def kept_target(mirror: Mirror) -> None:
-    """A target that an administrator has made."""
     table = f"CREATE TABLE {mirror.job.channel.target} ({DDL_COLUMNS}, PRIMARY KEY ({', '.join(KEY)}))"
     mirror.at_sink("CREATE SCHEMA mart", table)
 

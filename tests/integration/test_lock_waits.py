@@ -62,7 +62,6 @@ class Place:
         return made
 
     def waits_in_thread(self, session: pg.Connection, statement: str) -> None:
-        """The statement, in a thread."""
 
         def go() -> None:
             with suppress(pg.DriverError):

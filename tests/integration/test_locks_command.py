@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.endpoint import Endpoint
 from tests.integration.test_lock_waits import STATEMENT, TABLE, Place, place
 from tests.support.fake_server import Mode, fake_server
 from tests.support.polling import config, job, server
+from tests.support.printed import typed
 from tests.support.waiting import until
 
 __all__ = ["place"]
@@ -26,14 +26,10 @@ def call(capfd: pytest.CaptureFixture[str], at: Place, *words: str, more: str = 
     sink = replace(at.endpoint(), name="mart")
     jobs = (job("orders", "s1", "ods.orders", TABLE), job("prices", "s2", "ods.prices", "mart.prices"), more)
     file = config(at.folder, NOWHERE, sink, *jobs)
-    capfd.readouterr()
-    code = main(["locks", *words, "--config", str(file)])
-    said = capfd.readouterr()
-    return code, said.out, said.err
+    return typed(capfd, "locks", *words, "--config", str(file))
 
 
 def waiting(capfd: pytest.CaptureFixture[str], at: Place, *words: str) -> Sequence[dict[str, Any]]:
-    """The waits of the one sink."""
     code, out, err = call(capfd, at, *words, "--json")
     assert code == 0, err
     (sink,) = json.loads(out)["sinks"]

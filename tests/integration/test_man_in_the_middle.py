@@ -20,9 +20,9 @@ from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.mariadb import MariaServer
-from tests.support import doris_pair, maria
-from tests.support.mysql_lines import between, tls_front
-from tests.support.postgres_lines import HOST, Authority
+from tests.support import maria
+from tests.support import pairs as doris_pair
+from tests.support.tls_lines import HOST, Authority, between, mysql_tls_front
 
 SECRET = "canary-4711"
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -30,19 +30,16 @@ MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """The one that the configuration names."""
     return Authority(tmp_path_factory.mktemp("right"))
 
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """His own."""
     return Authority(tmp_path_factory.mktemp("stranger"))
 
 
 @pytest.fixture(scope="module")
 def server(authority: Authority) -> Iterator[MariaServer]:
-    """A server with TLS."""
     made = maria.begin()
     maria.secure(made, authority)
     yield made
@@ -117,7 +114,7 @@ def test_loads_get_no_further_than_his_certificate(authority: Authority, strange
 
 
 def test_queries_go_through_a_front_that_speaks_tls_for_a_server_without(authority: Authority) -> None:
-    with DorisStandin(password=SECRET) as doris, tls_front(authority.server(HOST), doris.ports.query) as port:
+    with DorisStandin(password=SECRET) as doris, mysql_tls_front(authority.server(HOST), doris.ports.query) as port:
         for password, refused in ((SECRET, False), ("another", True)):
             login = replace(at(port, "verify-full", authority.root), password=password)
             with closing(MysqlQueries(login, "sink")) as queries:

@@ -7,7 +7,7 @@ import pytest
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
 from slotkeeper.core.sources.mysql.statements import Effect, Statement
 from tests.support.maria import Maria
-from tests.support.mysql_pair import TABLE, MakeMysqlPair, MysqlPair
+from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.waiting import until
 
 RANGES = """id INT NOT NULL, v INT, u INT NOT NULL, PRIMARY KEY (id)) PARTITION BY RANGE (id) (

@@ -17,7 +17,7 @@ from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources import registry
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.maria import Maria, endpoint
-from tests.support.mysql_pair import MakeMysqlPair
+from tests.support.pairs import MakeMysqlPair
 
 
 @pytest.fixture

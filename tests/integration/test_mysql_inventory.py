@@ -15,8 +15,7 @@ from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.mysql import kind
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from tests.support import maria as support
-from tests.support.maria import Maria
-from tests.support.mysql_lane import Lane, lane
+from tests.support.maria import Lane, Maria, lane
 
 COLUMNS = "(id INT PRIMARY KEY, v INT, INDEX (v))"
 ROWS = "INSERT INTO t SELECT seq, seq FROM seq_1_to_10"
@@ -32,7 +31,6 @@ def filled(maria: Maria) -> Maria:
 
 @pytest.fixture
 def follow(filled: Maria) -> Iterator[Callable[..., Lane]]:
-    """Makes a lane of the table, not started."""
     made: list[Lane] = []
 
     def make(table: str = "t", cascades_known: bool = False, user: str = "root") -> Lane:
@@ -45,7 +43,6 @@ def follow(filled: Maria) -> Iterator[Callable[..., Lane]]:
 
 
 def stopped(one: Lane) -> SlotkeeperError:
-    """The error at which a lane stops."""
     with pytest.raises(SlotkeeperError) as caught:
         one.catch_up()
     return caught.value

@@ -15,9 +15,9 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.errors import AccessRefused, Refused, Trouble, TroubleName
 from slotkeeper.demo.doris.server import DorisStandin
-from tests.support.doris_pair import endpoint as doris_endpoint
-from tests.support.mysql_pair import TABLE, MakeMysqlPair, MysqlPair
-from tests.support.sqlite_pair.supervised import supervised
+from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
+from tests.support.pairs import doris_endpoint as doris_endpoint
+from tests.support.sqlite_pair.pair import supervised
 from tests.support.waiting import until
 
 WIDE = """

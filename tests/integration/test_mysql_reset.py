@@ -14,7 +14,7 @@ from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.core.sources.mysql.position import MysqlPosition, ours, parse_position
 from slotkeeper.core.sources.mysql.transactions import End
 from tests.support.maria import Maria
-from tests.support.mysql_pair import TABLE, MysqlPair
+from tests.support.pairs import TABLE, MysqlPair
 from tests.support.waiting import until
 
 CHANGE = f"UPDATE {TABLE} SET v = v + 1"
@@ -116,7 +116,6 @@ def test_the_next_file_has_a_creation_of_its_own(maria: Maria) -> None:
 
 
 def started(maria: Maria, start: MysqlPosition) -> int:
-    """When the file of a position was created."""
     stream = maria.stream("t", start=start)
     list(stream.items(blocking=False))
     assert stream.here.born is not None

@@ -29,7 +29,6 @@ def ends(items: Iterable[Item]) -> list[MysqlPosition]:
 
 @pytest.fixture
 def filled(maria: Maria) -> Maria:
-    """Twenty transactions of ten rows each."""
     maria.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
     maria.mark()
     for lot in range(20):

@@ -15,7 +15,7 @@ from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_position
 from slotkeeper.core.sources.mysql.transactions import End, Item, TableRows
 from tests.support import maria as support
 from tests.support.maria import Maria
-from tests.support.mysql_pair import TABLE, MysqlPair
+from tests.support.pairs import TABLE, MysqlPair
 from tests.support.waiting import until
 
 

@@ -46,7 +46,6 @@ class Place:
         return slot_points(self.warehouse)
 
     def dn_of(self, key: int) -> str:
-        """The DN on which a key's rows are."""
         names = {node: name for name, node in self.warehouse.nodes()}
         return names[self.surface.value(f"SELECT t.xc_node_id FROM {TABLE} t WHERE id = {key}")]
 

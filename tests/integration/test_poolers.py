@@ -178,7 +178,6 @@ def _mirror(warehouse: Warehouse, make_mirror: MakeMirror, schema: str = "public
 
 
 def at(job: JobSpec, side: str, endpoint: Endpoint) -> JobSpec:
-    """The job with another endpoint on that side."""
     return replace(job, source=endpoint) if side == "source" else replace(job, sink=endpoint)
 
 

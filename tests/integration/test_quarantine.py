@@ -156,7 +156,6 @@ BAD_N = 99_999
 
 
 def changed(point: int, old: object, new: object, n: object, sequence: int = 1) -> list[tuple[object, ...]]:
-    """An update: B and U."""
     return [(point, sequence, "B", old, None), (point, sequence + 1, "U", new, n)]
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.dataframe.reader import accounts
@@ -27,7 +26,7 @@ from slotkeeper.core.services.slot_commands import query_of
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.frames import JOB, Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
-from tests.support.printed import bare
+from tests.support.printed import typed_bare
 from tests.support.waiting import until
 
 TABLE = "ods.t"
@@ -49,7 +48,6 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start that waits for nobody's lease."""
     monkeypatch.setattr(engine_start, "LEASE_WAIT", 0.2)
     monkeypatch.setattr("slotkeeper.core.dataframe.reader.lease.LEASE_WAIT", 0.2)
     monkeypatch.setattr(engine_lease, "TARGET_WAIT", 0.2)
@@ -349,10 +347,7 @@ class Shell:
         self._capfd = capfd
 
     def typed(self, *words: str) -> tuple[int, str, str]:
-        self._capfd.readouterr()
-        code = main([*words, "--config", str(self._path)])
-        said = self._capfd.readouterr()
-        return code, bare(said.out), bare(said.err)
+        return typed_bare(self._capfd, *words, "--config", str(self._path))
 
     def json_of(self, *words: str) -> Any:
         code, out, err = self.typed(*words, "--json")

@@ -23,9 +23,8 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.histories import COLUMNS
 from tests.support.mirror import MakeMirror
-from tests.support.oracle import Event, Image, Key
+from tests.support.oracle import COLUMNS, Event, Image, Key
 from tests.support.query_effects import OTHER, QUERY, QueryEffects
 from tests.support.standin import drop_database, new_database
 

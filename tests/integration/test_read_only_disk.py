@@ -19,7 +19,6 @@ from tests.integration.test_full_disk import REASON
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own."""
     place = tmp_path / "disk"
     place.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "slotkeeper-test", str(place)]

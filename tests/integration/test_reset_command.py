@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.console.actions.preview import preview_from
 from slotkeeper.console.actions.preview import words as in_full
 from slotkeeper.core.domain.job import JobState
@@ -18,11 +17,9 @@ from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
-from tests.support.printed import bare
-from tests.support.replayed import replay
-from tests.support.resetting import Resetting
+from tests.support.mirror import MakeMirror, Mirror, orders, written
+from tests.support.printed import typed_bare
+from tests.support.resetting import Resetting, replay
 from tests.support.standin import Surface, run
 
 
@@ -44,10 +41,7 @@ class Shell:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)."""
-        self.capfd.readouterr()
-        code = main([*words, "--config", str(self.config)])
-        said = self.capfd.readouterr()
-        return code, bare(said.out), bare(said.err)
+        return typed_bare(self.capfd, *words, "--config", str(self.config))
 
     def planned(self, *words: str) -> dict[str, Any]:
         code, out, err = self.call("slots", "reset", *self.place, *words, "--json")

@@ -43,7 +43,6 @@ class Place:
         return TABLE, self.mirror.job.slot
 
     def call(self, *words: str, code: int = 0) -> Any:
-        """The last JSON value that it prints."""
         self.capfd.readouterr()
         ended = main([*words, "--config", str(self.config)])
         said = self.capfd.readouterr()
@@ -86,7 +85,6 @@ def place(
 
 
 def look(place: Place, entry: str) -> None:
-    """The commands that only look."""
     for words, code in {
         ("config", "check"): 0,
         ("config", "show"): 0,

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.errors import Trouble, TroubleName
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import At
+from tests.support.printed import typed
 from tests.support.resetting import Crash
 from tests.support.sqlite_pair.pair import MakePair, SecondPair
 from tests.support.waiting import until
@@ -27,7 +27,6 @@ ROWS, CHANGED, AGAIN = 20, 5, 6
 
 
 def fill(pair: SecondPair, *tables: str) -> None:
-    """Rows before the job begins."""
     with pair.origin.transaction() as writing:
         for table in tables:
             for key in range(ROWS):
@@ -57,13 +56,9 @@ class Shell:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)."""
-        self.capfd.readouterr()
-        code = main([*words, "--config", str(self.path)])
-        said = self.capfd.readouterr()
-        return code, said.out, said.err
+        return typed(self.capfd, *words, "--config", str(self.path))
 
     def done(self, *words: str) -> str:
-        """What a command prints that ends well."""
         code, out, err = self.call(*words)
         assert code == 0, (code, out, err)
         return out

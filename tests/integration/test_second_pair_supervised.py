@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from tests.support.sqlite_pair.pair import MakePair, SecondPair
-from tests.support.sqlite_pair.supervised import supervised
+from tests.support.sqlite_pair.pair import MakePair, SecondPair, supervised
 
 TABLE, OTHER = "ods.t", "ods.other"
 

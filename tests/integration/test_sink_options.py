@@ -15,8 +15,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.routing import LEAST
 from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects
-from tests.support.histories import COLUMNS
-from tests.support.oracle import Event, Image, Key
+from tests.support.oracle import COLUMNS, Event, Image, Key
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "sink_options"
@@ -24,7 +23,6 @@ ONE, TWO, NEW = (0, 1), (0, 2), (0, 9)
 
 
 def row(key: Key, a: int | None = None, b: str | None = None) -> Image:
-    """A row under a key."""
     return {**dict.fromkeys(COLUMNS), "h": key[0], "k": key[1], "a": a, "b": b}
 
 
@@ -46,7 +44,6 @@ def gone(key: Key, point: int = 1) -> Event:
 
 @pytest.fixture(scope="module")
 def target(pg_server: Server) -> Iterator[Effects]:
-    """A target that has columns of its own."""
     new_database(pg_server, DATABASE)
     effects = Effects(pg_server, DATABASE, 'mart.Mixed "case" table', others=True)
     yield effects
@@ -106,7 +103,6 @@ def test_a_mode_that_only_updates_does_not_make_a_deleted_row_again(target: Effe
 
 
 def kept_plans(target: Effects) -> int:
-    """How many statements the worker's session keeps prepared."""
     with target.session.transaction() as cursor:
         cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'slotkeeper%%'")
         found = cursor.fetchone()

@@ -60,7 +60,6 @@ class Place:
         return self.call("slots", verb, TABLE, slot, "--execute", "--reason", "a test", "--confirm", slot, *more)
 
     def audited(self) -> list[AuditLine]:
-        """The audit's lines, the oldest first."""
         return list(reversed(Audit(StateFolder.open(self.config.parent / "state")).read().lines))
 
     def insert(self, first: int, last: int) -> None:

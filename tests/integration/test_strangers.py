@@ -54,7 +54,6 @@ def started() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def of_root(place: Path, started: list[list[str]]) -> Iterator[Served]:
-    """Servers that root runs."""
     folder = place / "root"
     folder.mkdir(mode=0o700)
     usual = subprocess.Popen.__init__

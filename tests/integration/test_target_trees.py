@@ -60,7 +60,6 @@ def server(pg_server: Server) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def hands(server: Server) -> Iterator[pg.Connection]:
-    """What others do at the sink."""
     with closing(server.connect(DATABASE)) as connection:
         yield connection
 
@@ -84,7 +83,6 @@ def run(connection: pg.Connection, *statements: str) -> None:
 
 
 def found(session: SinkSession, options: SinkOptions | None = None) -> list[tuple[str, str]]:
-    """Each objection and what cures it."""
     facts = eligibility.read(session, TARGET)
     return [(one.what, one.cure) for one in eligibility.objections(MAPPED, IDENTITY, facts, options or SinkOptions())]
 
@@ -420,7 +418,6 @@ def effects(server: Server, fresh: None) -> Iterator[Effects]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step that has an insert is tried."""
     monkeypatch.setattr(routing, "LEAST", 0)
     monkeypatch.setattr(routing, "SHARE", 1_000_000)
     monkeypatch.setattr(Lane, "missed", lambda lane: None)

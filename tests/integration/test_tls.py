@@ -18,7 +18,7 @@ from slotkeeper.core.errors import AccessRefused, ErrorKind
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.demo.postgres import Server
-from tests.support.postgres_lines import HOST, Authority, Seen, begging, md5_answer, tls_front
+from tests.support.tls_lines import HOST, Authority, Seen, begging, md5_answer, tls_front
 
 MODES = ["require", "verify-ca", "verify-full"]
 

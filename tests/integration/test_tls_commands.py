@@ -17,10 +17,9 @@ from slotkeeper.core.engine.worker import stream_task
 from slotkeeper.core.errors import AccessRefused, Refused
 from slotkeeper.core.launch import control
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.polling import config, job
-from tests.support.postgres_lines import HOST, Authority, begging, tls_front
+from tests.support.tls_lines import HOST, Authority, begging, tls_front
 from tests.unit.config.test_tls import PROD, SAFE, read
 
 TABLE = "ods.orders"

@@ -47,7 +47,6 @@ def ended(target: Target, application: str) -> None:
 
 @pytest.fixture(autouse=True)
 def streaming(target: Target) -> None:
-    """A copy that a test began is over."""
     target.run("UPDATE slotkeeper_progress SET state = 'running'")
 
 

@@ -33,7 +33,6 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def _walk(mirror: Mirror) -> None:
-    """Copy, then follow every kind of change."""
     mirror.start().wait_running()
     zoo.wait_equal(mirror)
     zoo.insert(mirror, 1000)

@@ -36,13 +36,10 @@ Sides = tuple[ComparedTable, ComparedTable]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Sessions at both sides."""
-
     source: pg.Connection
     sink: pg.Connection
 
     def opened(self, table: str, target: str, mapping: dict[str, str] | None = None, where: str = "") -> Sides:
-        """Readers of two tables."""
         return open_pair(over(self.source), table, over(self.sink), target, mapping, where)
 
     def both(self, *statements: str) -> None:
@@ -76,7 +73,6 @@ def sessions(pg_server: Server) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(sessions: Pair) -> Pair:
-    """An empty schema v at both sides."""
     sessions.both("DROP SCHEMA IF EXISTS v CASCADE", "CREATE SCHEMA v")
     return sessions
 

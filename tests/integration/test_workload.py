@@ -56,7 +56,6 @@ def recorded(surface: Surface, warehouse: Warehouse) -> dict[str, dict[str, int]
 
 
 def booked(warehouse: Warehouse) -> dict[str, dict[str, int]]:
-    """The same, by the ledger."""
     connection = warehouse.connect()
     totals = ledger_totals(connection)
     connection.close()

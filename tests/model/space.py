@@ -121,3 +121,17 @@ def trace(
         label = next(label for label, after in successors(space.states[tail]) if after == goal)
         lines.append(f"{count:3d}. {label}  [{show(goal)}]")
     return lines
+
+
+def refuse_broken(space: Space[S], told: Callable[[int], object], good: Callable[[S], bool]) -> None:
+    """Every invariant holds, and from every state a good one can be reached; `told` is the way to a state, in words."""
+    print(f"\n{space.summary()}")
+    assert space.broken is None, told(space.broken)
+    assert cannot_reach(space, good) == []
+
+
+def found(space: Space[S], told: Callable[[int], object]) -> tuple[str, int]:
+    """The invariant that is broken, and the moves of the shortest way there."""
+    assert space.broken is not None, space.summary()
+    print(f"\n{space.summary()}\n{told(space.broken)}")
+    return space.verdict, len(space.way_to(space.broken)) - 1

@@ -14,8 +14,7 @@ import pytest
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.ports.sink import Fields
 from slotkeeper.core.sinks.hologres.sink import net_effect, selected
-from tests.support.histories import COLUMNS, history
-from tests.support.oracle import Event, Image, Key, Oracle, Rules, Value
+from tests.support.oracle import COLUMNS, Event, Image, Key, Oracle, Rules, Value, history
 
 OTHERS = {"own": "default"}
 OPTIONS = list(product(("update", "replace", "ignore"), (True, False), (True, False), (True, False)))

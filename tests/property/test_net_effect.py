@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from slotkeeper.core.dataframe import changelog
 from slotkeeper.core.dataframe.net import Reduce
 from slotkeeper.core.errors import Refused
-from tests.support.changes import SCHEMA, batches_of, rows_of
-from tests.support.histories import History, history
-from tests.support.oracle import Event, Image, Key, Oracle, Rules
+from tests.support.oracle import Event, History, Image, Key, Oracle, Rules, history
+from tests.support.query_effects import CHANGES, batches_of, rows_of
 
 HISTORIES = 20
 
@@ -93,4 +92,4 @@ def test_two_rows_of_one_change_are_refused() -> None:
 
 def test_nothing_comes_of_nothing() -> None:
     assert rows_of(Reduce(("h", "k"))([])) == []
-    assert rows_of(Reduce(("h", "k"))([pa.RecordBatch.from_pylist([], SCHEMA)])) == []
+    assert rows_of(Reduce(("h", "k"))([pa.RecordBatch.from_pylist([], CHANGES)])) == []

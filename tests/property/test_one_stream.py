@@ -9,7 +9,7 @@ from slotkeeper.core.domain.position import Order, confirmable
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import ahead_of_row, exactly, judge
 from slotkeeper.core.errors import TroubleName
-from tests.support.sqlite_pair.position import BEGIN, OneKept, SqlitePosition
+from tests.support.sqlite_pair.binlog import BEGIN, OneKept, SqlitePosition
 
 FINGERPRINT = "sqlite:1:a"
 

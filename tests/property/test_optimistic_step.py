@@ -19,8 +19,7 @@ from slotkeeper.core.sinks.postgres.write.routing import Routed
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_staged, fill_staging
 from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects, described
-from tests.support.histories import history
-from tests.support.oracle import Accepts, Event, Image, Oracle, Rules
+from tests.support.oracle import Accepts, Event, Image, Oracle, Rules, history
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "optimistic_steps"
@@ -52,7 +51,6 @@ def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def even(image: Image) -> bool:
-    """A row filter: NULL is not accepted."""
     return image["a"] is not None and int(image["a"]) % 2 == 0
 
 

@@ -22,8 +22,7 @@ from slotkeeper.demo.postgres import Server
 from tests.integration.test_dws_sink import face as face
 from tests.property.test_sink_effects import even
 from tests.support.effects import described
-from tests.support.histories import COLUMNS, copy_text, history
-from tests.support.oracle import Accepts, Event, Oracle, Rules
+from tests.support.oracle import COLUMNS, Accepts, Event, Oracle, Rules, copy_text, history
 from tests.support.quarantined import QUARANTINING, Target
 from tests.support.standin import drop_database, new_database
 
@@ -118,7 +117,6 @@ class Story:
 
 
 def unique(event: Event) -> Event:
-    """A lane has one event at each position."""
     return replace(event, sequence=event.sequence + 1_000 * event.key[0])
 
 

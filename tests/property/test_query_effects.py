@@ -18,8 +18,7 @@ from slotkeeper.core.sinks.postgres.write import optimistic
 from slotkeeper.demo.postgres import Server
 from tests.property.test_sink_effects import CELLS, even, expected
 from tests.support.effects import described
-from tests.support.histories import history
-from tests.support.oracle import Event
+from tests.support.oracle import Event, history
 from tests.support.query_effects import QueryEffects
 from tests.support.standin import drop_database, new_database
 

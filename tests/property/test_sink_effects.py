@@ -19,8 +19,7 @@ from slotkeeper.core.domain.spec import CONFLICT_STRATEGIES, UPDATE_MODES, UPSER
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects, described
-from tests.support.histories import History, history
-from tests.support.oracle import Accepts, Event, Image, Key, Oracle, Rules
+from tests.support.oracle import Accepts, Event, History, Image, Key, Oracle, Rules, history
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "sink_effects"
@@ -32,7 +31,6 @@ EXAMPLES, MANY = 4, 60
 
 @pytest.fixture(scope="module")
 def database(pg_server: Server) -> Iterator[str]:
-    """A database for the module's targets."""
     new_database(pg_server, DATABASE)
     yield DATABASE
     drop_database(pg_server, DATABASE)
@@ -49,7 +47,6 @@ def targets(pg_server: Server, database: str) -> Iterator[tuple[Effects, Effects
 
 
 def even(image: Image) -> bool:
-    """A row filter: NULL is not accepted."""
     return image["a"] is not None and int(image["a"]) % 2 == 0
 
 
@@ -76,7 +73,6 @@ def run(effects: Effects, options: SinkOptions, accepts: Accepts | None, number:
 
 
 def expected(effects: Effects, options: SinkOptions, accepts: Accepts | None, one: History) -> Mapping[Key, Image]:
-    """The history's rows by the oracle."""
     before = dict.fromkeys(effects.others, "before")
     rules = Rules(
         options.write_mode,

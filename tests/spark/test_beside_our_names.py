@@ -12,10 +12,9 @@ import pytest
 
 from slotkeeper.core.spark.java import find_java, shim_home
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import ROWS, orders
 from tests.support.frame_session import SETTINGS
 from tests.support.frames import JOB, configured
-from tests.support.mirror import MakeMirror
+from tests.support.mirror import ROWS, MakeMirror, orders
 from tests.support.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]

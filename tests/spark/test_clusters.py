@@ -24,10 +24,8 @@ from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.spark.cluster import PACKAGE
 from slotkeeper.core.spark.runner import open_runner
 from tests.support import listening
-from tests.support.executors import backend_lives, executors, held_in_a_step
-from tests.support.mirrored import Kind, Mirrored
-from tests.support.product import Product
-from tests.support.spark_cluster import SparkCluster, bare_python
+from tests.support.product import Kind, Mirrored, Product
+from tests.support.spark_cluster import SparkCluster, backend_lives, bare_python, executors, held_in_a_step
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

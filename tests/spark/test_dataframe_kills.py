@@ -18,10 +18,9 @@ import psutil
 import pytest
 
 from slotkeeper.demo.postgres import Server
-from tests.support.dataframes import ROOT, spark_session
-from tests.support.executors import executors
+from tests.support.dataframes import ROOT, StreamRig, spark_session
+from tests.support.spark_cluster import executors
 from tests.support.standin import drop_database, new_database
-from tests.support.stream_rig import StreamRig
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]

@@ -20,10 +20,9 @@ from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.services.slot_commands import query_of
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, slot_places, wait_begun
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.standin import run
 from tests.support.waiting import until
 
@@ -50,7 +49,6 @@ def path(mirror: Mirror, tmp_path: Path) -> Path:
 
 
 def made(mirror: Mirror, slot: str = "frames_slot") -> None:
-    """A slot that stands at now."""
     run(mirror.warehouse, f"SELECT * FROM pgxc_register_full_sync_point('{mirror.table}', '{slot}')")
 
 
@@ -189,7 +187,6 @@ def program(name: str) -> Any:
 
 
 def renamed(path: Path) -> str:
-    """The configuration with the page's job in it."""
     path.write_text(path.read_text().replace(f"jobs.{JOB}", "jobs.orders_df"))
     return str(path)
 

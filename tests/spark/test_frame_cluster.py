@@ -10,11 +10,10 @@ from pyspark import SparkContext
 
 from slotkeeper.core.dataframe import register, start
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.executors import executors
-from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured, wait_begun
-from tests.support.mirror import MakeMirror
+from tests.support.mirror import MakeMirror, orders, written
+from tests.support.spark_cluster import executors
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]

@@ -10,10 +10,9 @@ import pytest
 
 from slotkeeper.core.dataframe import register
 from slotkeeper.demo.workload import BULK_FIRST, bulk
-from tests.support.flow import orders
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders
 from tests.support.standin import run
 from tests.support.worker_memory import WorkerMemory
 

@@ -14,16 +14,14 @@ from pyspark.errors import StreamingQueryException
 from slotkeeper.core.dataframe import register, start
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.canaries import files_with, seen_in
-from tests.support.flow import orders, written
 from tests.support.frame_session import spark_session
 from tests.support.frames import JOB, configured
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import MakeMirror, Mirror, orders, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 
 
 def passwords(mirror: Mirror) -> set[str]:
-    """What the references of both ends lead to."""
     return {Path(one.password.ref).read_text("utf-8").strip() for one in (mirror.job.source, mirror.job.sink)}
 
 

@@ -18,7 +18,7 @@ from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.spark.runner import SparkRunner, open_runner
 from tests.spark.test_clusters import RATE, SECRET, product_on, standalone
-from tests.support.mirrored import Mirrored
+from tests.support.product import Mirrored
 from tests.support.spark_cluster import SparkCluster, bare_python
 from tests.support.waiting import until
 

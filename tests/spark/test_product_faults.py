@@ -13,8 +13,7 @@ import pytest
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.demo.switches import Switches
 from tests.support import listening
-from tests.support.mirrored import Kind, Mirrored
-from tests.support.product import Product
+from tests.support.product import Kind, Mirrored, Product
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

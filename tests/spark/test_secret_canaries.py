@@ -31,8 +31,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.demo.run import SINK_DATABASE, SINK_USER
 from tests.support.canaries import files_with, seen_in
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product
+from tests.support.product import Mirrored, Product
 from tests.support.terminal import ROOT
 from tests.support.waiting import until
 
@@ -156,7 +155,6 @@ def _password(user: str, secret: str) -> pg.sql.Composable:
 
 
 def started(job: Mirrored) -> set[int]:
-    """Supervisor, driver, JVM and Spark's workers."""
     view = job.view()
     assert view.driver is not None and view.supervisor is not None
     return {view.supervisor.pid, *processes.members(view.driver)}

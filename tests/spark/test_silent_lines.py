@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product
+from tests.support.product import Mirrored, Product
 from tests.support.proxy import Line, Proxy, proxy
 from tests.support.report import Page
 from tests.support.waiting import until
@@ -34,7 +33,6 @@ def product(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path, seed: i
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    """The report."""
     about = (
         "The line to one server goes silent while a job is in a phase: nothing comes through either way, no line ends,"
         " and new ones are accepted. Seconds until `jobs show` names that side, and of `jobs stop` from then on."
@@ -56,7 +54,6 @@ def lines(product: Product) -> Iterator[dict[str, Proxy]]:
 
 
 def job_over(product: Product, lines: dict[str, Proxy], name: str) -> Mirrored:
-    """A job whose configuration names the proxies."""
     made = product.job(name)
     text = made.config.read_text("utf-8")
     for side, port in (("sources", lines["source"].port), ("sinks", lines["sink"].port)):

@@ -11,8 +11,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState
-from tests.support.mirrored import Mirrored
-from tests.support.product import Product
+from tests.support.product import Mirrored, Product
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]

@@ -45,12 +45,10 @@ def connected(endpoint: Endpoint) -> tuple[object, ...]:
 
 
 def echoed(spec: object) -> object:
-    """The spec itself."""
     return spec
 
 
 def killed(_spec: object) -> None:
-    """As the system does when memory runs out."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -61,12 +59,10 @@ def held(spec: object) -> None:
 
 
 def unreachable(_spec: object) -> None:
-    """A classified error."""
     raise Unreachable("no answer", hint="wait", code="08006", where="sink")
 
 
 def troubled(_spec: object) -> None:
-    """A named trouble."""
     raise Trouble("gone on dn_1", name=TroubleName.SLOT_MOVED)
 
 

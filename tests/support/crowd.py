@@ -108,7 +108,6 @@ class Crowd:
 
     @property
     def job(self) -> JobSpec:
-        """A job whose lanes these are."""
         end = Endpoint("none", "localhost", 1, "none", "none")
         options = BinlogOptions(
             binlog=True,

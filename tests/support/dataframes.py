@@ -3,86 +3,46 @@
 The files stand in for a reader of a binlog: a source of Spark's own that gives the columns of
 `slotkeeper.core.dataframe.changelog`, batches that come again as they were, and nothing of slots, DNs or types of a
 warehouse.
+
+`StreamRig` is a target with such a folder, a checkpoint and the options of a writer.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import slotkeeper
 from slotkeeper.core.dataframe import changelog
-from slotkeeper.core.spark.java import find_java, shim_home
-from slotkeeper.core.spark.settings import LIGHT
 from slotkeeper.demo.postgres import Server
-from tests.support.changes import row_of
-from tests.support.frame_session import quick_home
-from tests.support.histories import COLUMNS
-from tests.support.oracle import Event
+from tests.support import frame_session
+from tests.support.oracle import COLUMNS, Accepts, Event, Image, Key, Oracle, Rules, history
+from tests.support.query_effects import row_of
 
 ROOT = Path(slotkeeper.__file__).parents[1]
 _INTS = ("h", "k", "a")
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What Spark's processes need to find: a Java, this interpreter, and this checkout."""
-    return {
-        "JAVA_HOME": str(shim_home(find_java(), (folder,))),
-        "PYSPARK_PYTHON": sys.executable,
+@contextmanager
+def spark_session(folder: Path, master: str = "local[2]") -> Iterator[Any]:
+    """A session whose processes find this checkout, and which writes into `folder` and shows nothing."""
+    environ = {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONF_DIR": str(folder),
     }
-
-
-def settings(folder: Path, master: str) -> dict[str, str]:
-    """Those of a small Spark that writes into `folder` and shows nothing."""
-    return {
-        "spark.master": master,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": " ".join(LIGHT),
-    }
-
-
-@contextmanager
-def spark_session(folder: Path, master: str = "local[2]", **more: str) -> Iterator[Any]:
-    """A session of its own, ended with its JVM."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    before = dict(os.environ)
-    os.environ.update(environment(folder))
-    os.environ["SPARK_HOME"] = str(quick_home(folder))
     (folder / "log4j2.properties").write_text("rootLogger.level = off\n", "utf-8")
-    try:
-        builder = SparkSession.builder.appName("slotkeeper tests")
-        for name, value in {**settings(folder, master), **more}.items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
-        gateway = SparkContext._gateway
-        try:
-            yield spark
-        finally:
-            spark.stop()
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait(30)
-            SparkContext._gateway = SparkContext._jvm = None
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    with (
+        mock.patch.dict(os.environ, environ),
+        frame_session.spark_session(folder, master, spark_driver_memory="1g", spark_executor_memory="1g") as spark,
+    ):
+        yield spark
 
 
 def schema() -> Any:
@@ -144,3 +104,83 @@ def configuration(file: Path, server: Server, database: str) -> Path:
     )
     file.chmod(0o600)
     return file
+
+
+FORMAT = "slotkeeper_postgres"
+_NAMES = ("h", "k", "a", "b", "tags", "j")
+
+
+def cut(draw: random.Random, events: list[Event], parts: int) -> list[list[Event]]:
+    """Events in so many parts, some of which may be empty; no update is cut in two, as no transaction is."""
+    whole = [n for n in range(len(events) + 1) if not n or events[n - 1].kind != "B"]
+    at = sorted(draw.choices(whole, k=parts - 1))
+    return [events[begin:end] for begin, end in zip([0, *at], [*at, len(events)], strict=True)]
+
+
+class StreamRig:
+    """A target, a folder of changes, a checkpoint, and the options of the writer."""
+
+    def __init__(
+        self, server: Server, database: str, folder: Path, name: str, seed: int, histories: int = 30, cuts: int = 3
+    ) -> None:
+        self.config = configuration(folder / "slotkeeper.toml", server, database)
+        self.files = ChangeFiles(folder / "changes")
+        self.checkpoint = folder / "checkpoint"
+        self.table = f"mart.{name}"
+        self.watch = server.connect(database)
+        with self.watch.cursor() as cursor:
+            cursor.execute("CREATE SCHEMA IF NOT EXISTS mart")
+            cursor.execute(
+                f"CREATE TABLE {self.table} (h integer, k integer, a integer, b text, tags integer[], j json,"
+                " PRIMARY KEY (h, k))"
+            )
+        draw = random.Random(seed)
+        self.batches: list[list[Event]] = [[] for _ in range(cuts)]
+        for one in range(histories):
+            for place, part in enumerate(cut(draw, history(draw, one).events, cuts)):
+                self.batches[place] += part
+
+    def forget_commit(self, batch: int) -> None:
+        """Leave Spark's log of a batch as it is where the driver dies behind the sink's COMMIT."""
+        (self.checkpoint / "commits" / str(batch)).unlink()
+        for sums in (self.checkpoint / "commits").glob(".*.crc"):
+            sums.unlink()
+
+    def options(self, **more: str) -> dict[str, str]:
+        return {"config": str(self.config), "sink": "mart", "table": self.table, **more}
+
+    def oracle(self, batches: int, accepts: Accepts | None = None) -> dict[Key, Image]:
+        made = Oracle(Rules(accepts=accepts), {})
+        made.apply(event for batch in self.batches[:batches] for event in batch)
+        return dict(made.rows)
+
+    def rows(self) -> dict[Key, Image]:
+        found = self.asked(f"SELECT h, k, a, b, tags::text, j::text FROM {self.table}")
+        return {(row[0], row[1]): dict(zip(_NAMES, row, strict=True)) for row in found}
+
+    def versions(self) -> set[tuple[Any, ...]]:
+        return set(self.asked(f"SELECT ctid::text, xmin::text FROM {self.table}"))
+
+    def fence(self) -> tuple[str, int, int]:
+        """(query, batch, rows) of the target's fence; an empty one before the first batch."""
+        if self.asked("SELECT to_regclass('public.slotkeeper_streams') IS NULL") == [(True,)]:
+            return "", -1, 0
+        found = self.asked(f"SELECT query, batch, rows FROM slotkeeper_streams WHERE target = '{self.table}'")
+        return found[0] if found else ("", -1, 0)
+
+    def asked(self, statement: str) -> list[tuple[Any, ...]]:
+        with self.watch.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+    def write(self, rows: Any, checkpoint: Path | None = None, **more: str) -> Any:
+        """Write what there is now, and wait for its end."""
+        query = (
+            rows.writeStream.format(FORMAT)
+            .options(**self.options(**more))
+            .option("checkpointLocation", str(checkpoint or self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return query

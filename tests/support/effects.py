@@ -23,8 +23,7 @@ from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 from slotkeeper.demo.postgres import Server
-from tests.support.histories import COLUMNS, copy_text
-from tests.support.oracle import Accepts, Event, Image, Key
+from tests.support.oracle import COLUMNS, Accepts, Event, Image, Key, copy_text
 
 NAMES = {"h": "Key H", "k": "k", "a": 'A "a"', "b": "select", "tags": "tags", "j": "j"}
 """The target's names of the mirrored columns: quoted, mixed-case and reserved ones among them."""
@@ -130,7 +129,6 @@ def planned(store: PostgresProgress, epoch: int) -> None:
 
 
 def copy_lines(rows: Iterable[Mapping[str, Any]], names: list[str]) -> bytes:
-    """Rows as COPY text."""
     changed = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
     lines = (
         "\t".join("\\N" if row[one] is None else str(row[one]).translate(changed) for one in names) for row in rows

@@ -73,7 +73,6 @@ class Tables:
         return TableReport(name, name, state.value, since=time.time())
 
     def look(self, store: Store, job: str) -> tuple[TableReport, ...]:
-        """Obey what is wanted by now."""
         asked = steering.wanted(store, job)
         for name, before in self.now.items():
             one = asked.get(name, AS_THE_JOB)
@@ -96,7 +95,6 @@ class Lanes:
         self._at = dict.fromkeys(names, 0)
 
     def now(self) -> tuple[LaneReport, ...]:
-        """Where they are by now."""
         latest = int(time.time() * 100)
         for name in self._names:
             if not (self._holds.is_file() and name == self._names[0]):

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 
 from slotkeeper.core.domain.endpoint import Endpoint
+from tests.support.tls_lines import exactly
 
 TRICKLE_SECONDS = 0.5
 _STARTUP, _CANCEL, _TLS, _GSS = 196_608, 80_877_102, 80_877_103, 80_877_104
@@ -74,12 +75,10 @@ class FakeServer:
         return "require" if self.mode in (Mode.TLS_HANG, Mode.NO_TLS) else "disable"
 
     def endpoint(self, name: str = "dws1", connect_timeout_ms: int = 2_000) -> Endpoint:
-        """Where it is, without a password."""
         plain = {"sslmode": self.sslmode, "connect_timeout_ms": connect_timeout_ms}
         return Endpoint(name, "127.0.0.1", self.port, "gaussdb", "etl", **plain)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """End it and all its lines."""
         self._ended.set()
         for one in (self._socket, *self._clients):
             with suppress(OSError):
@@ -210,12 +209,7 @@ class FakeServer:
         return kind, self._exactly(client, struct.unpack("!i", self._exactly(client, 4))[0] - 4)
 
     def _exactly(self, client: socket.socket, size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            part = client.recv(size - len(found))
-            if not part:
-                raise EOFError
-            found += part
+        found = exactly(client, size)
         self.received += found
         return found
 
@@ -229,7 +223,6 @@ _READY = _message(b"Z", b"I")
 
 @contextmanager
 def fake_server(mode: Mode, answered: int = 0, password: str = "") -> Iterator[FakeServer]:
-    """A server in this mode, for the block."""
     server = FakeServer(mode, answered, password=password)
     try:
         yield server

@@ -1,4 +1,8 @@
-"""A SparkSession as a user makes one, ended with its JVM."""
+"""A SparkSession as a user makes one, ended with its JVM; and a driver program of a user's that is killed in every way.
+
+`python -m tests.support.frame_session CONFIG JOB CHECKPOINT OUT FOLDER` streams into files, and starts again where that
+failed.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from slotkeeper.core.dataframe import register, start
 from slotkeeper.core.spark.cluster import own_home
 from slotkeeper.core.spark.java import find_java, shim_home
 from slotkeeper.core.spark.settings import LIGHT
@@ -77,3 +82,33 @@ def _end(spark: Any) -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(30)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
+    """Stream until stdin ends; what a query fails with is said, and it is begun again."""
+    with spark_session(Path(folder)) as spark:
+        register(spark)
+        while True:
+            try:
+                frame = spark.readStream.format("slotkeeper").options(
+                    config=config, job=job, start="initial", points_per_trigger="20", poll_interval="20ms"
+                )
+                writer = frame.load().writeStream.format("json").option("path", out)
+                query = start(writer.option("checkpointLocation", checkpoint))
+                print("begun", flush=True)
+                query.awaitTermination()
+            except Exception as error:
+                print("failed", said(error), flush=True)
+
+
+def said(error: Exception) -> str:
+    """One line of it; py4j cannot always say what it has."""
+    try:
+        text = str(error)
+    except Exception:
+        return type(error).__name__
+    return text.partition("ReadFailed")[2][:300] or text[:300].replace("\n", " ")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

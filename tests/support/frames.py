@@ -1,7 +1,12 @@
-"""What Spark does with a stream of changes, without Spark: offsets, a commit log, parts that are read one by one."""
+"""What Spark does with a stream of changes, without Spark: offsets, a commit log, parts that are read one by one.
+
+`python -m tests.support.frames CONFIG` is one life of a query in a process of its own: it begins, says so, and waits to
+be killed; it stops nothing.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -52,7 +57,6 @@ class Program:
         return Query(self.asked, self.layout, probe=self.probe)
 
     def crash(self) -> None:
-        """A new driver, which knows its checkpoint alone."""
         self.query.close()
         self.query = self._new()
 
@@ -74,7 +78,6 @@ class Program:
         return len(got)
 
     def got(self, parts: Sequence[Part]) -> list[Row]:
-        """The rows of parts."""
         return [row for part in parts for batch in read(part) for row in batch.to_pylist()]
 
     def until_idle(self, width: int | None = None) -> None:
@@ -84,11 +87,9 @@ class Program:
 
     @property
     def events(self) -> list[Row]:
-        """The rows that are changes."""
         return [row for row in self.rows if row["slotkeeper_change"] != "S"]
 
     def booked(self) -> dict[str, int]:
-        """How many changes came by DN."""
         return dict(Counter(row["slotkeeper_dn"] for row in self.events))
 
     def doubled(self) -> int:
@@ -137,3 +138,15 @@ def wait_begun(query: Any, mirror: Mirror) -> None:
         return begun(mirror)
 
     until(through, 60, "the query to begin")
+
+
+def main(config: str) -> None:
+    """Begin at the newest place, and live until stdin ends."""
+    program = Program(Path(config), start="latest", poll_interval="0ms")
+    program.query.initial()
+    print("begun", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -69,7 +69,6 @@ def make_hologres(pg_server: Server, hologres_template: str) -> Iterator[MakeHol
 
 @pytest.fixture
 def hologres(make_hologres: MakeHologres) -> Hologres:
-    """A stand-in with four shards and no table."""
     return make_hologres()
 
 
@@ -92,11 +91,9 @@ class HoloPair:
     mirror: Mirror
 
     def write(self, *changes: Change) -> None:
-        """One transaction."""
         write(self.hologres, *changes)
 
     def options(self, **options: object) -> None:
-        """Set parameters of the job's binlog."""
         self.mirror.job = replace(self.mirror.job, binlog=replace(self.mirror.job.binlog, **options))  # type: ignore[arg-type]
 
     def connection(self) -> HoloConnection:
@@ -136,7 +133,6 @@ class HoloPair:
         until(applied, seconds, f"{records} records to be applied")
 
     def shard_of(self, key: int) -> Shard:
-        """Where a key lies, by the rows themselves."""
         statement = f'SELECT hg_shard_id FROM hg_base."{TABLE}" WHERE id = %s'
         number = int(self.hologres.rows(statement, (key,))[0][0])
         return Shard(f"shard_{number}", number + 1)
@@ -192,8 +188,21 @@ def slot_pair(holo_pair: HoloPair, monkeypatch: pytest.MonkeyPatch) -> HoloPair:
 
 
 def kinds(rows: Sequence[tuple[int, int, int]]) -> list[int]:
-    """The types of records."""
     return [kind for _, _, kind in rows]
 
 
 __all__ = ["KIND", "holo_pair", "hologres", "hologres_template", "make_hologres", "slot_pair"]
+
+
+def hang_one_shard(pair: HoloPair) -> None:
+    """The other shards' changes arrive while one shard hangs, and its own once it answers."""
+    hung = pair.shard_of(1)
+    others = [key for key in range(1, 41) if pair.shard_of(key) != hung][:5]
+    pair.hologres.faults.hang(hung.node_id - 1)
+    pair.write(*((key, 500) for key in others))
+    statement = "SELECT count(*) FROM mart.t WHERE v = 500"
+    until(lambda: pair.mirror.query(pair.mirror.sink, statement)[0][0] == 5, 60, "the other shards' changes")
+    pair.hologres.faults.release()
+    pair.write((1, 500))
+    pair.mirror.wait_equal()
+    pair.mirror.stop()

@@ -114,10 +114,8 @@ def texts(count: int, seed: int) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, whatever it is."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A string."""
     return "'" + text.replace("'", "''") + "'"

@@ -56,7 +56,6 @@ class Jobs:
         return [int(line) for line in noted.read_text(encoding="ascii").split()] if noted.exists() else []
 
     def told(self, job: str) -> list[str]:
-        """The keys of what happened, the oldest first."""
         return [event.event for event in reversed(self.store.events(job, 1_000))]
 
     def kill_supervisor(self, job: str) -> int:

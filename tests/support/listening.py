@@ -38,7 +38,6 @@ class Socket:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this host reaches it."""
         at = ip_address(self.address)
         mapped = at.ipv4_mapped if isinstance(at, IPv6Address) else None
         return (mapped or at).is_loopback

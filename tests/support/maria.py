@@ -1,14 +1,18 @@
 """Fixtures: one MariaDB per run, where the machine has one, and per test a fresh database of it.
 
 Its binlog is one for all tests of a run: each reads from where it began.
+
+`Lane` is a lane of a MySQL source into a mirror in memory: the source's own code from start to step, and no sink.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,21 +20,28 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers import my
+from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import ConfigError, SlotkeeperError
 from slotkeeper.core.sources.mysql import faults
-from slotkeeper.core.sources.mysql.events import Event, Mapped, Parser, Rows
-from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_gtids
+from slotkeeper.core.sources.mysql.events import Event, Mapped, Parser
+from slotkeeper.core.sources.mysql.events import Rows as RowsEvent
+from slotkeeper.core.sources.mysql.filters import Selection
+from slotkeeper.core.sources.mysql.position import MysqlPosition, ours, parse_gtids
 from slotkeeper.core.sources.mysql.rows import Changes, Decoder, Described, columns_of
-from slotkeeper.core.sources.mysql.stream import Reading, Stream
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.stream import Reading, Stream, there
 from slotkeeper.core.sources.mysql.tables import read_charsets, read_described
 from slotkeeper.core.sources.mysql.transactions import Item, TableRows
 from slotkeeper.demo import mariadb
-from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.mariadb import SUPERUSER, MariaServer
 from slotkeeper.demo.placement import give, owner_of
-from tests.support.postgres_lines import Authority
 from tests.support.standin import MEMORY_DISK, MEMORY_ROOM, PREFIX
+from tests.support.tls_lines import Authority
 
 SETTINGS = {"innodb_flush_log_at_trx_commit": "0", "innodb_buffer_pool_size": "32M", "innodb_log_file_size": "16M"}
 """Crashes of the server lose nothing by it that a test reads, crashes of the machine end the run anyway."""
@@ -50,14 +61,12 @@ def begin(settings: dict[str, str] | None = None) -> MariaServer:
 
 
 def end(server: MariaServer) -> None:
-    """End it and delete its folder."""
     server.discard()
     shutil.rmtree(server.folder.parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def maria_server() -> Iterator[MariaServer]:
-    """The run's own MariaDB."""
     server = begin()
     yield server
     end(server)
@@ -108,12 +117,10 @@ class Maria:
         return self.session.rows(statement, values)
 
     def here(self) -> tuple[str, int]:
-        """Where the binlog ends now."""
         file, offset = self.rows("SHOW MASTER STATUS")[0][:2]
         return str(file), int(offset)
 
     def mark(self) -> None:
-        """What is read begins here."""
         self.file, self.offset = self.here()
 
     def position(self) -> MysqlPosition:
@@ -131,7 +138,6 @@ class Maria:
         return Stream(connect, "maria", "'root'@'%'", start or self.position(), reading)
 
     def decoded(self, items: Iterable[Item]) -> list[Changes]:
-        """The rows among what a stream gave, decoded."""
         found, decoders = [], dict[bytes, Decoder]()
         for item in items:
             if isinstance(item, TableRows):
@@ -142,7 +148,6 @@ class Maria:
         return found
 
     def events(self) -> list[Event]:
-        """What was written since, up to now."""
         reader = log_in(self.server)
         parser = Parser()
         try:
@@ -160,12 +165,11 @@ class Maria:
         return Decoder(columns_of(event.table, known, read_charsets(self.session)))
 
     def changes(self) -> list[Changes]:
-        """Rows of this database's tables written since, decoded."""
         found, decoders = [], {}
         for event in self.events():
             if isinstance(event, Mapped) and event.table.schema == self.database:
                 decoders[event.table.number] = self.decoder(event)
-            elif isinstance(event, Rows) and event.table_id in decoders:
+            elif isinstance(event, RowsEvent) and event.table_id in decoders:
                 found.append(decoders[event.table_id].changes(event))
         return found
 
@@ -176,7 +180,6 @@ class Maria:
 
 @pytest.fixture
 def maria(maria_server: MariaServer) -> Iterator[Maria]:
-    """A fresh database of the run's MariaDB."""
     session = log_in(maria_server)
     database = f"test_{next(_numbers)}"
     session.rows(f"CREATE DATABASE {database}")
@@ -190,3 +193,77 @@ def maria(maria_server: MariaServer) -> Iterator[Maria]:
 
 def classified(error: BaseException) -> SlotkeeperError:
     return faults.classify(error, "maria", "root")
+
+
+Rows = dict[tuple[str | None, ...], tuple[str | None, ...]]
+
+
+class Lane:
+    """One table, its rows by key, and the position up to which they are applied."""
+
+    def __init__(
+        self, server: MariaServer, table: str, cascades_known: bool = False, user: str = SUPERUSER, slot: str = "lane"
+    ) -> None:
+        session = MysqlSession(Login(endpoint(server, user), password_of(server, user), "slotkeeper/lane"))
+        selection = Selection(cascades_known=cascades_known)
+        self.source = MysqlSource(session, table, slot, BinlogOptions(binlog=True), selection)
+        self.rows: Rows = {}
+        self.position: Position | None = None
+        self.changes = 0
+        """Images that the stream has given."""
+
+    def start(self) -> Lane:
+        self.source.admit()
+        self.position = self.source.create_slot()[0].latest
+        self.rows = self.copied()
+        return self
+
+    def resume(self, other: Lane) -> Lane:
+        """Take over another lane's rows and position, as a restart does."""
+        self.source.admit()
+        self.rows, self.position, self.changes = other.rows, other.position, other.changes
+        return self
+
+    def copied(self) -> Rows:
+        """The table's rows as a copy reads them now."""
+        out = io.BytesIO()
+        for chunk in self.source.plan_chunks(1_000):
+            self.source.copy_chunk(chunk, out)
+        out.seek(0)
+        return {self._key(row): row for row in rows_of(out)}
+
+    def _key(self, row: tuple[str | None, ...]) -> tuple[str | None, ...]:
+        seen = self.source.seen
+        return tuple(row[place] for place, image in enumerate(seen.images) if image.name in seen.identity.key)
+
+    def catch_up(self) -> Lane:
+        """Apply everything up to where the binlog ends now. Raises SlotkeeperError where the lane stops."""
+        assert self.position is not None
+        status = self.source.read_status(None)[0]
+        while not there(ours(self.position), ours(status.latest)):
+            end = self.source.next_range(self.position, status, 50)
+            out = io.BytesIO()
+            self.changes += self.source.copy_changes(SHARD, self.position, end, out)
+            out.seek(0)
+            for _, _, kind, *values in rows_of(out):
+                row = tuple(values)
+                if kind in ("I", "U"):
+                    self.rows[self._key(row)] = row
+                else:
+                    self.rows.pop(self._key(row), None)
+            self.position = end
+        return self
+
+    def close(self) -> None:
+        self.source.close()
+
+
+@contextmanager
+def lane(
+    server: MariaServer, table: str, cascades_known: bool = False, user: str = SUPERUSER, slot: str = "lane"
+) -> Iterator[Lane]:
+    made = Lane(server, table, cascades_known, user, slot)
+    try:
+        yield made.start()
+    finally:
+        made.close()

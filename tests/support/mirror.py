@@ -34,9 +34,12 @@ from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
-from slotkeeper.demo import ledger
+from slotkeeper.demo import ledger, workload
+from slotkeeper.demo.orders import TABLE, load
+from slotkeeper.demo.plans import Mix
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.warehouse import Warehouse
+from slotkeeper.demo.workload import Workload
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
 
@@ -192,7 +195,6 @@ class Mirror:
             raise self.error
 
     def join(self, seconds: float = 240) -> None:
-        """Wait for the thread to end."""
         if self._thread is not None:
             self._thread.join(seconds)
             assert not self._thread.is_alive(), "the job did not end"
@@ -288,7 +290,6 @@ class Mirror:
         return source, target
 
     def sink(self) -> pg.Connection:
-        """A superuser session at the sink."""
         return self.sink_server.connect(self.sink_database)
 
     def sink_session(self) -> SinkSession:
@@ -334,7 +335,6 @@ class Mirror:
             return cursor.fetchall()
 
     def rows(self) -> list[ProgressRow]:
-        """The progress rows of all channels now."""
         try:
             return self._rows()
         except Unreachable:  # a driver that begins ends every session of its job, ours among them
@@ -351,7 +351,6 @@ class Mirror:
         return found
 
     def changes(self) -> dict[str, int]:
-        """Events applied per lane, by the progress rows."""
         return {self.job.lane_name(row.key.source_table, row.key.shard): row.changes for row in self.rows()}
 
     def close(self) -> None:
@@ -402,3 +401,48 @@ def make_mirror() -> Iterator[MakeMirror]:
     yield make
     for mirror in made:
         mirror.close()
+
+
+ROWS = 400
+
+
+def orders(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, rows: int = ROWS) -> Mirror:
+    """A mirror of `ods.orders` with `rows` orders and an empty ledger; not started."""
+    workload.create(warehouse)
+    connection = warehouse.connect(False)
+    load(connection, rows, seed)
+    connection.close()
+    return make_mirror(warehouse, TABLE)
+
+
+def writers(mirror: Mirror, seed: int, number: int = 3, rate: float = 300) -> Workload:
+    """Writers on the mirror's source; not started."""
+    return Workload(mirror.warehouse.connect, number, rate, seed, Mix(rows=ROWS))
+
+
+@contextmanager
+def written(mirror: Mirror, seed: int, changes: int = 100, number: int = 3, rate: float = 300) -> Iterator[Workload]:
+    """Writers that write beside the block, and at least `changes` changes in all; they have ended after it."""
+    work = writers(mirror, seed, number, rate)
+    work.start()
+    try:
+        yield work
+        until(lambda: work.failed or work.changes >= changes, 30, f"{changes} changes to be written")
+    finally:
+        work.stop()
+
+
+def as_superuser(mirror: Mirror) -> Mirror:
+    """The mirror, reading its source with a login that sees other sessions."""
+    source = replace(mirror.warehouse.endpoint("postgres"), name=mirror.job.source.name)
+    mirror.job = replace(mirror.job, source=source)
+    return mirror
+
+
+def both(first: Probe, second: Probe = nothing) -> Probe:
+
+    def call(point: str) -> None:
+        first(point)
+        second(point)
+
+    return call

@@ -48,7 +48,6 @@ def format_description(version: str = "8.4.2", checksum: bool = True, created: i
 
 
 def length(number: int) -> bytes:
-    """A length-encoded integer."""
     if number < 251:
         return bytes([number])
     return b"\xfc" + struct.pack("<H", number) if number < 1 << 16 else b"\xfd" + struct.pack("<I", number)[:3]
@@ -89,7 +88,6 @@ def rows(
 
 
 def payload(events: Sequence[bytes], compressed: bool = True) -> bytes:
-    """A TRANSACTION_PAYLOAD event of these events."""
     raw = b"".join(events)
     held = zstandard.ZstdCompressor().compress(raw) if compressed else raw
     fields = ((2, length(0 if compressed else 255)), (3, length(len(raw))), (1, length(len(held))), (9, b"later"))
@@ -110,7 +108,6 @@ def query(text: str, schema: str = "s") -> bytes:
 
 
 def xa_prepare(gtrid: bytes, bqual: bytes = b"", number: int = 1, one_phase: bool = False) -> bytes:
-    """The body of an XA_PREPARE event."""
     return struct.pack("<BIII", one_phase, number, len(gtrid), len(bqual)) + gtrid + bqual
 
 

@@ -163,7 +163,6 @@ VERBS: dict[str, Callable[[Path], dict[str, str]]] = {
 
 
 def main() -> None:
-    """Become that user, then do it."""
     verb, folder, uid, umask, group = sys.argv[1:]
     if verb == "break_in":
         strangers.load_all()

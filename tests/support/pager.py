@@ -29,11 +29,9 @@ class Pager:
         return f"{sys.executable} {Path(__file__)} {self.folder}"
 
     def does(self, what: str) -> None:
-        """From its next start on."""
         (self.folder / "do").write_text(what, encoding="ascii")
 
     def told(self) -> list[Mapping[str, Any]]:
-        """What it was told, the oldest first."""
         noted = self.folder / "told"
         return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 

@@ -35,17 +35,14 @@ class Pooler:
     running: subprocess.Popen[bytes]
 
     def before(self, endpoint: Endpoint) -> Endpoint:
-        """The same endpoint, reached through the pooler."""
         return replace(endpoint, port=self.port)
 
     def answers(self) -> bool:
-        """Whether it takes connections."""
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
             return True
         return False
 
     def end(self) -> None:
-        """End it, with every connection of its own."""
         self.running.kill()
         self.running.wait(20)
         shutil.rmtree(self.folder, ignore_errors=True)

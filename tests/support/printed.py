@@ -1,8 +1,16 @@
-"""What commands print without the configuration that they were given: paths of a test are longer than a screen."""
+"""What screens and commands print, as a person reads it: rows joined again, a remedy's parts, what is typed.
+
+It knows how remedies are written (docs/console.md), and nothing of any fault.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotkeeper.console.__main__ import main
 
 _GIVEN = re.compile(r" --config (?:'[^']*'|[^\s`]+)")
 
@@ -14,3 +22,85 @@ def bare(text: str) -> str:
     'do `slotkeeper jobs start a`; see slotkeeper doctor'
     """
     return _GIVEN.sub("", text)
+
+
+_GOES_ON = re.compile(r"^ {3}\S")
+_TYPED = re.compile(r"`([^`]+)`")
+_DIVIDED = re.compile(r"; (then|or) ")
+BY_HAND = "by hand: "
+_REASON = re.compile(r"--reason (?:TEXT|'\.\.\.')")
+WHY = "read on the screen"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a remedy: its words, and what is typed in its order.
+
+    `instead`: only where the part before could not be done. `by_hand`: somebody's act.
+    """
+
+    words: str
+    commands: tuple[str, ...]
+    instead: bool
+    by_hand: bool
+
+
+def paragraphs(rows: Sequence[str]) -> list[str]:
+    """The rows of a panel as the sentences that they were wrapped from.
+
+    >>> paragraphs([" do `jobs start a", "   --take-over`", " next /a/lon\\\\", "   g/path"])
+    ['do `jobs start a --take-over`', 'next /a/long/path']
+    """
+    found: list[str] = []
+    for row in rows:
+        if _GOES_ON.match(row) and found:
+            before = found[-1]
+            found[-1] = before[:-1] + row.strip() if before.endswith("\\") else f"{before} {row.strip()}"
+        elif row.strip():
+            found.append(row[1:] if row.startswith(" ") else row)
+    return found
+
+
+def parts(remedy: str) -> list[Part]:
+    """A remedy's parts, in their order.
+
+    >>> [(one.commands, one.instead, one.by_hand) for one in parts("by hand: ask eve; or type `SELECT 1`; then `x y`")]
+    [((), False, True), (('SELECT 1',), True, False), (('x y',), False, False)]
+    """
+    words = _DIVIDED.split(remedy)
+    found = []
+    for place in range(0, len(words), 2):
+        text = words[place].strip()
+        instead = place > 0 and words[place - 1] == "or"
+        found.append(Part(text, tuple(_TYPED.findall(text)), instead, text.startswith(BY_HAND)))
+    return found
+
+
+def with_reason(command: str) -> str:
+    """A command with a reason in the place of the word that stands for one."""
+    return _REASON.sub(f"--reason '{WHY}'", command)
+
+
+def printed_to_repeat(said: str) -> Iterator[str]:
+    """The commands that a dry run has printed to be typed: rows of their own, with --execute.
+
+    >>> list(printed_to_repeat("plan\\nslotkeeper slots undo b \\\\\\n  --execute --plan p\\nthe way back: x"))
+    ['slotkeeper slots undo b --execute --plan p']
+    """
+    for line in re.sub(r" *\\\n *", " ", said).splitlines():
+        if line.strip().startswith("slotkeeper ") and " --execute" in line:
+            yield line.strip()
+
+
+def typed(capture: Any, *words: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command in this process; `capture` is pytest's."""
+    capture.readouterr()
+    code = main([*words])
+    said = capture.readouterr()
+    return code, said.out, said.err
+
+
+def typed_bare(capture: Any, *words: str) -> tuple[int, str, str]:
+    """The same, printed as where the configuration is the default one."""
+    code, out, err = typed(capture, *words)
+    return code, bare(out), bare(err)

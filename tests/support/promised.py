@@ -26,7 +26,6 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def broken(name: str, value: object) -> list[str]:
-    """What is not as promised, innermost first."""
     return [
         f"{name}{_inner(error).json_path.removeprefix('$')}: {_inner(error).message[:300]}"
         for error in validator(name).iter_errors(value)

@@ -72,14 +72,12 @@ class Proxy:
         self._shut(self._sockets)
 
     def close(self) -> None:
-        """End it with all its lines."""
         self._ended.set()
         self.set(Line.CUT)
         self._shut([self._socket])
 
     @property
     def open(self) -> bool:
-        """Whether a line is open."""
         return bool(self._sockets)
 
     def _listen(self) -> None:
@@ -159,3 +157,28 @@ def proxy(port: int) -> Iterator[Proxy]:
         yield made
     finally:
         made.close()
+
+
+class Wire(Proxy):
+    """A proxy whose silent lines stay silent for good; new ones are carried once it is whole again.
+
+    A stream with a hole in its middle does not exist in TCP, so a line must not carry bytes after it has dropped some.
+    """
+
+    def __init__(self, port: int, draw: random.Random | None = None) -> None:
+        super().__init__(port, draw)
+        self._lost: set[socket.socket] = set()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, sent: bool) -> bool:
+        silent = self._line is Line.BLACK_HOLE or (self._line is Line.HALF_OPEN and not sent)
+        if silent:
+            self._lost.add(one)
+        if one not in self._lost:
+            return super()._pass_on(one, other, sent)
+        return bool(one.recv(65_536))
+
+    def whole(self, cut: bool) -> None:
+        """Carry again; `cut` resets the lines of before, which otherwise stay silent until an end closes them."""
+        if cut:
+            self.set(Line.CUT)
+        self.set(Line.THROUGH)

@@ -108,7 +108,6 @@ class Target:
         return careful
 
     def rows(self, what: str = "*") -> list[tuple[Any, ...]]:
-        """The target's rows by key."""
         return self.asked(f"SELECT {what} FROM {self.name} ORDER BY {', '.join(self.table.key)}")
 
     def listed(self, **wanted: Any) -> list[QuarantineEntry]:
@@ -117,7 +116,6 @@ class Target:
         return found[::-1]
 
     def quarantined(self, **wanted: Any) -> list[QuarantineEntry]:
-        """The same with their values."""
         reader = QuarantineRows(self.session)
         return [entry for one in self.listed(**wanted) if (entry := reader.entry(one.id))]
 

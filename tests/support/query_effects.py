@@ -1,18 +1,24 @@
 """A target of its own for batches of a Spark query: histories go in as its tasks stage them, rows come out.
 
 No Spark: what is tested is the sink's side.
+
+Histories come as the changelog that a DataFrame has: Arrow batches with the columns of
+`slotkeeper.core.dataframe.changelog`.
 """
 
 from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.dataframe import changelog
 from slotkeeper.core.dataframe.writer.encode import Lines
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
@@ -20,10 +26,49 @@ from slotkeeper.core.ports.sink import QueryBatch, QueryTarget, Staged
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.postgres import Server
-from tests.support.changes import batches_of
 from tests.support.effects import NAMES, Effects
-from tests.support.histories import COLUMNS
-from tests.support.oracle import Accepts, Event
+from tests.support.oracle import COLUMNS, Accepts, Event
+
+_INTS = ("h", "k", "a")
+CHANGES = pa.schema(
+    [
+        (changelog.CHANGE, pa.string()),
+        (changelog.DN, pa.string()),
+        (changelog.POINT, pa.int64()),
+        (changelog.SEQUENCE, pa.int64()),
+        *((name, pa.int32() if name in _INTS else pa.string()) for name in COLUMNS),
+    ]
+)
+
+
+def row_of(event: Event, accepts: Accepts | None = None) -> dict[str, Any]:
+    """An event as a row; old images hold their key alone or, every other one, values that must not get anywhere."""
+    image: dict[str, Any] = dict(event.image) if event.image is not None else {"h": event.key[0], "k": event.key[1]}
+    kind = event.kind
+    if event.image is not None and accepts is not None and not accepts(event.image):
+        kind = changelog.DELETE
+    if event.image is None and event.sequence % 2:
+        image |= {"a": -1, "b": "old", "tags": "{-1}", "j": "-1"}
+    ours = {changelog.CHANGE: kind, changelog.DN: f"dn_{event.key[0] % 3}"}
+    return ours | {changelog.POINT: event.point, changelog.SEQUENCE: event.sequence} | image
+
+
+def batches_of(events: Iterable[Event], size: int, accepts: Accepts | None = None) -> list[pa.RecordBatch]:
+    """Record batches of at most `size` rows."""
+    rows = [row_of(event, accepts) for event in events]
+    parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+    return [pa.RecordBatch.from_pylist(part, CHANGES) for part in parts]
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in _checked(batches) for row in batch.to_pylist()]
+
+
+def _checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        assert batch.schema == CHANGES
+        yield batch
+
 
 QUERY = "0e13aa2c-0000-4000-8000-000000000001"
 OTHER = "77777777-0000-4000-8000-000000000002"
@@ -57,7 +102,6 @@ class QueryEffects(Effects):
     def stage(
         self, sink: PostgresQuerySink, events: Sequence[Event], query: str = QUERY, accepts: Accepts | None = None
     ) -> Staged:
-        """What one task stages."""
         token = secrets.randbits(62)
         place = sink.admit()
         lines = Lines(batches_of(events, 50, accepts), token, COLUMNS)
@@ -90,7 +134,6 @@ class QueryEffects(Effects):
         )
 
     def begin_anew(self) -> None:
-        """Forget the fence."""
         if self.asked("SELECT to_regclass('public.slotkeeper_streams') IS NOT NULL") == [(True,)]:
             self.asked("DELETE FROM public.slotkeeper_streams WHERE target = %s", (self.table.name,))
 

@@ -18,8 +18,6 @@ from slotkeeper.core.dataframe.writer.source import COMMITTING, QUERY_ID
 
 @dataclass(frozen=True)
 class Answer(WriterCommitMessage):  # type: ignore[misc]
-    """What a task answers."""
-
     rows: int
 
 
@@ -50,8 +48,6 @@ class RecordingWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 class Recording(DataSource):  # type: ignore[misc]
-    """The format."""
-
     @classmethod
     def name(cls) -> str:
         return "recording"

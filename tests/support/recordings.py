@@ -92,7 +92,6 @@ def load(path: Path) -> Vectors:
 
 
 def events_of(binlog: bytes) -> Iterator[bytes]:
-    """The events of a binlog file."""
     at = len(MAGIC)
     while at < len(binlog):
         size = struct.unpack_from("<I", binlog, at + 9)[0]
@@ -196,7 +195,6 @@ def _plain(packets: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _sealed(packet: bytes) -> bytes:
-    """An event with a checksum at its end."""
     raw = packet[:9] + struct.pack("<I", len(packet) + 4) + packet[13:]
     return raw + struct.pack("<I", zlib.crc32(raw))
 
@@ -220,7 +218,6 @@ def kept(packets: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def write(binlog: Path, origin: str) -> str:
-    """The text of a vector file."""
     program = shutil.which("mariadb-binlog")
     if program is None:
         raise SystemExit("mariadb-binlog is not installed")

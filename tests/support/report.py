@@ -28,20 +28,19 @@ class Page:
 
     @property
     def file(self) -> Path:
-        """Where the page is written."""
         folder = Path(os.environ.get(FOLDER_VARIABLE, FOLDER))
         return folder / f"{self.name}-{datetime.now(timezone.utc):%Y-%m-%d}.md"
 
     def add(self, *values: object) -> None:
-        """One more row."""
         self.rows.append(tuple(_shown(value) for value in values))
-        lines = [f"# {self.title}", "", self.about, "", _machine(), ""]
+        lines = [f"# {self.title}", "", self.about, "", machine(), ""]
         lines += [_line(self.columns), _line(["---"] * len(self.columns)), *map(_line, self.rows)]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _machine() -> str:
+def machine() -> str:
+    """When and on what host a run was measured."""
     now = datetime.now(timezone.utc)
     return (
         f"{now:%Y-%m-%dT%H:%MZ}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores,"

@@ -35,7 +35,6 @@ class Shown:
 
     @property
     def state(self) -> str:
-        """The job's state."""
         return str(self.job.get("state"))
 
     @property
@@ -74,7 +73,6 @@ class Looking:
 
 
 def main(config: str, job: str) -> None:
-    """Answer until standard input ends."""
     from slotkeeper.console.__main__ import main as product
 
     def called() -> dict[str, object]:

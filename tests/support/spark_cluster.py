@@ -1,24 +1,33 @@
 """A standalone Spark cluster for tests: a master and its workers from the pyspark wheel, on 127.0.0.1, ended by pid.
 
 The workers know a Python that has the third-party packages and not ours, so that what runs there was shipped.
+
+An executor is known as what runs below a process that the test started (the job's JVM, or a cluster's worker), never by
+its name alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pyspark
 
+from slotkeeper.core.drivers import pg
 from slotkeeper.core.spark.folders import private_folder
 from slotkeeper.core.spark.java import find_java, shim_home
+from slotkeeper.demo.run import SINK_DATABASE
+from tests.support.product import Mirrored
 from tests.support.waiting import until
 
 _HOME = Path(pyspark.__file__).parent
@@ -97,20 +106,16 @@ class SparkCluster:
         until(lambda: self.registered() >= len(self._workers), 120, "the workers to register again")
 
     def worker_pids(self) -> list[int]:
-        """The workers, whose children are executors."""
         return list(self._workers)
 
     def listening(self) -> list[int]:
-        """The ports of the master."""
         lines = psutil.Process(self._started[0].pid).net_connections("tcp")
         return [line.laddr.port for line in lines if line.status == psutil.CONN_LISTEN]
 
     def registered(self) -> int:
-        """How many workers the master has taken."""
         return self.log("master").count("Registering worker")
 
     def log(self, name: str) -> str:
-        """What a master or worker said."""
         return (self.folder / f"{name}.log").read_text("utf-8", "replace")
 
     def close(self) -> None:
@@ -164,3 +169,62 @@ def _below(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
+
+
+_BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+def executors(parents: Iterable[int]) -> list[psutil.Process]:
+    return [one for parent in parents for one in _children(parent) if _is_executor(one)]
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children()
+    except psutil.Error:
+        return []
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return _BACKEND in process.cmdline()
+    except psutil.Error:  # gone, or a zombie that nobody has waited for
+        return False
+
+
+@dataclass(frozen=True)
+class HeldStep:
+    """An executor whose worker waits at the sink, in mid-transaction, behind a lock of the test."""
+
+    executor: psutil.Process
+    backend: int
+
+
+@contextmanager
+def held_in_a_step(job: Mirrored, parents: Iterable[int]) -> Iterator[HeldStep]:
+    """Lock the target until a step waits for it, its progress row changed and not committed; released at the end."""
+    with closing(job.product.sink.connect(SINK_DATABASE, autocommit=False)) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLE mart.{job.name} IN SHARE MODE")
+        yield until(lambda: _held(job, list(parents)), 30, "a step to wait for the target")
+
+
+def _held(job: Mirrored, parents: list[int]) -> HeldStep | None:
+    waiting = job.product.at_sink(
+        "SELECT pid, client_port FROM pg_stat_activity WHERE application_name LIKE %s AND wait_event_type = 'Lock'",
+        (f"slotkeeper/{job.name}/%",),
+    )
+    ports = {int(port): int(pid) for pid, port in waiting}
+    for executor in executors(parents):
+        with contextlib.suppress(psutil.Error):
+            for process in executor.children(recursive=True):
+                for socket in process.net_connections("tcp"):
+                    if socket.laddr and socket.laddr.port in ports:
+                        return HeldStep(executor, ports[socket.laddr.port])
+    return None
+
+
+def backend_lives(job: Mirrored, backend: int) -> bool:
+    with contextlib.suppress(pg.DriverError):
+        return bool(job.product.at_sink("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (backend,)))
+    return False

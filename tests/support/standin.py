@@ -142,7 +142,6 @@ def _run_in(server: Server, database: str, *statements: pg.sql.Composable) -> No
 
 
 def _sweep() -> None:
-    """Delete what killed runs left there."""
     for left in MEMORY_DISK.glob(f"{PREFIX}*"):
         old = time.time() - left.stat().st_mtime > 3_600
         if old and postgres.attach(left / "server") is None and not mariadb.running_pid(left / "maria"):

@@ -127,7 +127,6 @@ def load_all() -> None:
 
 
 def at(port: int, user: str, database: str = "") -> Endpoint:
-    """Where to log in as that user."""
     return Endpoint("stranger", HOST, port, database, user, sslmode="disable")
 
 

@@ -55,7 +55,6 @@ class Watcher:
         return judge(gather(self.store, load(self.config, {}), SystemClock().utc()))
 
     def sample(self) -> Sample:
-        """One more, a little later than the last."""
         until = time.monotonic() + EVERY
         while (left := until - time.monotonic()) > 0:
             self.terminal.read(left)
@@ -135,7 +134,6 @@ class Beside:
                 self._more.wait(left)
 
     def during(self, seconds: float) -> None:
-        """Go on for so long."""
         end = time.monotonic() + seconds
         self.until(lambda one: one.at >= end, seconds + 30, "more samples", len(self.samples))
 

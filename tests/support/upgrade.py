@@ -43,11 +43,9 @@ def asked(file: Path, statement: str) -> list[tuple[object, ...]]:
 
 
 def version(file: Path) -> int:
-    """The schema version that a state file has."""
     return int(str(asked(file, "PRAGMA user_version")[0][0]))
 
 
 def content(file: Path) -> str:
-    """A hash of everything in a SQLite file."""
     with closing(sqlite3.connect(file)) as connection:
         return hashlib.sha256("\n".join([str(version(file)), *connection.iterdump()]).encode()).hexdigest()

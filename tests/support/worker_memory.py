@@ -23,7 +23,6 @@ class WorkerMemory:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch during the block."""
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(over,), daemon=True, name="memory")
         thread.start()

@@ -254,13 +254,11 @@ class PlantedLocks(LockPoller):
 
 
 def polled(table: str, *slots: tuple[SlotView, SlotRetained]) -> Polled:
-    """What a look at a table finds."""
     views, holds = tuple(one for one, _ in slots), tuple(one for _, one in slots)
     return Polled(TableSlots("dws1", table, views), TableRetained(TTL, 3_600, NOW, holds, (), WORDS))
 
 
 def planted() -> Polled:
-    """Slots of every kind."""
     unknown = slot("dr_copy", 1, None, left=None, oldest=None, behind=None)
     absent = (SlotView("second", "second", False), SlotRetained("second", ()))
     return polled(
@@ -330,12 +328,10 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
 
 
 def lines(app: ConsoleApp) -> list[str]:
-    """The screen as lines of text."""
     return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
 def screen(app: ConsoleApp) -> str:
-    """The screen as one text."""
     return "\n".join(line.rstrip() for line in lines(app)) + "\n"
 
 

@@ -81,7 +81,6 @@ class Planted(Runner):
 
 
 def plant(made: Filled, answers: Callable[[Order], Answer | None] = lambda order: None) -> Planted:
-    """Give the console a planted runner."""
     runs = Planted(made.clock, answers)
     made.app.services.actions = lambda folder, clock: runs
     return runs
@@ -115,7 +114,6 @@ def _key(character: str) -> str:
 
 
 def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0) -> Move:
-    """One lane of a reset's plan."""
 
     def count(number: int) -> Count:
         return Count((("I", number),) if number else (), oldest=str(before) if number else None)

@@ -103,7 +103,6 @@ def tell(made: Filled, number: int | None) -> None:
 
 
 def retained(made: Filled, *rows: QuarantineEntry) -> PlantedQuarantines:
-    """Let the console's sink hold these entries."""
     quarantines = PlantedQuarantines(list(rows))
     made.app.services.quarantines = quarantines
     return quarantines

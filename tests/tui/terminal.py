@@ -61,7 +61,6 @@ class Terminal:
         self.seen = b""
 
     def write(self, keys: bytes) -> None:
-        """Type."""
         os.write(self.master, keys)
 
     def read_until(self, wanted: bytes, since: int = 0) -> None:
@@ -84,7 +83,6 @@ class Terminal:
         self.read_until(wanted, since)
 
     def hang_up(self) -> None:
-        """The terminal is gone."""
         os.close(self.master)
         self.master = -1
 
@@ -96,7 +94,6 @@ class Terminal:
         return found
 
     def end(self, within: float = SOON) -> int:
-        """Its exit code."""
         try:
             return self.process.wait(within)
         except subprocess.TimeoutExpired:

@@ -23,7 +23,6 @@ from tests.tui.planted import arm, plant, typed, until
 
 
 def words(order: Order) -> list[str]:
-    """The words after the shared options."""
     return list(order.words[1:])
 
 

@@ -72,7 +72,6 @@ class Walk:
         assert self.shown.marked == []
 
     def check(self) -> None:
-        """Nothing has moved the cursor."""
         keys = self.shown.table.keys()
         if self.quarantined is None and keys and self.shown.table.show_cursor:
             self.quarantined = self.shown.table.cursor_key

@@ -57,7 +57,6 @@ def signature(app: ConsoleApp) -> object:
 
 
 def tried_on(screen: Frame, name: str) -> list[Bound]:
-    """The bindings that are pressed on this screen."""
     return [
         one
         for one in bindings_of(screen)

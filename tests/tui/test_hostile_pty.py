@@ -23,11 +23,9 @@ from slotkeeper.core.state.sqlite import FILE_NAME
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support import polling, pty_plant
-from tests.support.pty_bytes import Screen
-from tests.support.pty_payloads import PAYLOADS, TERMINAL, tag, tagged
-from tests.support.pty_plant import TABLE, WIDE
+from tests.support.pty_plant import PAYLOADS, TABLE, TERMINAL, WIDE, tag, tagged
 from tests.support.standin import drop_database
-from tests.support.terminal import Terminal, console
+from tests.support.terminal import Screen, Terminal, console
 from tests.unit.config.samples import VALID
 
 DATABASE = "warehouse_hostile"
@@ -80,7 +78,6 @@ class Walk:
     shown: dict[str, str] = field(default_factory=dict)
 
     def open(self, name: str, *keys: str, wait: str = "") -> None:
-        """Type, and note what is shown."""
         for key in keys:
             self.terminal.send(key)
             self.terminal.quiet(0.08)
@@ -89,7 +86,6 @@ class Walk:
         self.note(name)
 
     def note(self, name: str) -> None:
-        """What is shown belongs to that screen."""
         self.shown[name] = self.shown.get(name, "") + "\n" + self.terminal.screen.text
 
     def page_down(self, name: str) -> None:
@@ -111,7 +107,6 @@ class Walk:
         return False
 
     def below(self, name: str) -> None:
-        """What Enter opens, and back."""
         self.terminal.send("g")
         self.terminal.quiet(0.08)
         self.terminal.send("\r")

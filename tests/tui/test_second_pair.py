@@ -75,7 +75,6 @@ class Standing(StillClock):
 
 @pytest.fixture
 def streamed(make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SecondPair:
-    """A job that has streamed and was stopped."""
     monkeypatch.chdir(tmp_path)
     pair = make_pair(TABLE)
     pair.mirror.job = replace(pair.mirror.job, name="items_rt", slot="items_slot")
@@ -157,7 +156,6 @@ def _console(
 
 
 def _still(line: str) -> str:
-    """Without how long a look took."""
     return re.sub(r"( +)\d+ ms (─+)", lambda took: f" 7 ms {'─' * (len(took[0]) - 6)}", line)
 
 
@@ -271,7 +269,6 @@ def _ended(pair: SecondPair, folder: Path) -> Filled:
 
 
 def _lost(pair: SecondPair, folder: Path) -> Filled:
-    """Its file was purged while it was stopped."""
     with pair.origin.transaction() as writing:
         writing.put(TABLE, id=7, v=7)
     pair.origin.rotate()
@@ -280,13 +277,11 @@ def _lost(pair: SecondPair, folder: Path) -> Filled:
 
 
 def _differ(pair: SecondPair, folder: Path) -> Filled:
-    """The binlog began another life while it was stopped."""
     pair.origin.rebuild()
     return _ended(pair, folder)
 
 
 def _dead(pair: SecondPair, folder: Path) -> Filled:
-    """Its processes are gone, and nobody has stopped it."""
     made = _console(pair, folder)
     gone = replace(processes.of(os.getpid()), started="0")
     made.store.set_supervisor("run-1", gone)
@@ -294,7 +289,6 @@ def _dead(pair: SecondPair, folder: Path) -> Filled:
 
 
 def _retrying(pair: SecondPair, folder: Path) -> Filled:
-    """Its source does not answer."""
     with pytest.raises(Unreachable) as said, SqliteSession(str(folder / "away" / "origin.db")).reading():
         pass
 
@@ -307,7 +301,6 @@ def _retrying(pair: SecondPair, folder: Path) -> Filled:
 
 
 def _stopped(pair: SecondPair, folder: Path) -> Filled:
-    """Somebody stopped it."""
     made = _console(pair, folder)
     made.store.set_state("items_rt", JobState.STOPPED, "stopped")
     return made

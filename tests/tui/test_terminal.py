@@ -12,8 +12,7 @@ import pytest
 
 from bench.console_fill import Writer
 from slotkeeper.core.state.sqlite import Store
-from tests.support.pty_bytes import Screen
-from tests.support.terminal import Terminal, console
+from tests.support.terminal import Screen, Terminal, console
 from tests.support.waiting import until
 
 JOB = "orders_01_rt"

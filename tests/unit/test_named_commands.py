@@ -50,7 +50,6 @@ def named(span: str, root: Any) -> tuple[list[str], list[str]] | None:
 
 
 def amiss(span: str, root: Any) -> list[str]:
-    """What a span names that is not there."""
     found = named(span, root)
     if found is None:
         return []

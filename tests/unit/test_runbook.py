@@ -29,7 +29,6 @@ COMMANDS = sorted({
 
 
 def sections(text: str) -> dict[str, str]:
-    """The sections of the page by their headings."""
     found = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
     return dict(zip(found[1::2], found[2::2], strict=True))
 
@@ -97,7 +96,6 @@ def test_each_night_shows_by_rules_and_parties_that_there_are_and_by_status_or_i
 
 
 def rules_of_alerts() -> dict[str, set[str]]:
-    """Whose fault each rule of docs/alerts.md may tell."""
     part = (ROOT / "docs" / "alerts.md").read_text("utf-8").split("\n## Rules\n", 1)[1].split("\n## ", 1)[0]
     cells = [[one.strip() for one in line.strip("|").split("|")] for line in part.splitlines() if line[:3] == "| `"]
     return {row[0].strip("`"): set(row[1].split(", ")) for row in cells}

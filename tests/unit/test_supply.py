@@ -18,7 +18,6 @@ PINNED = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", CONSTRAINTS, re.MULTILINE))
 
 
 def noticed(text: str) -> dict[str, str]:
-    """The licences of a NOTICE, by package."""
     return dict(re.findall(r"^  ([a-z0-9-]+)\s{2,}(\S.*?)\s+https?://\S+$", text, re.MULTILINE))
 
 

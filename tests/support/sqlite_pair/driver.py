@@ -24,7 +24,6 @@ class Local(LocalRunner):
 
 
 def main() -> int:
-    """Run the job as the product does."""
     runs_on = sys.argv.pop(1)
     entries.register()
     vars(job)["ENTRIES"] = WorkerEntries(entries.stream, entries.copy)

@@ -3,6 +3,8 @@
 One that is killed raises past everything that catches errors; its outcome is lost. One that lives on has lost its
 outcome, too: its driver gives its lane to another worker, or is itself started again, while it stands where it was; it
 goes on when a later one is killed, with whatever it was about to write.
+
+`Case` is such a job into a SQLite file, whatever it reads: what it must have in the end.
 """
 
 from __future__ import annotations
@@ -12,11 +14,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from typing import Any
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.errors import Busy
+from slotkeeper.core.ports.driver import Repeats
+from slotkeeper.core.wiring import worker
+from tests.support.mirror import Mirror
+from tests.support.sqlite_pair import sink
+from tests.support.sqlite_pair.sink import Contents, contents, repeats
+from tests.support.waiting import until
 
 CALLS = 9
 """A kill is at one of the next so many calls of any point."""
@@ -51,7 +61,6 @@ class Kills:
         self._all_ended = threading.Condition(self._lock)
 
     def arm(self) -> None:
-        """Kill one worker more, soon."""
         with self._lock:
             self.hit.clear()
             self._left = self._chance.randint(1, CALLS)
@@ -65,7 +74,6 @@ class Kills:
             one.set()
 
     def wait_for_all(self) -> None:
-        """Wait until no task is under way."""
         with self._all_ended:
             assert self._all_ended.wait_for(lambda: self._under_way == 0, 60), f"{self._under_way} tasks are under way"
 
@@ -99,13 +107,11 @@ class Kills:
         return _Loses(self, capacity)
 
     def begin(self, lost: Callable[[], None]) -> None:
-        """A task begins in this thread."""
         self._task.lost = lost
         with self._lock:
             self._under_way += 1
 
     def end(self) -> None:
-        """It has ended."""
         with self._all_ended:
             self._under_way -= 1
             self._all_ended.notify_all()
@@ -145,3 +151,84 @@ class _Loses(LocalRunner):
 
         super().submit(run, spec, group).add_done_callback(ended)
         return outer
+
+
+LOADED = 60
+"""Rows that are there before the job begins."""
+
+
+class Written(Protocol):
+    """A source's table `(id, v)`: its rows, and the number of its events since the job follows it."""
+
+    chance: random.Random
+    rows: dict[int, int]
+
+    @property
+    def events(self) -> int:
+        """By our own account."""
+
+    def write(self) -> None:
+        """A transaction of a few changes."""
+
+
+@dataclass
+class Case:
+    """A job into a SQLite file, the table that it reads, and who kills its workers."""
+
+    mirror: Mirror
+    table: Written
+    kills: Kills
+    file: Path
+
+    def start(self) -> None:
+        """Another start, whoever of an earlier one still stands."""
+        self.mirror.start(self.kills.here)
+
+    def kill(self, count: int) -> None:
+        for _ in range(count):
+            self.kills.arm()
+            until(self._hit, 60, "a worker to be killed")
+
+    def _hit(self) -> bool:
+        if self.mirror.error is not None:
+            raise self.mirror.error
+        if not self.kills.hit.is_set():
+            self.table.write()
+        return self.kills.hit.wait(0.05)
+
+    def end(self) -> tuple[Contents, Repeats]:
+        """Let all go on until everything is applied and nobody is under way; what the sink has, what is counted.
+
+        Of several channels the first one's repeats are told.
+        """
+        self.kills.disarm()
+        wanted = self.table.events
+        until(lambda: self._settled() >= wanted, 60, f"{wanted} events to be settled")
+        self.mirror.stop()
+        self.kills.wait_for_all()
+        assert self._settled() == wanted
+        assert [row.decided for row in self.mirror.rows() if row.decided is not None] == []
+        print(f"{self.mirror.job.sink_kind}: {sum(self.kills.at.values())} kills, {self.kills.lived_on} lived on")
+        print(dict(self.kills.at))
+        job = self.mirror.job.of(self.mirror.job.channels[0].source_table)
+        with closing(worker.open_progress(job, "test", worker.who(job, "test"))) as store:
+            return contents(self.file), store.repeats()
+
+    def _settled(self) -> int:
+        if self.mirror.error is not None:
+            raise self.mirror.error
+        return sum(self.mirror.changes().values())
+
+
+def refuse_loss(case: Case, found: Contents) -> None:
+    """Every event is there, every row of the copy is, and nothing else is."""
+    assert len(found.read) == case.table.events
+    assert len(found.copied) == LOADED
+    assert {int(key or 0): int(v or 0) for key, v in found.rows.values()} == case.table.rows
+
+
+def refuse_uncounted(found: Contents, counted: Repeats) -> None:
+    """What was decided or counted was written as often, but for what a kill left out of it."""
+    print(f"{repeats(found.read)} repeats of {len(found.read)} events, {counted.ranges} counted")
+    print(f"{sink.unwritten.ranges} rows were left out by kills")
+    assert repeats(found.read) == counted.ranges - sink.unwritten.ranges

@@ -1,51 +1,55 @@
-"""A job from one SQLite file into another, with PostgreSQL as its store, run by the local runner."""
+"""A job from one SQLite file into another, with PostgreSQL as its store, run by the local runner.
+
+`supervised` runs one under a real supervisor, with the product's driver as a process of its own.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
-from slotkeeper.core.domain.spec import ChannelSpec, RetryOptions
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.launch import control
+from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.launch import Launch
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.verify.compare import Comparison, compare, open_pair
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.jobs import FAST, Jobs
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.pairs import QUICK, Pair, write_config
 from tests.support.polling import server
 from tests.support.sqlite_pair import kind, sink
-from tests.support.sqlite_pair.binlog import Origin
+from tests.support.sqlite_pair.binlog import Origin, SourceTables
 from tests.support.sqlite_pair.sink import TargetTables
-from tests.support.sqlite_pair.tables import SourceTables
 from tests.support.waiting import until
 
 
 @dataclass
-class SecondPair:
+class SecondPair(Pair):
     """A job that has not been started, the file that it reads and the one that it writes."""
 
     origin: Origin
     file: Path
-    mirror: Mirror
 
     def compare(self, channel: ChannelSpec | None = None) -> Comparison:
-        """Both tables of a channel row by row."""
         read = channel or self.mirror.job.channel
         source, target = SourceTables(str(self.origin.path)), TargetTables(str(self.file))
         return compare(*open_pair(source.table, read.source_table, target.table, read.target))
 
-    def wait_equal(self, seconds: float = 60) -> None:
-        """Wait until the tables of every channel are equal."""
-
-        def equal() -> bool:
-            if self.mirror.error is not None:
-                raise self.mirror.error
-            return all(self.compare(channel).equal for channel in self.mirror.job.channels)
-
-        until(equal, seconds, "source and target to be equal")
-
     def config(self, folder: Path) -> Path:
-        """Write a configuration with this job alone and a state folder of its own."""
         job, store = self.mirror.job, self.mirror.job.store
         assert store is not None
         lines = [
@@ -56,17 +60,8 @@ class SecondPair:
             f'kind = "{job.sink_kind}"',
             f'file = "{self.file}"',
             f'progress_store = "{store.name}"',
-            f"[jobs.{job.name}]",
-            f'source = "{job.source.name}"',
-            f'sink = "{job.sink.name}"',
-            f'slot = "{job.slot}"',
         ]
-        for channel in job.channels:
-            lines += [f"[[jobs.{job.name}.channels]]", f'from = "{channel.source_table}"', f'into = "{channel.target}"']
-        lines += [f"[jobs.{job.name}.binlog]", "binlog = true", "[state]", f'dir = "{folder / "state"}"']
-        path = folder / "slotkeeper.toml"
-        path.write_text(server("sinks", store) + "\n".join(lines) + "\n", encoding="utf-8")
-        return path
+        return write_config(folder, job, server("sinks", store) + "\n".join(lines))
 
 
 MakePair = Callable[..., SecondPair]
@@ -94,8 +89,71 @@ def make_pair(
             sink_kind=sink_kind,
             store=mirror.job.sink,
             store_kind=mirror.job.sink_kind,
-            retry=RetryOptions(wait_initial=1, wait_max=50, wait_jitter=1),
+            retry=QUICK,
         )
-        return SecondPair(origin, file, mirror)
+        return SecondPair(mirror, origin, file)
 
     yield make
+
+
+DRIVER = Path(__file__).with_name("driver.py")
+SECONDS = 120.0
+
+
+class Configured(Protocol):
+    """A job that can be written down as a configuration."""
+
+    @property
+    def mirror(self) -> Mirror:
+        """The job."""
+
+    def config(self, folder: Path) -> Path:
+        """Write it, with a state folder of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """The job, and the state store of its host."""
+
+    pair: Configured
+    store: Store
+
+    @property
+    def view(self) -> JobView:
+        return observe(self.store, self.pair.mirror.job.name)
+
+    def wait_for(self, state: JobState) -> JobView:
+        def there() -> bool:
+            view = self.view
+            assert view.state is not JobState.FAILED or state is JobState.FAILED, (view, self.log)
+            return view.state is state
+
+        until(there, SECONDS, f"the job to be {state.value}")
+        return self.view
+
+    @property
+    def log(self) -> str:
+        return self.store.folder.log(self.pair.mirror.job.name).read_text("utf-8")
+
+    def kill_driver(self) -> None:
+        """SIGKILL the recorded driver, and wait until its supervisor has started another."""
+        was = self.view.driver
+        assert was is not None and processes.alive(was)
+        os.kill(was.pid, signal.SIGKILL)
+        until(lambda: self.view.driver not in (None, was) and self.view.driver_alive, SECONDS, "another driver")
+
+    def stop(self) -> JobView:
+        return control.stop(self.store, self.pair.mirror.job.name, Patience(SECONDS))
+
+
+@contextmanager
+def supervised(pair: Configured, folder: Path, runs_on: str) -> Iterator[Supervised]:
+    """Start it, on "local" threads or on "spark", and end all of its processes by their identities afterwards."""
+    path = pair.config(folder)
+    with Store.open(folder / "state") as store:
+        launch = Launch(command=(sys.executable, str(DRIVER), runs_on), limits=FAST)
+        try:
+            control.start(store, pair.mirror.job.name, str(path), launch, patience=Patience(SECONDS))
+            yield Supervised(pair, store)
+        finally:
+            Jobs(store, folder).end_all()

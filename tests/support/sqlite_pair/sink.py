@@ -38,7 +38,7 @@ from slotkeeper.core.ports.sink import Batch, Fields
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks import registry
 from tests.support.sqlite_pair import traits
-from tests.support.sqlite_pair.tables import KeyColumn, Row, RowsRead
+from tests.support.sqlite_pair.binlog import KeyColumn, Row, RowsRead
 
 ADDS_UP, BY_KEY, TOKENS = "sqlite_adds_up", "sqlite_by_key", "sqlite_tokens"
 PIECE = 5
@@ -357,8 +357,6 @@ FILE = keys.KindKeys(
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
-
     events: dict[str, int]
     rows: dict[str, list[str | None]]
 
@@ -369,7 +367,6 @@ class Contents:
 
     @property
     def copied(self) -> dict[str, int]:
-        """The rows of the copy."""
         return {event: count for event, count in self.events.items() if event.startswith("copy/")}
 
 
@@ -379,7 +376,6 @@ def repeats(counts: dict[str, int]) -> int:
 
 
 def contents(file: Path) -> Contents:
-    """What the file holds now."""
     with closing(connect(str(file))) as connection:
         events = dict(connection.execute("SELECT event, applied FROM events"))
         found = connection.execute("SELECT target || key, value FROM rows WHERE value IS NOT NULL")
@@ -387,7 +383,6 @@ def contents(file: Path) -> Contents:
 
 
 def endpoint(file: Path) -> Endpoint:
-    """Where it is, as a job names it."""
     return Endpoint("lite", "localhost", 1, str(file), "nobody")
 
 

@@ -2,6 +2,9 @@
 
 A range ends at a transaction's end, and can be read again until its file is purged: then SLOT LOST, by the binlog's own
 beginning. Each question is one read transaction.
+
+`KeptSource` is the binlog under a switch: its server keeps one position for each slot, that of the stream of all
+tables. It keeps what it was told last, and takes any position, back or ahead. Asking makes nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +25,27 @@ from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation
-from tests.support.sqlite_pair.binlog import connect, now_us, quoted, table_columns
-from tests.support.sqlite_pair.position import BEGIN, POSITIONS, SqlitePosition, ours, pair_of
-from tests.support.sqlite_pair.words import WORDS
+from slotkeeper.core.ports.source import Chunk, Confirmation, SlotWords
+from tests.support.sqlite_pair.binlog import (
+    BEGIN,
+    KEPT_POSITIONS,
+    POSITIONS,
+    OneKept,
+    SqlitePosition,
+    connect,
+    now_us,
+    ours,
+    pair_of,
+    quoted,
+    table_columns,
+)
+
+WORDS = SlotWords(
+    no_list="there are no slots: shown is where our own progress rows stand",
+    no_count="unread events are not counted",
+    head="files are purged by hand, whoever still needs them",
+)
+
 
 SHARD = Shard("binlog", 1)
 """The one stream."""
@@ -63,7 +83,6 @@ class SqliteSession:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that writes."""
         try:
             with closing(connect(self.file)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
@@ -92,7 +111,6 @@ def identity(connection: sqlite3.Connection, table: str) -> TableIdentity:
 
 
 def latest(connection: sqlite3.Connection) -> SqlitePosition:
-    """Where the next event will lie."""
     return SqlitePosition(*connection.execute("SELECT life, file, offset, tx FROM binlog_head").fetchone())
 
 
@@ -169,7 +187,6 @@ class SqliteSource:
         return found
 
     def selects(self, identity: TableIdentity) -> None:
-        """Whole tables alone."""
         if self._narrowed:
             raise Refused("a SQLite source gives whole tables", "leave columns and where out", where="source")
 
@@ -362,3 +379,73 @@ def first_at(connection: sqlite3.Connection, table: str, at: str) -> Position | 
     found = (one for one in events(connection, table, oldest(connection), latest(connection)) if one[6] >= us)
     first = next(found, None)
     return None if first is None else begin_of(connection, *first[:2])
+
+
+PUT = """
+INSERT INTO binlog_slots VALUES (?, ?, ?, ?, ?) ON CONFLICT (slot) DO UPDATE
+SET life = excluded.life, file = excluded.file, offset = excluded.offset, tx = excluded.tx
+"""
+
+
+class KeptSource(SqliteSource):
+    """One table of a job's slot."""
+
+    def __init__(
+        self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False, slot: str = ""
+    ) -> None:
+        super().__init__(session, table, options, narrowed)
+        self._slot = slot
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        with self.session.reading() as connection:
+            statement = "SELECT life, file, offset, tx FROM binlog_slots WHERE slot = ?"
+            found = connection.execute(statement, (self._slot,)).fetchone()
+            kept = OneKept(SqlitePosition(*found) if found else None)
+            fingerprint = identity(connection, self.table).text
+            return [SlotStatus(SHARD, kept, latest(connection), fingerprint, oldest(connection))]
+
+    def _put(self, place: Position | None) -> OneKept:
+        with self.session.writing() as connection:
+            if place is None:
+                connection.execute("DELETE FROM binlog_slots WHERE slot = ?", (self._slot,))
+            else:
+                here = ours(place)
+                connection.execute(PUT, (self._slot, here.life, here.file, here.offset, here.tx))
+        return OneKept(None if place is None else ours(place))
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> OneKept:  # type: ignore[override]
+        asked.probe("before_confirm")
+        asked.check()
+        kept = self._put(asked.position)
+        asked.probe("after_confirm")
+        return kept
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        self._put(kept.furthest)
+        probe("after_first_confirm")
+
+    def full_sync(self) -> str:
+        with self.session.reading() as connection:
+            newest = latest(connection)
+        return self._put(newest).shown
+
+    def clear(self) -> int:
+        self._put(None)
+        return 1
+
+    def place(self, text: str) -> SqlitePosition:
+        return KEPT_POSITIONS.position(text)
+
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> OneKept:  # type: ignore[override]
+        return OneKept(None)
+
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> OneKept:  # type: ignore[override]
+        return OneKept(ours(place))
+
+    def kept_at(  # type: ignore[override]
+        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
+    ) -> OneKept:
+        return OneKept(ours(place))
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        self._put(kept.furthest)

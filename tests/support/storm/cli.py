@@ -23,7 +23,6 @@ MANY_CRASHES = 1_000_000
 
 
 def launch(runner: str) -> Launch:
-    """How a run's drivers are started."""
     limits = Limits(crashes=MANY_CRASHES)
     return Launch(limits=limits) if runner == "spark" else replace(LOCAL, limits=limits)
 
@@ -50,7 +49,6 @@ class _Chosen:
 
 
 def main() -> int:
-    """Run one command line."""
     vars(control)["Launch"] = _Chosen
     from slotkeeper.console.__main__ import main as product
 

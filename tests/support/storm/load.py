@@ -50,7 +50,6 @@ class Table:
 
     @property
     def beacon(self) -> str:
-        """The condition of the beacon's row."""
         return " AND ".join(f"{column} = 0" for column in self.key)
 
 
@@ -280,7 +279,6 @@ class Load:
             cursor.execute(_LEDGER)
 
     def start(self) -> None:
-        """The next turn of writers."""
         self.turn += 1
         first, seed, bucket = self.turn * TURN, f"{self.seed}/{self.turn}", TokenBucket(ORDERS_RATE)
         mix = Mix(rows=self.product.rows)
@@ -306,7 +304,6 @@ class Load:
                 self.committed += writer.stats.committed
 
     def refuse_dead(self) -> None:
-        """Raise what ended a writer before its time."""
         for writer in self.writers:
             if writer.error is not None:
                 raise writer.error
@@ -346,7 +343,6 @@ class Load:
                 ledger.write(cursor, "beacon", number, statements.upsert(cursor, [order]))
 
     def booked(self) -> dict[str, int]:
-        """Events per table by the writers' own account."""
         found = dict.fromkeys((table.name for table in TABLES), 0)
         with closing(self.product.connect()) as connection, pg.transaction(connection) as cursor:
             cursor.execute("SELECT tab, sum(events)::bigint FROM tpcb.ledger GROUP BY tab")

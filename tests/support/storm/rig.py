@@ -22,13 +22,12 @@ from slotkeeper.demo.orders import KEY as ORDERS_KEY
 from slotkeeper.demo.orders import TABLE as ORDERS
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.run import SINK_DATABASE, SINK_USER
-from tests.support.mirrored import Mirrored
 from tests.support.polling import server
-from tests.support.product import Product
-from tests.support.remedy_text import parts, printed_to_repeat, with_reason
+from tests.support.printed import parts, printed_to_repeat, with_reason
+from tests.support.product import Mirrored, Product
+from tests.support.proxy import Wire
 from tests.support.storm import cli
 from tests.support.storm.load import BEACON, SUMS, TABLES, Load, Table
-from tests.support.storm.wire import Wire
 from tests.support.waiting import until
 
 JOB = SLOT = "storm"
@@ -135,7 +134,6 @@ class Rig:
         return self.product.demo.folder / f"{SINK_USER}.password"
 
     def close(self) -> None:
-        """End writers, processes, lines and servers."""
         self.load.close()
         try:
             self.product.close()
@@ -164,18 +162,15 @@ class Rig:
         )
 
     def tables(self) -> Sequence[TableReport]:
-        """The tables as the driver reports them."""
         report = self.job.view().report
         return report.tables if report else ()
 
     # -- commands
 
     def begun(self, *words: str) -> subprocess.Popen[str]:
-        """A command as a person starts it."""
         return cli.begun(self.runner, self.job.config, *words)
 
     def typed(self, *words: str) -> Answer:
-        """A command to its end."""
         running = self.begun(*words)
         try:
             said, _ = running.communicate(timeout=COMMAND)
@@ -186,7 +181,6 @@ class Rig:
         return Answer(running.returncode, said)
 
     def must(self, *words: str) -> str:
-        """What a command printed that has to succeed."""
         answer = self.typed(*words)
         assert answer.code == 0, f"{words} ended with {answer.code}: {answer.said[-3000:]}; {self.story()}"
         return answer.said
@@ -221,7 +215,6 @@ class Rig:
             raise AssertionError(f"{late}; {self.story()}") from None
 
     def rest(self, seconds: float) -> None:
-        """Let a disturbance last."""
         threading.Event().wait(seconds)
 
     def arrived(self, number: int) -> bool:
@@ -351,7 +344,6 @@ class Rig:
         return int(str(self._rows(end, f"SELECT coalesce(sum({SUMS[table]}), 0) FROM {place}.{table}")[0][0]))
 
     def _missing(self, end: str) -> int:
-        """Acknowledged transactions that have no row of history there."""
         place, missing = "tpcb" if end == "source" else "mart", 0
         for writer, known in self.load.acknowledged.items():
             statement = (
@@ -396,12 +388,10 @@ class Rig:
         self.load.start()
 
     def backups(self, table: str) -> list[str]:
-        """Ids of the backups of one table's slot."""
         found = json.loads(self.must("slots", "history", table, SLOT, "--json"))["resets"]
         return [str(one["backup"]) for one in found]
 
     def at_source(self, statement: str) -> None:
-        """Run a statement as the source's superuser."""
         with closing(self.product.warehouse.connect()) as connection, connection.cursor() as cursor:
             cursor.execute(statement)
 
@@ -412,7 +402,6 @@ class Rig:
         return self.source_line if side == "source" else self.sink_line
 
     def touched(self) -> list[Table]:
-        """The tables that a run resets and alters."""
         return [table for table in TABLES if not table.calm]
 
 

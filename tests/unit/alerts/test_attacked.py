@@ -101,7 +101,6 @@ class Judged:
         return Alerting(self.store, lambda event, text: self.said.append(text), "orders", str(config))
 
     def tick(self, *faults: Fault) -> dict[str, bool]:
-        """Which are remembered to hold."""
         self.faults = faults
         self.mine.tick(0.0)
         return {key: not one.over for key, one in AlertFile(self.store.folder).read().firing.items()}

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Case:
-    """One malformed configuration."""
-
     name: str
     text: str
     says: tuple[str, ...]

@@ -55,7 +55,6 @@ into = "mart.second"
 
 
 def changed(old: str, new: str) -> str:
-    """The valid text with one part replaced."""
     assert old in VALID, old
     return VALID.replace(old, new, 1)
 

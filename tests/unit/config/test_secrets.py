@@ -26,7 +26,6 @@ def _nothing_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def redact(text: str, known: list[str]) -> str:
-    """The text without these secrets, however short."""
     return redaction.Known(spelling for secret in known for spelling in masking.spellings(secret)).without(text)
 
 

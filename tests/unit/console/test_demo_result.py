@@ -13,7 +13,6 @@ AT = datetime(2026, 11, 23, 9, 58, tzinfo=timezone.utc)
 
 
 def events(*named: tuple[str, float]) -> list[EventRow]:
-    """The newest first, as the store has them."""
     made = [EventRow(n, AT + timedelta(seconds=at), "orders_rt", name, "") for n, (name, at) in enumerate(named)]
     return made[::-1]
 

@@ -29,7 +29,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """One that waits until it is ended."""
     running = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1)
     assert running.stdout is not None and running.stdin is not None
     running.stdout.readline()

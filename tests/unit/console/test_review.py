@@ -34,7 +34,6 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def functions_of(path: str) -> set[str]:
-    """The test functions of a file."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))
     return {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
 

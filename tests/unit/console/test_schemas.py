@@ -51,7 +51,6 @@ def test_the_pages_are_what_the_schemas_say() -> None:
 
 
 def parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every schema within a schema, its own included."""
     if isinstance(schema, list):
         for one in schema:
             yield from parts(one)

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from slotkeeper.console.views.fitting import wrapped
-from tests.support.remedy_text import paragraphs
+from tests.support.printed import paragraphs
 
 COMMAND = (
     "do     `slotkeeper --config /srv/etl/orders.toml slots reset ods.orders orders_rt --to snapshot --on-existing"

@@ -13,8 +13,8 @@ import pytest
 
 from slotkeeper.core.dataframe.writer.encode import Lines, encoded, without_old_images
 from slotkeeper.core.errors import Refused
-from tests.support.changes import batches_of
 from tests.support.oracle import Event
+from tests.support.query_effects import batches_of
 
 IMAGE = {"h": 1, "k": 2, "a": None, "b": "", "tags": None, "j": None}
 
@@ -70,7 +70,6 @@ Place = tuple[str, int, int, int | None]
 
 
 def changes(*rows: Place) -> pa.RecordBatch:
-    """Rows of a changelog: change, point, sequence, key."""
     names = ("slotkeeper_change", "slotkeeper_point", "slotkeeper_sequence", "id")
     types = (pa.string(), pa.int64(), pa.int64(), pa.int64())
     columns = [pa.array(one, kind) for one, kind in zip(zip(*rows, strict=True), types, strict=True)]

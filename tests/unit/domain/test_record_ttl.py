@@ -18,7 +18,6 @@ def at(point: int, checked: int | None = None) -> Lane:
 
 
 def seen(*statuses: tuple[float, int], ttls: dict[str, int] | None = None) -> RecordTtls:
-    """What looks at these times found as latest."""
     ages = RecordTtls({TABLE: TTL} if ttls is None else ttls, {})
     for now, latest in statuses:
         ages.see(TABLE, "dn_1", DwsPosition(latest, None), now)

@@ -21,7 +21,6 @@ LINE = b"x" * 999 + b"\n"
 
 @pytest.fixture(autouse=True, params=list(Encoding), ids=[one.name for one in Encoding])
 def encoding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Encoding:
-    """Every rule holds however the sink reads."""
     found: Encoding = request.param
     monkeypatch.setattr(sys.modules[__name__], "copy_through", partial(pipe.copy_through, encoding=found))
     return found

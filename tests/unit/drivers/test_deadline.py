@@ -65,15 +65,12 @@ def took(call: Callable[[], object]) -> float:
 
 
 def connected_pair() -> tuple[socket.socket, socket.socket]:
-    """Both ends of a TCP line."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         mine = socket.create_connection(server.getsockname())
         return mine, server.accept()[0]
 
 
 class Endless(io.RawIOBase):
-    """Rows without end."""
-
     def read(self, size: int = -1) -> bytes:
         return b"x" * 8_191 + b"\n"
 

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.start import ANEW, SAFE
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
 from slotkeeper.core.judgement.judge import judge
-from tests.support.remedy_text import parts
+from tests.support.printed import parts
 from tests.unit.judgement.test_judge import NOW, VIEW, ago, by, slot, told
 
 _STANDS_FOR = re.compile(r"\b(?:JOB|TABLE|SLOT|ID|SOURCE)\b|\.\.\.")

@@ -33,7 +33,6 @@ def marked() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def companion() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the session of this test."""
     yield from _started({}, new_session=False)
 
 

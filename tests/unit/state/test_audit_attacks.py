@@ -49,7 +49,6 @@ def proofs(audit: Audit, head: CopiedHead) -> tuple[bool, bool]:
 
 
 def relinked(lines: Lines) -> Lines:
-    """The lines with hashes that are right again."""
     before, found = FIRST, []
     for one in lines:
         values = json.loads(one) | {"before": before}

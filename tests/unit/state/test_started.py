@@ -35,7 +35,6 @@ def file(tmp_path: Path) -> Path:
 
 
 def started_job(store: Store, file: Path, run: str) -> JobSpec:
-    """What a driver of this run goes by."""
     return driver._job(argparse.Namespace(config=str(file), job=JOB, run=run, wait_ms=None), store)[1]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.ports.kinds import SourceKind
+from tests.support.sqlite_pair.binlog import KEPT_POSITIONS
 from tests.support.sqlite_pair.keeping.traits import TRAITS
 from tests.support.sqlite_pair.kind import SqliteConnection, SqliteSourceKind
-from tests.support.sqlite_pair.position import KEPT_POSITIONS
 
 
 class KeepingKind(SqliteSourceKind):

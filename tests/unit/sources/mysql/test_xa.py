@@ -23,7 +23,6 @@ START = MysqlPosition(FILE, FIRST_OFFSET, MysqlSet({}))
 
 
 def inserted(*numbers: int) -> list[bytes]:
-    """A statement that inserts rows."""
     rows = b"".join(b"\x00" + number.to_bytes(4, "little") for number in numbers)
     return [made.event(19, made.table_map([Type.LONG])), made.event(30, made.rows(1, rows))]
 
@@ -81,7 +80,6 @@ class Binlog:
 
 
 def numbers(items: list[TableRows | End]) -> list[list[int]]:
-    """The inserted numbers of each transaction."""
     found: list[list[int]] = [[]]
     for item in items:
         if isinstance(item, End):

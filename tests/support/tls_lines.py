@@ -1,7 +1,9 @@
-"""What may stand between a client and PostgreSQL, on loopback: a front that speaks TLS, and servers that beg.
+"""What can stand between a client and a server on loopback: TLS fronts, servers that beg, a man in the middle.
 
 The embedded server is built without OpenSSL, so TLS ends here and goes on to it in plain text. PostgreSQL, "Message
-Flow", SSL Session Encryption: the client asks with eight bytes and is answered S or N.
+Flow", SSL Session Encryption: the client asks with eight bytes and is answered S or N. MySQL,
+"Protocol::HandshakeV10": the lower two bytes of the capabilities follow the version, the thread's number, eight bytes
+of the challenge and a filler; "Protocol::SSLRequest" is a client's 32 bytes before its hello.
 """
 
 from __future__ import annotations
@@ -94,9 +96,9 @@ def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
     def serve(line: socket.socket, first: bytes) -> None:
         salt = SALT if method == 5 else b""
         line.sendall(b"R" + struct.pack("!II", 8 + len(salt), method) + salt)
-        answer = _exactly(line, 5)
+        answer = exactly(line, 5)
         if answer[:1] == b"p":
-            seen.answers.append(_exactly(line, struct.unpack("!I", answer[1:])[0] - 4).rstrip(b"\0"))
+            seen.answers.append(exactly(line, struct.unpack("!I", answer[1:])[0] - 4).rstrip(b"\0"))
         line.sendall(_error("28P01", "password authentication failed"))
 
     with _listening(context, serve) as seen:
@@ -112,52 +114,33 @@ def md5_answer(user: str, password: str) -> bytes:
 @contextmanager
 def _listening(context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None]) -> Iterator[Seen]:
     seen = Seen()
-    with socket.create_server((HOST, 0)) as listener:
-        seen.port = listener.getsockname()[1]
-        accepting = threading.Thread(target=_accept, args=(listener, context, serve, seen), daemon=True)
-        accepting.start()
-        try:
-            yield seen
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            accepting.join(10)
-
-
-def _accept(
-    listener: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
-) -> None:
-    while True:
-        try:
-            line, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=_greet, args=(line, context, serve, seen), daemon=True).start()
+    with listening(lambda line: _greet(line, context, serve, seen)) as seen.port:
+        yield seen
 
 
 def _greet(
     line: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
 ) -> None:
-    """Answer a request for TLS, take the client's first message, and go on with `serve`; a lost line ends it."""
-    with suppress(OSError, EOFError), line:
+    """Answer a request for TLS, take the client's first message, and go on with `serve`."""
+    first = _message(line)
+    if struct.unpack("!I", first[4:8])[0] == SSL_REQUEST:
+        seen.tls += 1
+        line.sendall(b"S" if context else b"N")
+        if context:
+            with context.wrap_socket(line, server_side=True) as safe:
+                serve(safe, _message(safe))
+            return
         first = _message(line)
-        if struct.unpack("!I", first[4:8])[0] == SSL_REQUEST:
-            seen.tls += 1
-            line.sendall(b"S" if context else b"N")
-            if context:
-                with context.wrap_socket(line, server_side=True) as safe:
-                    serve(safe, _message(safe))
-                return
-            first = _message(line)
-        seen.plain += 1
-        serve(line, first)
+    seen.plain += 1
+    serve(line, first)
 
 
 def _message(line: socket.socket) -> bytes:
-    head = _exactly(line, 4)
-    return head + _exactly(line, struct.unpack("!I", head)[0] - 4)
+    head = exactly(line, 4)
+    return head + exactly(line, struct.unpack("!I", head)[0] - 4)
 
 
-def _exactly(line: socket.socket, count: int) -> bytes:
+def exactly(line: socket.socket, count: int) -> bytes:
     found = b""
     while len(found) < count:
         more = line.recv(count - len(found))
@@ -181,3 +164,103 @@ def exchange(line: socket.socket, behind: socket.socket) -> None:
 def _error(code: str, text: str) -> bytes:
     fields = f"SFATAL\0C{code}\0M{text}\0\0".encode()
     return b"E" + struct.pack("!I", 4 + len(fields)) + fields
+
+
+CLIENT_SSL = 0x0800
+_BEHIND_VERSION = 4 + 8 + 1
+SSL_REQUEST_BYTES = 32
+
+
+@dataclass(slots=True)
+class Middle:
+    """What he has got: `port` is where he listens, `logins` are the packets in which clients log in."""
+
+    port: int = 0
+    logins: list[bytes] = field(default_factory=list)
+
+
+@contextmanager
+def between(port: int, own: ssl.SSLContext | None) -> Iterator[Middle]:
+    """In front of a server at `port`: with a certificate of his own, or, with none, without TLS. He greets as the
+    server does, takes the login, and ends: what a login holds is all that he is after."""
+    middle = Middle()
+
+    def serve(line: socket.socket) -> None:
+        with socket.create_connection((HOST, port)) as server:
+            line.sendall(_flagged(_packet(server), own is not None))
+            answer = _packet(line)
+            if own is None or len(answer) != 4 + SSL_REQUEST_BYTES:
+                middle.logins.append(answer)
+                return
+            with own.wrap_socket(line, server_side=True) as safe:
+                middle.logins.append(_packet(safe))
+
+    with listening(serve) as middle.port:
+        yield middle
+
+
+@contextmanager
+def mysql_tls_front(context: ssl.SSLContext, port: int) -> Iterator[int]:
+    """TLS in front of a server at `port` that speaks none; its own port."""
+
+    def serve(line: socket.socket) -> None:
+        with socket.create_connection((HOST, port)) as server:
+            line.sendall(_flagged(_packet(server), True))
+            _packet(line)  # exactly the request: the client's hello follows it at once
+            with context.wrap_socket(line, server_side=True) as safe:
+                _mysql_log_in(safe, server)
+                exchange(safe, server)
+
+    with listening(serve) as front:
+        yield front
+
+
+def _mysql_log_in(safe: socket.socket, server: socket.socket) -> None:
+    """Carry a login, whose packets have numbers: the server does not know of the request for TLS."""
+    login = _packet(safe)
+    flags = int.from_bytes(login[4:8], "little") & ~CLIENT_SSL
+    login = login[:4] + flags.to_bytes(4, "little") + login[8:]
+    while True:
+        server.sendall(_numbered(login, -1))
+        answer = _packet(server)
+        safe.sendall(_numbered(answer, 1))
+        if answer[4] in (0x00, 0xFF):
+            return
+        login = _packet(safe)
+
+
+def _numbered(packet: bytes, more: int) -> bytes:
+    return packet[:3] + bytes([packet[3] + more]) + packet[4:]
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A port each of whose connections is served in a thread of its own; a lost one ends it."""
+
+    def served(line: socket.socket) -> None:
+        with suppress(OSError, EOFError), line:
+            serve(line)
+
+    def accepting(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=served, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server((HOST, 0)) as listener:
+        threading.Thread(target=accepting, args=(listener,), daemon=True).start()
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def _flagged(greeting: bytes, tls: bool) -> bytes:
+    at = greeting.index(b"\0", 5) + 1 + _BEHIND_VERSION
+    (capabilities,) = struct.unpack_from("<H", greeting, at)
+    capabilities = capabilities | CLIENT_SSL if tls else capabilities & ~CLIENT_SSL
+    return greeting[:at] + struct.pack("<H", capabilities) + greeting[at + 2 :]
+
+
+def _packet(line: socket.socket) -> bytes:
+    head = exactly(line, 4)
+    return head + exactly(line, int.from_bytes(head[:3], "little"))
