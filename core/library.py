@@ -57,12 +57,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one DN has in one range: `text` is COPY text as the sink takes it, `position` where the DN stands after."""
+    """What one DN has in one range."""
 
     shard: Shard
     position: Position
+    """The position of the DN after it."""
     rows: int
     text: bytes
+    """COPY text as the sink takes it."""
     columns: tuple[str, ...]
 
     @property

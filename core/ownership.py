@@ -43,14 +43,16 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One name on the way to a file; `mode` are its permission bits, `owner` its user in words: "alice (uid 1000)"."""
+    """One name on the way to a file."""
 
     path: str
     kind: Kind
     uid: int
     gid: int
     mode: int
+    """Its permission bits."""
     owner: str
+    """Its user in words: "alice (uid 1000)"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,10 +167,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One effective value as it may be shown: `key` is its dotted path, private values are masked already."""
+    """One effective value as it may be shown."""
 
     key: str
+    """Its dotted path."""
     value: str | int | bool | None
+    """Masked where it is private."""
     origin: Origin
 
 
@@ -186,30 +188,31 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class SinkEntry:
-    """A `[sinks.X]`; `store` is the one that keeps its progress rows, empty where it does so itself."""
+    """A `[sinks.X]`."""
 
     name: str
     kind: str
     endpoint: Endpoint
     progress_schema: str = "public"
     store: str = ""
+    """The sink that stores its progress rows; empty where it does so itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A checked configuration; `warnings` are sentences about what works and should not stay so.
-
-    `refused` are the jobs that cannot be used, each with its error; `jobs` are the others.
-    """
+    """A checked configuration."""
 
     path: pathlib.Path
     sources: dict[str, SourceEntry]
     sinks: dict[str, SinkEntry]
     jobs: dict[str, JobSpec]
+    """Those that can be used."""
     state_dir: pathlib.Path
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...] = ()
+    """Sentences about what works and should not stay so."""
     refused: Mapping[str, ConfigError] = field(default_factory=dict)
+    """The jobs that cannot be used, each with its error."""
     alerts: AlertOptions = field(default_factory=AlertOptions)
 
     def whole(self) -> Loaded:

@@ -62,15 +62,15 @@ PLAIN_TEXT = frozenset({"text", "varchar"})
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A key column: `type` is castable SQL, `by_bytes` says that the server already orders this column by bytes.
-
-    `typname` is empty where the type is not of pg_catalog, whatever it is called.
-    """
+    """A key column."""
 
     name: str
     typname: str
+    """Empty where the type is not of pg_catalog, whatever it is called."""
     type: str
+    """Castable SQL."""
     by_bytes: bool
+    """Whether the server already orders this column by bytes."""
 
     @property
     def family(self) -> str:
