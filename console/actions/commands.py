@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
+
 
 class Part(Enum):
     """What can be asked for; the values are the labels of the fields.
@@ -98,42 +100,6 @@ def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
 PROGRAM = "slotkeeper"
 
 
-class JobVerb(Enum):
-    """What is done to a job; the values are the words of the command line."""
-
-    START = "start"
-    STOP = "stop"
-    RESTART = "restart"
-    PAUSE = "pause"
-    RESUME = "resume"
-    RETRY = "retry"
-    DRAIN = "drain"
-    CANCEL = "cancel"
-    VERIFY = "verify"
-
-
-class SlotVerb(Enum):
-    """What is done to a slot; the values are the words of the command line."""
-
-    RESET = "reset"
-    UNDO = "undo"
-    REGISTER = "register"
-    DROP = "drop"
-    CREATE = "create"
-    PREFLIGHT = "preflight"
-    HISTORY = "history"
-
-
-class EntryVerb(Enum):
-    """What is done to rows in quarantine; the values are the words of the command line."""
-
-    REPLAY = "replay"
-    DISCARD = "discard"
-
-
-_WITHOUT_CONFIGURATION = (JobVerb.STOP, JobVerb.PAUSE, JobVerb.RESUME, JobVerb.RETRY, JobVerb.CANCEL)
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where the console took its configuration from, and the state folder it uses where there is none."""
@@ -211,8 +177,8 @@ class Typed:
 
 def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str] | None = None) -> tuple[str, ...]:
     """The words of a command on a job."""
-    words = [*origin.shared, *([] if verb is JobVerb.VERIFY else ["jobs"]), verb.value, "--json"]
-    if not origin.config and origin.state_dir and verb in _WITHOUT_CONFIGURATION:
+    words = [*origin.shared, *verb.does.command, verb.value, "--json"]
+    if not origin.config and origin.state_dir and not verb.does.configured:
         words.append(f"--state-dir={origin.state_dir}")
     words += [f"{part.option}={text}" for part, text in (parts or {}).items()]
     return (*words, *_names(job))
@@ -223,7 +189,7 @@ def entry_words(
 ) -> tuple[str, ...]:
     """The words of a command on a job's rows in quarantine: on these entries, or without any on all that are held."""
     words = [*origin.shared, "errors", verb.value, "--json"]
-    words += ["--execute"] if verb is EntryVerb.DISCARD else []
+    words += ["--execute"] if verb.does.final else []
     words += [f"{part.option}={text}" for part, text in (parts or {}).items()]
     words += [] if ids else ["--all"]
     return (*words, *_names(job, *map(str, ids)))

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from slotkeeper.console.actions.commands import JobVerb
 from slotkeeper.console.actions.preview import parsed
 from slotkeeper.console.actions.record import Action, Said, Stage
+from slotkeeper.console.actions.verbs import JobVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.how_far import is_progress, newest
 from slotkeeper.console.views.lanes import copy_of
@@ -19,17 +19,6 @@ from slotkeeper.core.domain.reset import DONE
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
-REQUESTED = {
-    JobVerb.START: "a living process",
-    JobVerb.STOP: "STOPPED",
-    JobVerb.RESTART: "a living process",
-    JobVerb.PAUSE: "PAUSED",
-    JobVerb.RESUME: "not PAUSED",
-    JobVerb.DRAIN: "drained",
-    JobVerb.CANCEL: "CANCELLED",
-    JobVerb.VERIFY: "compared",
-    JobVerb.RETRY: "a try at once",
-}
 REFUSED, CANCELLED = 3, 130
 _OURS = "slotkeeper: "
 _STILL, _NOTHING = "quarantined", "nothing was done"
@@ -103,7 +92,7 @@ def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lin
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
     """Requested against observed for one job: by the command at its end, until then by what the store shows."""
-    name, wanted = safe(action.record.key, 60), REQUESTED[verb]
+    name, wanted = safe(action.record.key, 60), verb.does.requested
     found = parsed(said.out)
     shown = "?" if job is None else job.state.value if job.state else "never started"
     if not action.over:

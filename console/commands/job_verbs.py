@@ -18,13 +18,12 @@ import typer
 
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.diagnostics import Progress
-from slotkeeper.console.monitor.health import living_tables
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobView, living_tables
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words

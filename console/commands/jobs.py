@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Container
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slotkeeper.console.actions.verbs import JobVerb
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
-from slotkeeper.console.monitor.health import living_tables, why_of
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
-from slotkeeper.core.domain.report import Identity, JobView, LaneReport
+from slotkeeper.core.domain.report import Identity, JobView, LaneReport, living_tables, why_of
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
@@ -239,14 +239,10 @@ def restart(
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 
 
-def _goes_on(view: JobView) -> bool:
-    return control.goes_on(view)
-
-
-def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
+def _steering(verb: JobVerb) -> None:
     """Add a verb that needs no configuration: it records the desired state and waits for the effect."""
 
-    @app.command(verb, help=help)
+    @app.command(verb.value, help=verb.does.help)
     def steer(
         ctx: typer.Context,
         job: Job,
@@ -258,31 +254,20 @@ def _steering(verb: str, reached: Callable[[JobView], bool], help: str) -> None:
     ) -> None:
         loaded, folder = _place(ctx, state_dir)
         if table:
-            job_verbs.steer(ctx, folder, loaded, job, table, tables.Ask(verb), wait, reason, as_json)
+            job_verbs.steer(ctx, folder, loaded, job, table, tables.Ask(verb.value), wait, reason, as_json)
             return
         with Store.open(folder) as store:
             select.refuse_refused(loaded, store, job)
             job_queries.refuse(loaded, store, job)
             observe(store, job)
-            view = job_verbs.noted(
-                store,
-                f"jobs {verb}",
-                job,
-                reason,
-                partial(getattr(control, verb), store, job, control.Patience(wait, _note)),
-            )
-        _tell(ctx, view, as_json, fine=reached(view) or wait == 0)
+            act = partial(getattr(control, verb.value), store, job, control.Patience(wait, _note))
+            view = job_verbs.noted(store, f"jobs {verb.value}", job, reason, act)
+        _tell(ctx, view, as_json, fine=verb.does.reached(view) or wait == 0)
 
 
-_steering(
-    "stop",
-    lambda view: not view.state.is_open and not view.lives,
-    "Stop a job and its processes; a later start resumes at its position, while the source retains the binlog.",
-)
-_steering(
-    "pause", lambda view: view.state is JobState.PAUSED, "Pause a job: its processes keep running and apply nothing."
-)
-_steering("resume", _goes_on, "Resume a paused job, and wait until it runs or copies.")
+for _verb in JobVerb:
+    if _verb.does.help:
+        _steering(_verb)
 
 
 @app.command()

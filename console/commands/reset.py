@@ -16,11 +16,10 @@ import typer
 
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
-from slotkeeper.console.monitor.health import living_tables
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobView, living_tables
 from slotkeeper.core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind, plan_values
 from slotkeeper.core.domain.reset_files import BACKUPS
 from slotkeeper.core.domain.row_counts import Verified

@@ -22,9 +22,8 @@ from slotkeeper.console.cli import diagnostics, select
 from slotkeeper.console.cli.select import Job, Reason
 from slotkeeper.console.commands import job_verbs
 from slotkeeper.console.commands.job_verbs import noted
-from slotkeeper.console.monitor.health import why_of
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobView, why_of
 from slotkeeper.core.launch import control, verdict
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
 from slotkeeper.core.state.faults import StateError

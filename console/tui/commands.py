@@ -18,6 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.services import INTERVALS
 from slotkeeper.console.tui.theme import THEMES, style_of
@@ -28,24 +29,6 @@ from slotkeeper.console.views.slots import SlotFacts, all_slots
 if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
 
-JOB_VERBS = {
-    "start": "start the job of this row, or those that are named",
-    "stop": "stop it: goes on later where it was",
-    "restart": "restart it with the configuration as it is now",
-    "pause": "its process lives and applies nothing",
-    "resume": "it applies again",
-    "drain": "wait until nothing is unread; changes nothing",
-    "verify": "compare source and target, all rows of both; changes nothing",
-    "cancel": "for good: it can never be started again",
-}
-SLOT_VERBS = {
-    "reset": "reset the slot of this row: plan first, backed up, can be undone",
-    "undo": "plan the way back of its last reset",
-    "register": "register a full-sync point: skips what is unread",
-    "drop": "drop it",
-    "create": "create it",
-    "preflight": "may a VACUUM FULL, scaling out or an ALTER begin?",
-}
 PAST = "a moment of the past cannot be acted upon; R leaves history"
 
 
@@ -262,10 +245,13 @@ add(Command("columns", "which columns this table shows", _key("columns")))
 add(Command("faults", "only rows in trouble, or all", _key("faults")))
 add(Command("help", "the keys of this screen", lambda app, rest: app.action_keys()))
 add(Command("quit", "leave", _key("quit")))
-for _verb, _does in JOB_VERBS.items():
-    add(Command(_verb, _does, on_jobs(_verb), "[JOB ...]", values_of_jobs))
-for _verb, _does in SLOT_VERBS.items():
-    add(Command(_verb, _does, on_slot(_verb), "[TABLE SLOT]", values_of_slots))
+for _verb in JobVerb:
+    if _verb.does.typed:
+        add(Command(_verb.value, _verb.does.typed, on_jobs(_verb.value), "[JOB ...]", values_of_jobs))
+for _slot_verb in SlotVerb:
+    if _slot_verb.does.typed:
+        does = _slot_verb.does
+        add(Command(does.name, does.typed, on_slot(does.name), "[TABLE SLOT]", values_of_slots))
 
 
 _MOST = 8

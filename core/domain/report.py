@@ -13,10 +13,10 @@ from typing import Annotated
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.field import SIGNED, Moment, Positive, Signed, SignedOrNone
-from slotkeeper.core.domain.job import JobState, TableReport, WantedState
+from slotkeeper.core.domain.job import JobState, TableReport, WantedState, said_of
 from slotkeeper.core.domain.lane import FRESH_SECONDS
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.domain.text import many
+from slotkeeper.core.domain.text import many, safe
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+)) \([^()]*\):? ", re.DOTALL)
 GIVEN_UP = "a step did not end in time and was cancelled"
@@ -319,3 +319,29 @@ class JobView:
     def lives(self) -> bool:
         """Whether a process of it lives here."""
         return self.supervisor_alive or self.driver_alive
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
+        return self.reported and self.state in (JobState.RUNNING, JobState.SNAPSHOT, JobState.CATCHING_UP)
+
+
+def living_tables(view: JobView) -> tuple[TableReport, ...]:
+    """The states of the tables of a running job that has several; empty for a job without a process."""
+    known = view.report if view.reported and view.lives and view.state.has_process else None
+    return known.tables if known else ()
+
+
+def why_of(view: JobView) -> str:
+    """The problem of a job and of its tables in one text; the name of the problem appears once."""
+    tables = said_of(living_tables(view))
+    whole = why_whole(view)
+    return "; ".join(part for part in (tables, whole) if part)
+
+
+def why_whole(view: JobView) -> str:
+    """The problem of the job as a whole, without what its tables report themselves."""
+    if view.reason and safe(said_of(living_tables(view))) == view.reason:
+        return ""
+    named = view.trouble if not view.reason.startswith(view.trouble) else ""
+    return ": ".join(part for part in (named, view.reason) if part)

@@ -146,12 +146,7 @@ def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobView:
     """Wish a paused job running again and wait until it runs, or copies on; Busy where it does neither by then."""
-    return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, goes_on)
-
-
-def goes_on(view: JobView) -> bool:
-    """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
-    return view.reported and view.state in (JobState.RUNNING, *_COPYING)
+    return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.goes_on)
 
 
 def restart(

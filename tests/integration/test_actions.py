@@ -13,11 +13,9 @@ import pytest
 
 from slotkeeper.console.actions.commands import (
     Doing,
-    JobVerb,
     Origin,
     Part,
     Place,
-    SlotVerb,
     Target,
     Typed,
     job_words,
@@ -28,6 +26,7 @@ from slotkeeper.console.actions.outcome import complaint, slot_lines, verdict
 from slotkeeper.console.actions.preview import Preview, preview_from
 from slotkeeper.console.actions.record import Action, Stage
 from slotkeeper.console.actions.runner import Order, Runner
+from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.audit import Phase

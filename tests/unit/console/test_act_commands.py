@@ -10,11 +10,9 @@ import pytest
 
 from slotkeeper.console.actions.commands import (
     Doing,
-    JobVerb,
     Origin,
     Part,
     Place,
-    SlotVerb,
     Target,
     Typed,
     job_wants,
@@ -24,6 +22,7 @@ from slotkeeper.console.actions.commands import (
     slot_words,
     with_placeholders,
 )
+from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
 from slotkeeper.console.commands import main
 
 ORIGIN = Origin("/etc/slotkeeper/c.toml", "/var/lib/slotkeeper")

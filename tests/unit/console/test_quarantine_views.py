@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.actions.commands import EntryVerb, Origin, Part, entry_words, shell_text
-from slotkeeper.console.actions.menu import NOT_CONFIGURED, entry_actions
+from slotkeeper.console.actions.commands import Origin, Part, entry_words, shell_text
+from slotkeeper.console.actions.menu import entry_actions
 from slotkeeper.console.actions.outcome import outcome_lines, verdict
 from slotkeeper.console.actions.record import Action, Record, Said, Stage
+from slotkeeper.console.actions.verbs import NOT_CONFIGURED, EntryVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, MonitorState, SinkSeen, sink_of
 from slotkeeper.console.views.alerts import alerts
 from slotkeeper.console.views.errors import error_rows

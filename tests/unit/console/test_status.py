@@ -13,11 +13,10 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands.status import worst
-from slotkeeper.console.monitor.health import why_of
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
-from slotkeeper.core.domain.report import Condition, JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import Condition, JobReport, JobView, LaneReport, why_of
 from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 from tests.unit.console.judged import stands

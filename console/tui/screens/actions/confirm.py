@@ -13,8 +13,6 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.actions.commands import (
-    EntryVerb,
-    JobVerb,
     Part,
     Want,
     entry_wants,
@@ -26,6 +24,7 @@ from slotkeeper.console.actions.commands import (
 )
 from slotkeeper.console.actions.menu import entries_in_words
 from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.actions.verbs import EntryVerb, JobVerb
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import Fields, FieldsScreen, Sheet
 from slotkeeper.console.tui.screens.actions.progress import EntryProgress, JobProgress
@@ -148,17 +147,6 @@ class Confirm(FieldsScreen):
             self.console.say("y does it; Enter never does", Level.WARNING)
 
 
-_MEANS = {
-    JobVerb.START: "goes on where the sink's progress rows stand; a job that never ran begins with its copy",
-    JobVerb.STOP: "its processes end; started again it goes on where it was, as long as its binlog is there",
-    JobVerb.RESTART: "its processes end, then it starts with the configuration as it is now",
-    JobVerb.PAUSE: "its process lives and applies nothing; what it has not read may expire at the source",
-    JobVerb.RESUME: "it applies again from where it is",
-    JobVerb.RETRY: "what waits is tried at once; the try counts as any other, and a refused login waits its time",
-    JobVerb.CANCEL: "FINAL: it can never be started again under this name; slot and rows stay as they are",
-}
-
-
 class JobConfirm(Confirm):
     """The last question before jobs are acted upon; the names are those of the key press.
 
@@ -166,12 +154,12 @@ class JobConfirm(Confirm):
     """
 
     def __init__(self, verb: JobVerb, names: Sequence[str]) -> None:
-        super().__init__(job_wants(names, final=verb is JobVerb.CANCEL))
+        super().__init__(job_wants(names, final=verb.does.final))
         self._verb = verb
         self.names = tuple(names)
 
     def verb(self) -> str:
-        return self._verb.value
+        return self._verb.does.name
 
     def what(self) -> str:
         return f"JOB {safe(self.names[0], 60)}" if len(self.names) == 1 else f"{len(self.names)} JOBS"
@@ -188,7 +176,7 @@ class JobConfirm(Confirm):
             if job is not None and len(self.names) == 1:
                 yield Level.FINE, f"wrong   {what_is_wrong(job)}"
                 yield Level.FINE, f"do      {what_is_safe(job)}"
-        yield Level.FINE, f"means   {_MEANS[self._verb]}"
+        yield Level.FINE, f"means   {self._verb.does.means}"
         if self._verb is JobVerb.RESTART and self.console.services.loaded:
             yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"
 
@@ -207,30 +195,18 @@ class JobConfirm(Confirm):
         return job_words(self.origin, self._verb, self.names[0], typed)
 
 
-_MEANS_FOR_ROWS = {
-    EntryVerb.REPLAY: (
-        "each row is written into the target as the job writes, while no step of the job runs on its DN",
-        "a row that is still refused stays here with its reason; one that is over by then is left alone",
-    ),
-    EntryVerb.DISCARD: (
-        "FINAL: the target never gets these rows, and lacks them until a later change of their keys",
-        "nothing is read or written at the source; the entries stay in the table as discarded",
-    ),
-}
-
-
 class EntryConfirm(Confirm):
     """The last question before rows in quarantine are acted upon; they are those of the key press."""
 
     def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
-        super().__init__(entry_wants(job, number or 0, final=verb is EntryVerb.DISCARD))
+        super().__init__(entry_wants(job, number or 0, final=verb.does.final))
         self._verb = verb
         self._job = job
         self._ids = tuple(ids)
         self._entries = entries_in_words(number)
 
     def verb(self) -> str:
-        return self._verb.value
+        return self._verb.does.name
 
     def what(self) -> str:
         return f"{self._entries.upper()} of job {safe(self._job, 60)}"
@@ -241,8 +217,8 @@ class EntryConfirm(Confirm):
     def lines(self) -> Lines:
         which = f"entries {entries_named(self._ids)}" if self._ids else "all entries that are quarantined then"
         yield Level.FINE, f"{which}; the two halves of a changed key move together"
-        for number, means in enumerate(_MEANS_FOR_ROWS[self._verb]):
-            final = self._verb is EntryVerb.DISCARD and not number
+        for number, means in enumerate(self._verb.does.means):
+            final = self._verb.does.final and not number
             yield Level.WARNING if final else Level.FINE, f"{'means' if not number else '':<7} {means}"
 
     def begin(self, typed: dict[Part, str]) -> None:

@@ -13,18 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from slotkeeper.console.actions.commands import (
-    Doing,
-    EntryVerb,
-    JobVerb,
-    Place,
-    SlotVerb,
-    Target,
-    job_words,
-    slot_words,
-)
+from slotkeeper.console.actions.commands import Doing, Place, Target, job_words, slot_words
 from slotkeeper.console.actions.menu import Entry, entry_actions, job_entries, slot_entries
 from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.actions.base import CANCELLED, READ_ONLY, ActScreen, Sheet
 from slotkeeper.console.tui.screens.actions.confirm import EntryConfirm, JobConfirm, entries_named
@@ -198,14 +190,7 @@ class JobMenu(Menu):
     """What can be done to a job, or to several that are marked; the names are those of the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
-        ("s", "stop"),
-        ("g", "start"),
-        ("r", "restart"),
-        ("p", "pause or resume"),
-        ("t", "try now"),
-        ("d", "drain"),
-        ("v", "verify"),
-        ("c", "cancel"),
+        *((verb.does.key, verb.does.bound or verb.value) for verb in JobVerb if verb is not JobVerb.RESUME)
     )
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -230,7 +215,7 @@ class JobMenu(Menu):
     def taken(self, entry: Entry) -> None:
         """A confirmation; draining and comparing change nothing and begin at once."""
         verb = JobVerb(entry.what)
-        if verb not in (JobVerb.DRAIN, JobVerb.VERIFY):
+        if verb.does.means:
             self.app.switch_screen(JobConfirm(verb, self.names))
             return
         words = job_words(self.origin, verb, self.names[0])

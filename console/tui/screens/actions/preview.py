@@ -15,22 +15,12 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from slotkeeper.console.actions import preview
-from slotkeeper.console.actions.commands import (
-    ON_EXISTING,
-    Doing,
-    JobVerb,
-    Part,
-    SlotVerb,
-    Typed,
-    missing,
-    slot_words,
-    with_placeholders,
-)
-from slotkeeper.console.actions.menu import job_why
+from slotkeeper.console.actions.commands import ON_EXISTING, Doing, Part, Typed, missing, slot_words, with_placeholders
 from slotkeeper.console.actions.outcome import complaint, took
 from slotkeeper.console.actions.preview import Preview, parsed, preview_from
 from slotkeeper.console.actions.record import Action, Said
 from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.actions.verbs import JobVerb, SlotVerb, why_not
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
@@ -271,7 +261,7 @@ class SlotPreview(FieldsScreen):
     def action_stop(self) -> None:
         """The step before: the job that has the slot is stopped; then it is planned again."""
         job, loaded = self._holder(), self.console.services.loaded
-        why = job_why(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job here has this slot"
+        why = why_not(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job here has this slot"
         if job is None or why:
             self.console.say(why, Level.WARNING)
             return

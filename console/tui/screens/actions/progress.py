@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from slotkeeper.console.actions import outcome
-from slotkeeper.console.actions.commands import Doing, JobVerb, Part, SlotVerb, shell_text
+from slotkeeper.console.actions.commands import Doing, Part, shell_text
 from slotkeeper.console.actions.outcome import (
     how_far,
     job_lines,
@@ -26,6 +26,7 @@ from slotkeeper.console.actions.outcome import (
     verified_lines,
 )
 from slotkeeper.console.actions.record import Action, Said
+from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import ActScreen
 from slotkeeper.console.tui.screens.base import Lines
@@ -131,7 +132,7 @@ class JobProgress(Cancelled):
 
     def changes_nothing(self) -> bool:
         """Comparing and draining."""
-        return self.verb in (JobVerb.VERIFY, JobVerb.DRAIN)
+        return not self.verb.does.means
 
     def lines(self) -> outcome.Lines:
         """Requested and observed, job by job, with a bar where it takes its time."""
@@ -142,7 +143,7 @@ class JobProgress(Cancelled):
                 lines += verified_lines(one, said, now)
             else:
                 lines += job_lines(self.verb, one, said, job, now)
-            copies = job if self.verb in (JobVerb.START, JobVerb.RESTART) else None
+            copies = job if self.verb.does.copies else None
             lines += how_far(one.record.key, said, copies, self.console.ascii_only) if not one.over or copies else []
         return lines or [(Level.UNKNOWN, UNREAD)]
 
