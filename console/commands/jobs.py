@@ -16,7 +16,7 @@ import typer
 
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
-from slotkeeper.console.monitor.health import living_tables, why_of
+from slotkeeper.console.monitor.health import why_of
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
@@ -497,7 +497,7 @@ def _brief(view: JobView) -> dict[str, object]:
     return {
         "job": found.pop("name"),
         **found,
-        "tables": living_tables(view),
+        "tables": view.living_tables,
         "queries": (),
     }
 

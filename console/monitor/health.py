@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.core.domain.fault import Fault, Severity, worst
-from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of
+from slotkeeper.core.domain.job import JobState, amiss, said_of
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.text import many, safe
@@ -38,7 +38,7 @@ def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
     only_tables = bool(mine) and all(one.rule.startswith("table_") for one in mine)
     holder = view.driver or view.supervisor
-    troubled = amiss(living_tables(view))
+    troubled = amiss(view.living_tables)
     return JobFacts(
         **{name: getattr(view, name) for name in _AS_SEEN},
         faults=mine,
@@ -91,22 +91,16 @@ def _behind(report: JobReport | None) -> int | None:
     return max(known) if len(known) == len(found) else None
 
 
-def living_tables(view: JobView) -> tuple[TableReport, ...]:
-    """The states of the tables of a running job that has several; empty for a job without a process."""
-    known = view.report if view.reported and view.lives and view.state.has_process else None
-    return known.tables if known else ()
-
-
 def why_of(view: JobView) -> str:
     """The problem of a job and of its tables in one text; the name of the problem appears once."""
-    tables = said_of(living_tables(view))
+    tables = said_of(view.living_tables)
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)
 
 
 def why_whole(view: JobView) -> str:
     """The problem of the job as a whole, without what its tables report themselves."""
-    if view.reason and safe(said_of(living_tables(view))) == view.reason:
+    if view.reason and safe(said_of(view.living_tables)) == view.reason:
         return ""
     named = view.trouble if not view.reason.startswith(view.trouble) else ""
     return ": ".join(part for part in (named, view.reason) if part)

@@ -319,3 +319,9 @@ class JobView:
     def lives(self) -> bool:
         """Whether a process of it lives here."""
         return self.supervisor_alive or self.driver_alive
+
+    @property
+    def living_tables(self) -> tuple[TableReport, ...]:
+        """The states of the tables of a running job that has several; empty for a job without a process."""
+        known = self.report if self.reported and self.lives and self.state.has_process else None
+        return known.tables if known else ()
