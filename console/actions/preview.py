@@ -14,10 +14,10 @@ from typing import Any
 from slotkeeper.console.actions.commands import Place, Want, slot_wants
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.views.rows import UNKNOWN, short
-from slotkeeper.core.domain.reset import TAKES_COPY, Move, ResetPlan
+from slotkeeper.core.domain.reset import TAKES_COPY, Move, ResetPlan, plan_of
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
-from slotkeeper.core.services.reset_texts import plan_shown
+from slotkeeper.core.sources import registry
 
 _ANY = 10_000
 FULL = 24
@@ -107,7 +107,8 @@ def preview_from(out: str) -> Preview | None:
 
 def _reset(found: Mapping[str, Any]) -> Preview:
     times = {name: datetime.fromisoformat(found[name]).astimezone(timezone.utc) for name in ("made", "expires")}
-    plan = plan_shown({**found, **{name: time.timestamp() for name, time in times.items()}})
+    moments = {name: time.timestamp() for name, time in times.items()}
+    plan = plan_of({**found, **moments}, registry.positions(str(found["dialect"])))
     skips, notes = any(move.skips for move in plan.moves), list(map(_said, plan.notes))
     meant = _summed(plan.moves)
     return Preview(

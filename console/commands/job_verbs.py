@@ -23,7 +23,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
-from slotkeeper.core.domain.report import JobView, living_tables
+from slotkeeper.core.domain.report import JobView
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
@@ -189,12 +189,12 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
 
 def to_do_first(view: JobView) -> str:
     """The next safe action on the table in the worst state; "" where all tables run."""
-    return next((to_do(view.name, table) for table in amiss(living_tables(view))), "")
+    return next((to_do(view.name, table) for table in amiss(view.living_tables)), "")
 
 
 def show(view: JobView, ascii_only: bool) -> None:
     """Print the states of the tables of a running job, with the next action on each that has stopped."""
-    found = living_tables(view)
+    found = view.living_tables
     if not found:
         return
     rows: list[list[object]] = [[one.source_table, one.target, one.state, one.trouble or None] for one in found]

@@ -22,7 +22,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
-from slotkeeper.core.domain.report import Identity, JobView, LaneReport, living_tables, why_of
+from slotkeeper.core.domain.report import Identity, JobView, LaneReport, why_of
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
@@ -482,7 +482,7 @@ def _brief(view: JobView) -> dict[str, object]:
     return {
         "job": found.pop("name"),
         **found,
-        "tables": living_tables(view),
+        "tables": view.living_tables,
         "queries": (),
     }
 

@@ -19,22 +19,32 @@ from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
-from slotkeeper.core.domain.report import JobView, living_tables
-from slotkeeper.core.domain.reset import DONE, EVERY, Check, Goal, Move, ResetEntry, ResetPlan, TargetKind, plan_values
+from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.reset import (
+    DONE,
+    EVERY,
+    Check,
+    Goal,
+    Move,
+    ResetEntry,
+    ResetPlan,
+    TargetKind,
+    backup_of,
+    plan_values,
+)
 from slotkeeper.core.domain.reset_files import BACKUPS
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
-from slotkeeper.core.launch.view import observe
+from slotkeeper.core.launch.view import observe, settled
 from slotkeeper.core.services import reset as reset_service
-from slotkeeper.core.services.reset_texts import backup_of
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_plan as plan
 from slotkeeper.core.slots.reset_apply import ResetOrder, Result
 from slotkeeper.core.slots.reset_plan import ResetContext
+from slotkeeper.core.sources import registry
 from slotkeeper.core.state import steering
 from slotkeeper.core.state.files import ResetFiles, marks
 from slotkeeper.core.state.observed import record
@@ -234,7 +244,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
     with Store.open(loaded.state_dir) as store:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
-        saved = backup_of(text)
+        saved = backup_of(text, registry.positions)
         return reset_service.job_of(loaded, saved.table, saved.slot)
     tables = [job.of(channel.source_table) for job in loaded.jobs.values() for channel in job.channels]
     for table in tables:
@@ -296,7 +306,7 @@ def at_rest(store: Store, job: str, table: str) -> Check:
 
 def of_living(view: JobView, table: str) -> TableReport | None:
     """One table in the report of the running driver of a job with several; None without such a report."""
-    return next((one for one in living_tables(view) if one.source_table == table), None)
+    return next((one for one in view.living_tables if one.source_table == table), None)
 
 
 def _record(store: Store, job: str, text: str) -> None:

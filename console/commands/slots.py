@@ -22,9 +22,8 @@ from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.ttl import TimeLeft, in_words
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.launch.control import settled
 from slotkeeper.core.launch.launch import START_LOCK
-from slotkeeper.core.launch.view import observe
+from slotkeeper.core.launch.view import observe, settled
 from slotkeeper.core.services import looking, slot_commands
 from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.slots import change

@@ -12,7 +12,7 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.core.domain.fault import Fault, Severity, worst
 from slotkeeper.core.domain.job import JobState, amiss
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.domain.report import JobReport, living_tables, why_whole
+from slotkeeper.core.domain.report import JobReport, why_whole
 from slotkeeper.core.domain.text import many
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
     only_tables = bool(mine) and all(one.rule.startswith("table_") for one in mine)
     holder = view.driver or view.supervisor
-    troubled = amiss(living_tables(view))
+    troubled = amiss(view.living_tables)
     return JobFacts(
         **{name: getattr(view, name) for name in _AS_SEEN},
         faults=mine,

@@ -325,23 +325,23 @@ class JobView:
         """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
         return self.reported and self.state in (JobState.RUNNING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
-
-def living_tables(view: JobView) -> tuple[TableReport, ...]:
-    """The states of the tables of a running job that has several; empty for a job without a process."""
-    known = view.report if view.reported and view.lives and view.state.has_process else None
-    return known.tables if known else ()
+    @property
+    def living_tables(self) -> tuple[TableReport, ...]:
+        """The states of the tables of a running job that has several; empty for a job without a process."""
+        known = self.report if self.reported and self.lives and self.state.has_process else None
+        return known.tables if known else ()
 
 
 def why_of(view: JobView) -> str:
     """The problem of a job and of its tables in one text; the name of the problem appears once."""
-    tables = said_of(living_tables(view))
+    tables = said_of(view.living_tables)
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)
 
 
 def why_whole(view: JobView) -> str:
     """The problem of the job as a whole, without what its tables report themselves."""
-    if view.reason and safe(said_of(living_tables(view))) == view.reason:
+    if view.reason and safe(said_of(view.living_tables)) == view.reason:
         return ""
     named = view.trouble if not view.reason.startswith(view.trouble) else ""
     return ": ".join(part for part in (named, view.reason) if part)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 from typing import Any
@@ -16,7 +16,7 @@ from slotkeeper.core.domain.position import Kept, Position, Positions
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.row_counts import CopyRows, RowCount
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import Refused, SlotkeeperError
 
 EVERY = "*"
 """Instead of a DN's name: all of them."""
@@ -377,6 +377,15 @@ def backup_from(text: str, positions: Positions) -> Backup:
         return Backup(**{**values, "lanes": lanes, "columns": columns})
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
+
+
+def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
+    """A backup, read by the dialect that it names; raises Refused where it is damaged."""
+    try:
+        its = positions(str(json.loads(text)["dialect"]))
+    except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
+        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
+    return backup_from(text, its)
 
 
 def plan_values(plan: ResetPlan) -> dict[str, Any]:

@@ -130,6 +130,13 @@ def delivery(sink: SinkTraits) -> Delivery:
     return Delivery.EQUAL_IN_THE_END if sink.repeats_change_nothing else Delivery.AT_LEAST_ONCE
 
 
+def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
+    """Raise Refused where a slot is one position for several channels of a job: no verb is about one table of it."""
+    if channels > 1 and traits.shares_position:
+        what = f"the slot is one position for all {channels} channels of job {job}: it is not moved for one of them"
+        raise Refused(what, "a job for each channel has a slot of its own", where="source")
+
+
 def limits(job: JobSpec) -> Iterator[str]:
     """What the job's options leave out of "the target is the source", each in half a sentence."""
     options = job.sink_options

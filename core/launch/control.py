@@ -26,15 +26,13 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import FOREGROUND, START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from slotkeeper.core.launch.log import last_lines
-from slotkeeper.core.launch.view import Waiting, observe, observe_all, waits
+from slotkeeper.core.launch.view import Waiting, observe, observe_all, settled, waits
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import marks
 from slotkeeper.core.state.sqlite import Store
 
 _LOCK_SECONDS = 30.0
 """How long a start waits for another one of the same job."""
-LAST_MOMENTS = 20.0
-"""Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
 _POLL = 0.1
 _LETS_GO = 1.0
 """Seconds that a supervisor may go on after it has let go of its lock."""
@@ -181,15 +179,6 @@ def _refuse_unwanted(view: JobView) -> None:
         raise Unwanted(f"job {view.name} is {view.state.value} by now")
     if view.wanted is not WantedState.RUN:
         raise Unwanted(f"job {view.name} is wanted to {view.wanted.value} by now")
-
-
-def settled(store: Store, job: str) -> JobView:
-    """The job; where its run has ended, once its processes are gone, or the time that they may take is over."""
-    view = observe(store, job)
-    if view.state.is_open or not view.lives:
-        return view
-    processes.wait_gone(lambda: observe(store, job).lives, LAST_MOMENTS)
-    return observe(store, job)
 
 
 def refuse_open_reset(store: Store, job: str) -> None:

@@ -24,6 +24,8 @@ from slotkeeper.core.state.sqlite import Store
 
 STARTING_SECONDS = 60.0
 """How long a supervisor that has not recorded itself counts as starting."""
+LAST_MOMENTS = 20.0
+"""Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
 
 
 def observe(store: Store, job: str) -> JobView:
@@ -33,6 +35,15 @@ def observe(store: Store, job: str) -> JobView:
         store.wanted(job)  # raises the same refusal as every other question about an unknown job
         raise Refused(f"no job {job!r} is known here")
     return view_of(row, store.run(row.run) if row.run else None)
+
+
+def settled(store: Store, job: str) -> JobView:
+    """The job; where its run has ended, once its processes are gone, or the time that they may take is over."""
+    view = observe(store, job)
+    if view.state.is_open or not view.lives:
+        return view
+    processes.wait_gone(lambda: observe(store, job).lives, LAST_MOMENTS)
+    return observe(store, job)
 
 
 def observe_all(store: Store) -> list[JobView]:

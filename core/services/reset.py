@@ -16,12 +16,12 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.reset import Check
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import see
+from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.source import Retention
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
 from slotkeeper.core.sinks import registry as sinks
-from slotkeeper.core.slots.change import refuse_shared
 from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import observed
@@ -29,7 +29,6 @@ from slotkeeper.core.state.audit import actor
 from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
-from slotkeeper.core.wiring.driver import end_channel_sessions
 
 STORE_LIMIT_MS = 40_000
 """Of one statement of a reset at its store, which has few rows: longer than a lock there is waited for (30 s)."""
@@ -54,7 +53,7 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
 
 def refuse_place(job: JobSpec, text: str) -> None:
     """ConfigError for a text that is no place of the binlog by the dialect of a job's source."""
-    positions = registry.open(job.source_kind).positions
+    positions = registry.positions(job.source_kind)
     try:
         positions.place(text)
     except ValueError:
@@ -84,7 +83,7 @@ def reset_context(
     with closing(retention), closing(resets), closing(beside or resets), _forgotten(job, folder):
         yield ResetContext(
             job=job,
-            positions=registry.open(job.source_kind).positions,
+            positions=registry.positions(job.source_kind),
             retention=retention,
             resets=resets,
             files=ResetFiles(folder),
@@ -92,7 +91,7 @@ def reset_context(
             audit=CopiedAudit(folder, store, tell).append,
             at_rest=at_rest,
             report=report,
-            silence=partial(end_channel_sessions, job, retention),
+            silence=partial(worker.end_channel_sessions, job, retention),
             can_copy=target.takes_copy,
             shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
             void=void,

@@ -20,6 +20,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT, QueryReport, QuerySeen
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneSeen, Rows
@@ -35,7 +36,6 @@ from slotkeeper.core.slots.change import (
     Owner,
     SlotVerb,
     per_shard,
-    refuse_shared,
     refuse_unasked,
     refuse_unless_at_rest,
     refuse_without_consent,
@@ -49,7 +49,7 @@ from slotkeeper.core.state import observed
 from slotkeeper.core.state.audit import intent
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
-from slotkeeper.core.wiring.driver import end_job_sessions
+from slotkeeper.core.wiring.worker import end_job_sessions
 
 FOLLOWED_LIMIT_MS = 2_000
 """What a sink has for saying which tables its progress rows are of: that is told beside something else."""

@@ -135,13 +135,6 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
     raise Refused(what, verb.instead, where="source")
 
 
-def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
-    """Raise Refused where a slot is one position for several channels of a job: no verb is about one table of it."""
-    if channels > 1 and traits.shares_position:
-        what = f"the slot is one position for all {channels} channels of job {job}: it is not moved for one of them"
-        raise Refused(what, "a job for each channel has a slot of its own", where="source")
-
-
 def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
     """The table's slots as they are now."""
     points, unread = viewer.points(asked.table), viewer.unread(asked.table)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from slotkeeper.core.errors import Defect
 
 if TYPE_CHECKING:
+    from slotkeeper.core.domain.position import Positions
     from slotkeeper.core.domain.traits import SourceTraits
     from slotkeeper.core.ports.kinds import SourceKind
 
@@ -31,6 +32,11 @@ def open(kind: str) -> SourceKind:
     if kind not in KINDS:
         raise Defect(f"there is no source kind {kind!r}")
     return cast("SourceKind", import_module(KINDS[kind]).KIND)
+
+
+def positions(kind: str) -> Positions:
+    """How the kind of that name writes its positions; raises Defect as `open` does."""
+    return open(kind).positions
 
 
 @cache

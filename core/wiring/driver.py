@@ -20,6 +20,8 @@ from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring.worker import (
     channel_part,
     encoding_of,
+    end_channel_sessions,
+    end_job_sessions,
     session_beside,
     session_name,
     source_session,
@@ -133,20 +135,6 @@ def locks_at(job: JobSpec) -> tuple[LocksAt, ...]:
         sessions.append(sinks.open(job.sink_kind).connect_beside(login(job.sink, name)))
     readers = ((one.locks(session_name(job.name, "")), one.sever) for one in sessions)
     return tuple(LocksAt(reader, sever) for reader, sever in readers if reader is not None)
-
-
-def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """End the job's other sessions at the source, of any epoch; False where it is not certain."""
-    return admin.end_sessions(_pattern(job, ""))
-
-
-def end_channel_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """The same of those only that register the one channel of `job`: its other channels may be streaming."""
-    return admin.end_sessions(_pattern(job, channel_part(job, "")))
-
-
-def _pattern(job: JobSpec, part: str) -> str:
-    return session_name(job.name, part).replace("_", r"\_") + "%"
 
 
 class WiredSessions:

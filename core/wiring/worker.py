@@ -49,6 +49,20 @@ def channel_part(job: JobSpec, part: str) -> str:
     return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
 
 
+def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
+    """End the job's other sessions at the source, of any epoch; False where it is not certain."""
+    return admin.end_sessions(_pattern(job, ""))
+
+
+def end_channel_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
+    """The same of those only that register the one channel of `job`: its other channels may be streaming."""
+    return admin.end_sessions(_pattern(job, channel_part(job, "")))
+
+
+def _pattern(job: JobSpec, part: str) -> str:
+    return session_name(job.name, part).replace("_", r"\_") + "%"
+
+
 def source_session(job: JobSpec, part: str) -> SourceSession:
     """A source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)

@@ -14,7 +14,6 @@ import pytest
 from slotkeeper.console.commands.reset import at_rest
 from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.domain.report import Identity
-from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import Limits
 from slotkeeper.core.state.sqlite import Store
@@ -50,7 +49,7 @@ def test_what_needs_a_job_at_rest_waits_for_the_processes_of_its_ended_run(jobs:
 
 
 def test_one_that_does_not_go_is_named_after_a_while(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "LAST_MOMENTS", 0.2)
+    monkeypatch.setattr("slotkeeper.core.launch.view.LAST_MOMENTS", 0.2)
     ended(jobs)
     found = at_rest(jobs.store, JOB, "ods.t")
     assert not found.ok and "its process lives here; stop it first" in found.sentence

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-
-import pytest
 
 import slotkeeper
 from slotkeeper.core import retry
@@ -55,38 +54,53 @@ def registering() -> CodeType:
     return next(code for code in codes(TargetWatch.register) if code.co_name == "<lambda>")
 
 
+ROOTS = frozenset(
+    {
+        Loop._assign.__code__,
+        Loop._task_ended.__code__,
+        stream_task.work.__code__,
+        pipe._Reading.run.__code__,
+        registering(),
+    }
+)
+
+
 class Walk:
-    """Files entered below the roots of the walk, while `on`; in order of the first entry."""
+    """Files of the packages `under` entered below the roots, while `on`; in order of the first entry."""
 
-    ROOTS = frozenset(
-        {
-            Loop._assign.__code__,
-            Loop._task_ended.__code__,
-            stream_task.work.__code__,
-            pipe._Reading.run.__code__,
-            registering(),
-        }
-    )
-
-    def __init__(self) -> None:
+    def __init__(self, roots: Collection[CodeType] = ROOTS, under: Sequence[str] = ("core",)) -> None:
         self.on = False
         self.files: dict[str, None] = {}
+        self._roots = frozenset(roots)
+        self._under = tuple(f"{one}/" for one in under)
+        self._names: dict[str, str] = {}
         self._depth = threading.local()
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if event not in ("call", "return"):
             return
         depth = getattr(self._depth, "value", 0)
-        inside = frame.f_code in self.ROOTS
+        inside = frame.f_code in self._roots
         if inside:
             depth = self._depth.value = depth + (1 if event == "call" else -1)
         if self.on and event == "call" and (depth > 0 or inside):
             self._enter(frame.f_code.co_filename)
 
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """The block stands for another process: nothing is below a root until it enters one."""
+        depth, self._depth.value = getattr(self._depth, "value", 0), 0
+        try:
+            yield
+        finally:
+            self._depth.value = depth
+
     def _enter(self, name: str) -> None:
-        path = Path(name)
-        if path.is_relative_to(HOME / "core"):
-            self.files.setdefault(path.relative_to(HOME).as_posix())
+        if name not in self._names:
+            path = Path(name)
+            self._names[name] = path.relative_to(HOME).as_posix() if path.is_relative_to(HOME) else ""
+        if self._names[name].startswith(self._under):
+            self.files.setdefault(self._names[name])
 
 
 def walked(mirror: Mirror, walk: Walk) -> list[str]:
@@ -105,11 +119,11 @@ def walked(mirror: Mirror, walk: Walk) -> list[str]:
     return [file for file in walk.files if not file.startswith(BESIDE)]
 
 
-def listed() -> list[str]:
-    """The files of the walk as the page has them."""
+def listed(heading: str) -> list[str]:
+    """The files of a walk as the page has them."""
     text = PAGE.read_text("utf-8")
-    section = text[text.index("## The walk of one change") :].split("\n## ")[0]
-    return re.findall(r"^\d+\. `(core/[\w/]+\.py)`", section, re.MULTILINE)
+    section = text[text.index(f"## {heading}\n") :].split("\n## ")[0]
+    return re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.MULTILINE)
 
 
 def test_a_change_walks_through_the_files_that_the_page_lists_and_no_other(
@@ -123,20 +137,18 @@ def test_a_change_walks_through_the_files_that_the_page_lists_and_no_other(
     finally:
         threading.setprofile(None)
     print("\n".join(found))
-    assert sorted(found) == sorted(listed())
+    assert sorted(found) == sorted(listed("The walk of one change"))
     assert len(found) <= MOST
 
 
 def test_a_file_that_is_entered_beside_the_list_is_found() -> None:
-    walk = Walk()
+    walk = Walk({_enters.__code__})
     walk.on = True
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Walk, "ROOTS", frozenset({_enters.__code__}))
-        sys.setprofile(walk)
-        try:
-            _enters()
-        finally:
-            sys.setprofile(None)
+    sys.setprofile(walk)
+    try:
+        _enters()
+    finally:
+        sys.setprofile(None)
     assert [file for file in walk.files if not file.startswith(BESIDE)] == ["core/retry.py"]
 
 

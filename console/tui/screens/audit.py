@@ -17,7 +17,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from slotkeeper.console.views.rows import Row
 from slotkeeper.console.views.slot_history import HISTORY_COLUMNS, history_rows
-from slotkeeper.core.domain.reset import Backup
+from slotkeeper.core.domain.reset import Backup, backup_of
 from slotkeeper.core.domain.text import many, safe, typed
 
 
@@ -109,10 +109,10 @@ class SlotHistoryScreen(TableScreen):
 
     def _read(self) -> list[Backup]:
         from slotkeeper.core.domain.reset_files import BACKUPS
-        from slotkeeper.core.services.reset_texts import backup_of
+        from slotkeeper.core.sources import registry
         from slotkeeper.core.state.files import ResetFiles
         from slotkeeper.core.state.folder import StateFolder
 
         files = ResetFiles(StateFolder.open(self.console.services.folder))
         texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))
-        return [backup_of(text) for text in texts if text]
+        return [backup_of(text, registry.positions) for text in texts if text]
