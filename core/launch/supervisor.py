@@ -62,7 +62,7 @@ class Signals:
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        signal.signal(signal.SIGCHLD, _nothing)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must be set for the signal to wake us
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,10 +80,6 @@ class Signals:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self.asked_to_end = True
-
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """A handler must be set for the signal to wake us."""
 
 
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:

@@ -211,7 +211,12 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
         text = "binlog_row_metadata is not FULL: names and signs come from information_schema while it fits"
         yield Finding(place, Level.WARN, f"{text}; cure: SET GLOBAL binlog_row_metadata = 'FULL'")
     yield _expiry(place, *retention.age_of(retention.variables_of(session)))
-    yield _rights(place, session)
+    try:
+        session.asking(newest)
+    except SlotkeeperError as error:
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+    else:
+        yield Finding(place, Level.OK, "this login may read where the binlog ends")
     for one in asked.tables:
         yield from _table(f"{place} {one.name}", session, one)
 
@@ -224,14 +229,6 @@ def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
         return Finding(place, Level.OK, f"binlogs are purged only by PURGE BINARY LOGS ({setting})")
     level = Level.WARN if seconds < _DAY else Level.OK
     return Finding(place, level, f"binlogs are purged after {hours(seconds)}, whether read or not ({setting})")
-
-
-def _rights(place: str, session: MysqlSession) -> Finding:
-    try:
-        session.asking(newest)
-    except SlotkeeperError as error:
-        return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
-    return Finding(place, Level.OK, "this login may read where the binlog ends")
 
 
 def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
