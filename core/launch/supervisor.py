@@ -129,7 +129,10 @@ class Supervisor:
         if adopt:
             self._adopt()
         else:
-            self._clear_left_overs()
+            # wait for what earlier runs may have left behind: two drivers of one job must not run side by side
+            for row in self._store.runs(self._job)[:3]:
+                if row.driver is not None and not processes.elsewhere(row.driver):
+                    self._clear(row.driver)
         while self._driver is not None or not self._stop_is_wanted():
             if self._driver is None and (refused := self._start()):
                 self._finish(refused)
@@ -251,12 +254,6 @@ class Supervisor:
         with contextlib.suppress(SlotkeeperError, OSError):
             words = last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES))
         return replace(crash, text=f"{crash.text}: {words}") if words else crash
-
-    def _clear_left_overs(self) -> None:
-        """Wait for what earlier runs may have left behind: two drivers of one job must not run side by side."""
-        for row in self._store.runs(self._job)[:3]:
-            if row.driver is not None and not processes.elsewhere(row.driver):
-                self._clear(row.driver)
 
     def _clear(self, last: Identity | None) -> None:
         if last is None:
