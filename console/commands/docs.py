@@ -129,7 +129,12 @@ def docs(
 ) -> None:
     """List the pages of the documentation; open PAGE, at a section with PAGE#SECTION."""
     if not page:
-        _list(as_json, select.ascii_only(ctx))
+        listed = titles()
+        if as_json:
+            output.as_json([{"page": name, "title": title} for name, title in listed])
+        else:
+            output.table(["page", "title"], listed, select.ascii_only(ctx))
+            diagnostics.note("open a page: `slotkeeper docs runbook`")
         return
     found = page_named(page)
     if as_json:
@@ -138,15 +143,6 @@ def docs(
         _open(found, context.of(ctx))
     else:
         output.block(found.text)
-
-
-def _list(as_json: bool, ascii_only: bool) -> None:
-    found = titles()
-    if as_json:
-        output.as_json([{"page": name, "title": title} for name, title in found])
-        return
-    output.table(["page", "title"], found, ascii_only)
-    diagnostics.note("open a page: `slotkeeper docs runbook`")
 
 
 def _open(page: Page, invocation: context.Invocation) -> None:

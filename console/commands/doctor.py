@@ -28,7 +28,7 @@ from slotkeeper.console.cli import completion, context, diagnostics, output, sel
 from slotkeeper.console.cli.select import OneJson, Reason
 from slotkeeper.core.bounded import TooLong, output_of, text_of
 from slotkeeper.core.config import handover
-from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry
+from slotkeeper.core.config.model import Loaded, SourceEntry
 from slotkeeper.core.domain.cluster import REST_OFF, REST_PORT, WORKERS_NEED, Master, MasterKind
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.inspection import Answer, ProbePlan, Report
@@ -140,7 +140,7 @@ def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Fin
     for source in loaded.sources.values():
         lane(f"source {source.name}", partial(_check_source, loaded, source))
     for sink in loaded.sinks.values():
-        lane(f"sink {sink.name}", partial(_check_sink, loaded, sink))
+        lane(f"sink {sink.name}", partial(doctor_service.check_sink, loaded, sink, None))
     for place, found in looking.asked(lanes, seconds).items():
         if not isinstance(found, SlotkeeperError):
             yield from found
@@ -154,10 +154,6 @@ def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Fin
 def _check_source(loaded: Loaded, source: SourceEntry, seen: list[Finding]) -> list[Finding]:
     found = doctor_service.check_source(loaded, source, seen=seen)
     return [*found, *last_probe(source.name, probe_service.remembered(loaded, source.name))]
-
-
-def _check_sink(loaded: Loaded, sink: SinkEntry, seen: list[Finding]) -> list[Finding]:
-    return doctor_service.check_sink(loaded, sink, seen=seen)
 
 
 def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
@@ -199,10 +195,6 @@ def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
     if kills_left_processes(root):
         yield Finding("logind", Level.WARN, logind_text())
     yield from masters(loaded.jobs)
-    yield from _spark()
-
-
-def _spark() -> Iterator[Finding]:
     try:
         yield Finding("spark", Level.OK, f"pyspark {version('pyspark')}")
     except PackageNotFoundError:

@@ -15,7 +15,6 @@ import typer
 from slotkeeper.console.cli import context, diagnostics, output, select
 from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneJob
-from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.quarantine import EntryState, QuarantineEntry, Replayed, Wanted
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import many, typed
@@ -60,7 +59,9 @@ def list_entries(
     if as_json:
         output.as_json({"entries": [_values(entry) for entry in found]})
     elif found:
-        _print(ctx, found, job, state)
+        columns = ["id", "quarantined", "job", "lane", "position", "kind", "key", "state", "code", "where", "message"]
+        known = [name for name, one in (("job", bool(job)), ("state", state != _ALL)) if one]
+        output.table(columns, map(_row, found), select.ascii_only(ctx), spare=[*known, *_SPARE])
     elif not failed:
         output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
     for error in dict.fromkeys(map(diagnostics.with_hint, failed)):
@@ -81,12 +82,6 @@ def _everywhere(
     answers = looking.asked(lanes).values()
     failed = [one for one in answers if isinstance(one, SlotkeeperError)]
     return [entry for one in answers if not isinstance(one, SlotkeeperError) for entry in one], failed
-
-
-def _print(ctx: typer.Context, found: Sequence[QuarantineEntry], job: str, state: str) -> None:
-    columns = ["id", "quarantined", "job", "lane", "position", "kind", "key", "state", "code", "where", "message"]
-    known = [name for name, one in (("job", bool(job)), ("state", state != _ALL)) if one]
-    output.table(columns, map(_row, found), select.ascii_only(ctx), spare=[*known, *_SPARE])
 
 
 @app.command()
@@ -162,11 +157,11 @@ def discard(
         said = "nothing" if rows is None else str(rows)
         some = many(len(wanted), "entry", "entries")
         raise Refused(f"{some} would be given up, typed was {said}", f"--rows {len(wanted)}")
-    _tell(ctx, _discarded(loaded, spec, wanted, reason), as_json)
-
-
-def _discarded(loaded: Loaded, spec: JobSpec, wanted: Sequence[int], reason: str) -> list[Replayed]:
-    return quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn)
+    _tell(
+        ctx,
+        quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn),
+        as_json,
+    )
 
 
 def _of(job: JobSpec, states: tuple[EntryState, ...], before: int | None, limit: int) -> list[QuarantineEntry]:

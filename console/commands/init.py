@@ -64,10 +64,6 @@ _LATE = (
 _SAID = (Level.FAIL, Level.WARN)
 
 
-def _dialects() -> list[str]:
-    return list(sources.KINDS)
-
-
 def _kinds() -> list[str]:
     """The kinds that keep their own progress rows."""
     return [kind for kind in sinks.KINDS if sinks.traits(kind).is_store]
@@ -97,7 +93,10 @@ SinkCertificate = Annotated[
 Dialect = Annotated[
     str,
     typer.Option(
-        "--dialect", metavar="KIND", help=f"kind of source: {', '.join(sources.KINDS)}", autocompletion=_dialects
+        "--dialect",
+        metavar="KIND",
+        help=f"kind of source: {', '.join(sources.KINDS)}",
+        autocompletion=lambda: list(sources.KINDS),
     ),
 ]
 SinkKind = Annotated[str, typer.Option("--sink-kind", metavar="NAME", help="kind of sink", autocompletion=_kinds)]
@@ -146,7 +145,9 @@ def init(
     job = _free("name of the job", "--job", job, _read_name, _name_of(own), names, "has this name or slot")
     try:
         asked.write()
-        _write(path, text_of(first, second, job, table, into), shared.env)
+        text = text_of(first, second, job, table, into)
+        load_usable(path, shared.env, text=text).whole()  # the file is written once it is known to be right
+        _new(path, text)
     except BaseException:
         asked.forget()
         raise
@@ -334,12 +335,6 @@ def _refuse_sink(kind: str) -> None:
     if kind not in _kinds():
         what = f"a sink of kind {kind} needs a second sink for its progress rows, which init does not write"
         raise ConfigError(what, f"write the configuration yourself: {see('delivery', 'A sink beside its store')}")
-
-
-def _write(path: Path, text: str, env: Mapping[str, str]) -> None:
-    """Write the file once it is known to be right."""
-    load_usable(path, env, text=text).whole()
-    _new(path, text)
 
 
 def _new(path: Path, text: str) -> None:

@@ -38,7 +38,10 @@ def locks(
     with closing(SinkLocks(loaded, job)) as asking:
         found = asking.ask(now, looking.SECONDS)
     if as_json:
-        output.as_json({"sinks": [_values(one, now) for one in found]})
+        errors = [diagnostics.with_hint(one.error) if one.error else one.untold or None for one in found]
+        waits = [[values(wait, now) for wait in one.waits] for one in found]
+        said = zip(found, errors, waits, strict=True)
+        output.as_json({"sinks": [{"sink": s.sink, "place": s.place, "error": e, "waits": w} for s, e, w in said]})
     else:
         for one in found:
             _print(one, now, select.ascii_only(ctx))
@@ -47,11 +50,6 @@ def locks(
         diagnostics.warn(diagnostics.with_hint(error))
     if failed:
         raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0][1].kind]))
-
-
-def _values(one: LocksSeen, now: float) -> dict[str, object]:
-    error = diagnostics.with_hint(one.error) if one.error else one.untold or None
-    return {"sink": one.sink, "place": one.place, "error": error, "waits": [values(wait, now) for wait in one.waits]}
 
 
 def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:

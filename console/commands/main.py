@@ -259,7 +259,9 @@ def complete(words: Sequence[str]) -> int:
 
     found: list[completion.Offer] = []
     with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
-        found = completion.offers(main_command(), _names, completed(words))
+        found = completion.offers(
+            main_command(), lambda: [(name, entry.help) for name, entry in COMMANDS.items()], completed(words)
+        )
     for offer in found:
         files = offer.help == completion.FILES
         output.raw("\t" if files else f"{offer.word}\t{' '.join(offer.help.split())}" if offer.help else offer.word)
@@ -277,10 +279,6 @@ def completed(words: Sequence[str]) -> list[str]:
     whole = [word for place, word in enumerate(words) if word != "=" or not words[place - 1].startswith("--")]
     last = "" if list(words[-1:]) == ["="] else whole.pop() if whole else ""
     return [*(whole if whole[-1:] == [VALUED] else hoisted(whole)), last]
-
-
-def _names() -> list[tuple[str, str]]:
-    return [(name, entry.help) for name, entry in COMMANDS.items()]
 
 
 def warn_of_resets(args: Sequence[str]) -> None:

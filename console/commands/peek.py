@@ -85,7 +85,8 @@ def peek(
     only = Filter(_kinds(types), dict(map(_pair, key or ())))
     after = binlog_rows.place(loaded, place[0], start) if start else None
     up_to = None if to == LATEST else binlog_rows.place(loaded, place[0], to).place
-    ask = Ask(dn, after, slot, _moment(time), up_to, only, limit)
+    since = select.moment(time).astimezone(timezone.utc).isoformat() if time else ""
+    ask = Ask(dn, after, slot, since, up_to, only, limit)
     looking.passwords([loaded.sources[place[0]].endpoint])
     page = looking.answer(f"source {place[0]}", lambda: binlog_rows.rows(loaded, *place, ask, unmask, reason))
     if as_json:
@@ -174,7 +175,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise ConfigError(f"{text!r} is no key", "COLUMN=VALUE, as in --key id=4711")
     return name, value
-
-
-def _moment(text: str) -> str:
-    return select.moment(text).astimezone(timezone.utc).isoformat() if text else ""

@@ -55,7 +55,9 @@ def verify(
     runs = view is not None and view.state.has_process and (view.lives or view.elsewhere)
     parts: list[tuple[JobSpec, Comparison]] = []
     for part in spec.narrowed:
-        moves, what = runs and not job_verbs.off(view, part.channel.source_table), _what(spec, part, len(parts))
+        moves, what = runs and not job_verbs.off(view, part.channel.source_table), spec.name
+        if len(spec.channels) > 1:
+            what = f"{spec.name} {part.channel.source_table} ({len(parts) + 1} of {len(spec.channels)})"
         parts.append((part, verify_service.verify(part, moves, Progress(what, "rows compared").at)))
     verdict = _worst(_verdict(found) for _, found in parts)
     if not table or verdict == "different":
@@ -109,11 +111,6 @@ def _total(job: str, found: list[Comparison], verdict: str) -> str:
     return f"{job}: {verdict}: {apart} of {len(found)} tables differ; {rows}"
 
 
-def _what(spec: JobSpec, part: JobSpec, number: int) -> str:
-    several = len(spec.channels) > 1
-    return f"{spec.name} {part.channel.source_table} ({number + 1} of {len(spec.channels)})" if several else spec.name
-
-
 def _verdict(found: Comparison) -> str:
     if _differences(found):
         return "different"
@@ -144,10 +141,14 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
     ascii_only = select.ascii_only(ctx)
     place = f"{spec.source.name} {spec.channel.source_table} and {spec.sink.name} {spec.channel.target}"
     output.line(f"{spec.name}: {_verdict(found)}: {place}", ascii_only)
-    rows = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink{_in_flight(found)}"
-    output.line(f"  {rows}, {found.ranges} ranges, {found.seconds:.1f} s", ascii_only)
+    counts = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink{_in_flight(found)}"
+    output.line(f"  {counts}, {found.ranges} ranges, {found.seconds:.1f} s", ascii_only)
     for kind in _KINDS:
-        _print_kind(kind, getattr(found, kind), ascii_only)
+        rows: Found = getattr(found, kind)
+        if rows.count:
+            named = ", ".join("(" + ", ".join(key) + ")" for key in rows.keys[:_SHOWN_KEYS])
+            more = f" and {rows.count - _SHOWN_KEYS} more" if rows.count > _SHOWN_KEYS else ""
+            output.line(f"  {kind}: {rows.count}: {named}{more}", ascii_only)
     for column, count in found.differing_columns:
         output.line(f"  column {column} differs in {many(count, 'row')}", ascii_only)
 
@@ -161,14 +162,6 @@ def _in_flight(found: Comparison) -> str:
     """
     moved = abs(found.rows_source - found.rows_sink - found.quarantined.count) if found.equal else 0
     return f" ({moved} in flight, compared again)" if moved else ""
-
-
-def _print_kind(kind: str, found: Found, ascii_only: bool) -> None:
-    if not found.count:
-        return
-    named = ", ".join("(" + ", ".join(key) + ")" for key in found.keys[:_SHOWN_KEYS])
-    more = f" and {found.count - _SHOWN_KEYS} more" if found.count > _SHOWN_KEYS else ""
-    output.line(f"  {kind}: {found.count}: {named}{more}", ascii_only)
 
 
 def _tell_limits(spec: JobSpec, found: Comparison, view: JobView | None, runs: bool) -> None:

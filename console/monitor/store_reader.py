@@ -74,11 +74,6 @@ class Reader:
             fault = message_of(error)
             return Local(now, fault=fault, faults=judge(Facts(now, machine=Machine(str(self._folder), fault))))
 
-    def _keep_sights(self, store: Store) -> None:
-        with suppress(SlotkeeperError):  # a folder that may only be read: this console tells of them all the same
-            while not self._sights.empty():
-                observed.put(store, self._sights.get())
-
     def _end_acks(self, file: AckFile, faults: Iterable[Fault], now: datetime) -> Acks:
         """What people have said; of what has ended since the last time it holds no more (no supervisor may live)."""
         acks, before = file.read(), self._firing
@@ -99,7 +94,9 @@ class Reader:
             self._store = None
 
     def _read(self, store: Store, job: str, now: datetime) -> Local:
-        self._keep_sights(store)
+        with suppress(SlotkeeperError):  # a folder that may only be read: this console tells of them all the same
+            while not self._sights.empty():
+                observed.put(store, self._sights.get())
         self._throughput.follow(Metrics(store), now)
         seen = gather(store, self.loaded, now, self._throughput.newest())
         views, faults = [one.view for one in seen.jobs], judge(seen)

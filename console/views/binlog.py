@@ -222,7 +222,9 @@ def images(page: Page, key: str | None, hidden: bool) -> list[Row]:
     if one is None:
         return []
     before, after = _both(one.row, one.pair)
-    changed = set(one.changed or ()) | set(_of_pair(page, one))
+    changed = set(one.changed or ())
+    if one.row.kind == "B" and one.pair is not None:
+        changed |= set(_changed(page, one.pair, one.row) or ())
     found = []
     for number, column in enumerate(page.identity.columns):
         secret = hidden and column.name not in page.identity.key
@@ -234,11 +236,6 @@ def images(page: Page, key: str | None, hidden: bool) -> list[Row]:
         }
         found.append(Row(column.name, Level.FINE, cells))
     return found
-
-
-def _of_pair(page: Page, one: Shown) -> tuple[str, ...]:
-    """What a B's U changed."""
-    return (_changed(page, one.pair, one.row) or ()) if one.row.kind == "B" and one.pair is not None else ()
 
 
 def _both(row: ChangeRow, pair: ChangeRow | None) -> tuple[ChangeRow | None, ChangeRow | None]:

@@ -292,10 +292,6 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
     reading.overrides[(*path, "start")] = reading.origin(here)
 
 
-def _no_start(reading: Reading, path: Path, raw: Table, below: Table) -> None:
-    """No key of the set says where a job starts but those that every set has."""
-
-
 def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions:
     """`retry_count` counts the first try, too."""
     tries = set_here.get("retry_count", HOLOGRES["retry_count"].default)
@@ -305,10 +301,11 @@ def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions
 
 @dataclass(frozen=True, slots=True)
 class BinlogKeys:
-    """`start` puts what keys of the set say of a start into the job's own table; `more` does what no field takes."""
+    """`start` puts what keys of the set say of a start, beside those that every set has, into the job's own table;
+    `more` does what no field takes."""
 
     section: Section
-    start: Callable[[Reading, Path, Table, Table], None] = _no_start
+    start: Callable[[Reading, Path, Table, Table], None] = lambda *_: None
     more: Callable[[Table, BinlogOptions], BinlogOptions] = lambda _set_here, options: options
 
 

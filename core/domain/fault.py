@@ -133,7 +133,12 @@ def in_brief(seconds: float) -> str:
 
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """The worst first, then those that last longest."""
-    return tuple(sorted(faults, key=_place))
+
+    def place(one: Fault) -> tuple[int, float, str]:
+        began = one.since.timestamp() if one.since is not None else float("inf")
+        return (_ORDER.index(one.severity), began, one.key)
+
+    return tuple(sorted(faults, key=place))
 
 
 def is_worse(one: Severity, other: Severity) -> bool:
@@ -144,11 +149,6 @@ def is_worse(one: Severity, other: Severity) -> bool:
 def worst(faults: Iterable[Fault]) -> Severity | None:
     """The severity that matters most; None where nothing is wrong."""
     return min((one.severity for one in faults), key=_ORDER.index, default=None)
-
-
-def _place(one: Fault) -> tuple[int, float, str]:
-    began = one.since.timestamp() if one.since is not None else float("inf")
-    return (_ORDER.index(one.severity), began, one.key)
 
 
 @dataclass(frozen=True, slots=True)

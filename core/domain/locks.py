@@ -95,13 +95,11 @@ class LockOwner:
         since = HIDDEN
         if self.since is not None:
             since = f"{self.since:%Y-%m-%dT%H:%M:%SZ} ({self.seconds or 0:.0f} s ago by its server)"
-        name, user = (HIDDEN if one is None else safe(one, _SHORT) or "without a name" for one in self._names)
+        name, user = (
+            HIDDEN if one is None else safe(one, _SHORT) or "without a name" for one in (self.application, self.user)
+        )
         said = HIDDEN if self.statement is None else without_literals(self.statement) or "none"
         return f"session {name}, user {user}, pid {self.pid}, connected since {since}, last statement {said}"
-
-    @property
-    def _names(self) -> tuple[str | None, str | None]:
-        return self.application, self.user
 
 
 def without_literals(statement: str) -> str:

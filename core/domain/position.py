@@ -234,6 +234,7 @@ class OnePlace(Kept):
     """What is kept is one place at most, which cannot be half moved; no binlog is held back for it."""
 
     __slots__ = ()
+    settled = True
 
     @property
     def shown(self) -> str:
@@ -244,11 +245,6 @@ class OnePlace(Kept):
     def oldest(self) -> Position | None:
         """None: nothing is held back."""
         return None
-
-    @property
-    def settled(self) -> bool:
-        """Always."""
-        return True
 
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
         """The old one or the new one."""
@@ -263,25 +259,10 @@ class OnePlace(Kept):
 class NothingKept(OnePlace):
     """What a server keeps that keeps nothing for a job: its positions are in our progress rows alone."""
 
-    @property
-    def text(self) -> str:
-        """The word for it."""
-        return "nothing"
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """No columns."""
-        return ()
-
-    @property
-    def missing(self) -> bool:
-        """Nothing has to be there."""
-        return False
-
-    @property
-    def furthest(self) -> Position | None:
-        """Nothing is confirmed."""
-        return None
+    text = "nothing"
+    marks = ()
+    missing = False
+    furthest = None
 
     @property
     def blank(self) -> NothingKept:

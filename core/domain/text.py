@@ -31,7 +31,7 @@ def safe(value: object, limit: int = 500) -> str:
     # the same categories, asked all at once
     if len(text) <= limit and text.isprintable() and (text.isascii() or not _flooded(text)):
         return text
-    shown = "".join(_shown(text[: limit + 1]))
+    shown = "".join(_escaped(one) if mark > _MARKS else _one(one) for one, mark in _counted(text[: limit + 1]))
     return shown if len(shown) <= limit else shown[: max(0, limit - 3)] + "..."
 
 
@@ -80,11 +80,6 @@ def _counted(text: str) -> Iterator[tuple[str, int]]:
     for character in text:
         row = row + 1 if character > "\u02ff" and unicodedata.category(character) in ("Mn", "Me") else 0
         yield character, row
-
-
-def _shown(text: str) -> Iterator[str]:
-    for character, mark in _counted(text):
-        yield _escaped(character) if mark > _MARKS else _one(character)
 
 
 def _one(character: str) -> str:

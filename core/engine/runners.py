@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -66,80 +65,49 @@ class LocalRunner:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Pooled:
-    """A runner of which a job uses a capacity of at most `size`, because each task reads through a source
-    connection."""
+class _Part:
+    """A part of a runner's capacity: `capacity` gives it by the runner's; names of groups of tasks begin with
+    `prefix`."""
 
-    def __init__(self, runner: TaskRunner, size: int) -> None:
+    def __init__(self, runner: TaskRunner, capacity: Callable[[int], int], prefix: str = "") -> None:
         self._runner = runner
-        self._size = size
+        self._capacity = capacity
+        self._prefix = prefix
 
     @property
     def capacity(self) -> int:
-        """The runner's capacity, or the size of the pool where that is less."""
-        return max(2, min(self._runner.capacity, self._size))
+        return self._capacity(self._runner.capacity)
 
     @property
     def tasks_started(self) -> int:
         return self._runner.tasks_started
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        return self._runner.submit(entry, spec, group)
+        return self._runner.submit(entry, spec, self._prefix + group)
 
     def cancel(self, group: str) -> None:
-        self._runner.cancel(group)
+        self._runner.cancel(self._prefix + group)
 
     def close(self) -> None:
-        self._runner.close()
+        if not self._prefix:  # else the runner is the job's
+            self._runner.close()
 
 
-@dataclass
-class SharedRunner:
+class Pooled(_Part):
+    """A runner of which a job uses a capacity of at most `size`, because each task reads through a source
+    connection."""
+
+    def __init__(self, runner: TaskRunner, size: int) -> None:
+        super().__init__(runner, lambda there: max(2, min(there, size)))
+
+
+class SharedRunner(_Part):
     """The share of those that are together: all of it but half at most for the tables `beside`."""
 
-    whole: TaskRunner
-    beside: int = 0
-
-    @property
-    def capacity(self) -> int:
-        return max(1, self.whole.capacity - min(self.beside, self.whole.capacity // 2))
-
-    @property
-    def tasks_started(self) -> int:
-        return self.whole.tasks_started
-
-    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        return self.whole.submit(entry, spec, group)
-
-    def cancel(self, group: str) -> None:
-        self.whole.cancel(group)
-
-    def close(self) -> None:
-        self.whole.close()
+    def __init__(self, whole: TaskRunner, beside: int = 0) -> None:
+        super().__init__(whole, lambda there: max(1, there - min(self.beside, there // 2)))
+        self.beside = beside
 
     def apart(self, table: str) -> TaskRunner:
         """The share of a table that goes on alone; its groups of tasks have names of their own."""
-        return _Apart(self, table)
-
-
-@dataclass
-class _Apart:
-    shared: SharedRunner
-    table: str
-
-    @property
-    def capacity(self) -> int:
-        return max(1, self.shared.whole.capacity // 2 // max(1, self.shared.beside))
-
-    @property
-    def tasks_started(self) -> int:
-        return self.shared.tasks_started
-
-    def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        return self.shared.submit(entry, spec, f"{self.table}/{group}")
-
-    def cancel(self, group: str) -> None:
-        self.shared.cancel(f"{self.table}/{group}")
-
-    def close(self) -> None:
-        """Nothing: the runner is the job's."""
+        return _Part(self._runner, lambda there: max(1, there // 2 // max(1, self.beside)), f"{table}/")

@@ -174,7 +174,9 @@ class Alerting:
         outbox = queued(before.outbox, found.notifications) if options.command else ()
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
-        self._log(found)
+        for one in found.notifications:
+            words = "is over" if one.kind is Kind.CLEARED else one.fault.said(one.at)
+            self._say("", f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {words}")
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
@@ -217,11 +219,6 @@ class Alerting:
             return
         self._over.clear()
         self._once("acknowledgement", "")
-
-    def _log(self, found: Evaluation) -> None:
-        for one in found.notifications:
-            words = "is over" if one.kind is Kind.CLEARED else one.fault.said(one.at)
-            self._say("", f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {words}")
 
     def _once(self, what: str, text: str, is_event: bool = False) -> None:
         """Say something when it begins to be so; `text` is "" while it is not."""

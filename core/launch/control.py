@@ -40,14 +40,6 @@ _ARRIVED = (JobState.RUNNING, JobState.PAUSED)
 _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
-def _silent(view: JobView) -> None:
-    """No reader."""
-
-
-def _unread(text: str) -> None:
-    """No reader."""
-
-
 class Unwanted(Refused):
     """A job that was not asked for by name has ended, or is not to run, by now: a person or its own end came first."""
 
@@ -61,9 +53,9 @@ class Patience:
     """
 
     seconds: float = 30.0
-    progress: Callable[[JobView], None] = _silent
+    progress: Callable[[JobView], None] = lambda _: None
     stalled: float = 0.0
-    waiting: Callable[[str], None] = _unread
+    waiting: Callable[[str], None] = lambda _: None
 
 
 def start(

@@ -62,7 +62,7 @@ class Signals:
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        signal.signal(signal.SIGCHLD, _nothing)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must be set for the signal to wake us
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,10 +80,6 @@ class Signals:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self.asked_to_end = True
-
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """A handler must be set for the signal to wake us."""
 
 
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
@@ -133,7 +129,10 @@ class Supervisor:
         if adopt:
             self._adopt()
         else:
-            self._clear_left_overs()
+            # wait for what earlier runs may have left behind: two drivers of one job must not run side by side
+            for row in self._store.runs(self._job)[:3]:
+                if row.driver is not None and not processes.elsewhere(row.driver):
+                    self._clear(row.driver)
         while self._driver is not None or not self._stop_is_wanted():
             if self._driver is None and (refused := self._start()):
                 self._finish(refused)
@@ -255,12 +254,6 @@ class Supervisor:
         with contextlib.suppress(SlotkeeperError, OSError):
             words = last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES))
         return replace(crash, text=f"{crash.text}: {words}") if words else crash
-
-    def _clear_left_overs(self) -> None:
-        """Wait for what earlier runs may have left behind: two drivers of one job must not run side by side."""
-        for row in self._store.runs(self._job)[:3]:
-            if row.driver is not None and not processes.elsewhere(row.driver):
-                self._clear(row.driver)
 
     def _clear(self, last: Identity | None) -> None:
         if last is None:

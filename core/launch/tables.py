@@ -43,16 +43,12 @@ _BEGINNING = (JobState.PENDING, JobState.SNAPSHOT)
 _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 
-def _silent(table: TableReport) -> None:
-    """No reader."""
-
-
 @dataclass(frozen=True, slots=True)
 class TablePatience:
     """How long to wait for an effect in seconds (0: not at all), and who is shown each change on the way."""
 
     seconds: float = 30.0
-    progress: Callable[[TableReport], None] = _silent
+    progress: Callable[[TableReport], None] = lambda _: None
 
 
 def known(view: JobView) -> tuple[TableReport, ...]:

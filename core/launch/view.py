@@ -109,15 +109,14 @@ _SAMPLE_EVERY = 2.0
 """Seconds between two samples of the driver's processes, each of which reads all of /proc."""
 
 
-def _unread(text: str) -> None:
-    """No reader."""
-
-
 class Waiting:
     """One wait for a job; `say` gets a line every ten seconds."""
 
     def __init__(
-        self, say: Callable[[str], None] = _unread, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
+        self,
+        say: Callable[[str], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+        limit: float = 0.0,
     ) -> None:
         self._say = say
         self._monotonic = monotonic

@@ -156,7 +156,9 @@ class SinkLocks:
         """All of a configuration's sinks for all sessions of ours, or those of one job for its own."""
         self._prefix = session_name(job, "") if job else PREFIX
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
-        self._servers = list({_key(one.endpoint): one for each in jobs for one in _servers(each)}.values())
+        servers = [one for each in jobs for one in _servers(each)]
+        places = [(one.endpoint.host, one.endpoint.port, one.endpoint.database, one.endpoint.user) for one in servers]
+        self._servers = list(dict(zip(places, servers, strict=True)).values())
 
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
         """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970.
@@ -220,7 +222,3 @@ def _servers(job: JobSpec) -> Iterable[_Server]:
 
 
 _NAME = "slotkeeper-locks"
-
-
-def _key(endpoint: Endpoint) -> Sequence[object]:
-    return (endpoint.host, endpoint.port, endpoint.database, endpoint.user)

@@ -18,7 +18,6 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.ports.source import Retention
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
 from slotkeeper.core.sinks import registry as sinks
@@ -75,7 +74,8 @@ def reset_context(
     """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside."""
     _refuse_no_reset(job)
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    retention = _retention(job, name)
+    retention = worker.source_session(job, name).retention(job)
+    retention.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
@@ -103,12 +103,6 @@ def reset_context(
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
         )
-
-
-def _retention(job: JobSpec, name: str) -> Retention:
-    made = worker.source_session(job, name).retention(job)
-    made.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
-    return made
 
 
 @contextmanager

@@ -21,11 +21,10 @@ from slotkeeper.core.domain.query_report import WHERE_TO_ACT, QueryReport, Query
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import refuse_shared
-from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneSeen, Rows
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotVerbs, SlotViewer
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotVerbs
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import answer, open_source, open_store, viewing
 from slotkeeper.core.slots.change import (
@@ -225,7 +224,8 @@ def change(
         if consent.execute:
             refuse_unless_at_rest(owner)
         session = stack.enter_context(_lease(job, "change")) if job and consent.execute else None
-        left = _left(viewer, asked)
+        kept = retained(viewer, table, viewer.points(table), (), dict)
+        left = kept.slot(slot).left if kept else None
         plan = verb.plan(viewer, asked, left)
         heard.show(plan)
         refuse_unless_at_rest(owner)
@@ -254,11 +254,6 @@ def _positions(job: JobSpec) -> int | None:
         return len([one for one in _lanes(job) if one.position])
     except SlotkeeperError:
         return None
-
-
-def _left(viewer: SlotViewer, asked: Asked) -> TimeLeft | None:
-    found = retained(viewer, asked.table, viewer.points(asked.table), (), dict)
-    return found.slot(asked.slot).left if found else None
 
 
 @contextmanager

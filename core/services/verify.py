@@ -33,7 +33,9 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
         raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
     with ExitStack() as stack:
-        _refuse_hidden(job)
+        # rows that are hidden or masked from the source's login would be called extra, or be missing on both sides
+        with closing(open_source(job.source_kind, job.source)) as session:
+            refuse(session.hidden(job.channel.source_table), "source")
         name, limit, channel = poll_name(job.name), job.binlog.full_sync_binlog_read_timeout, job.channel
         source = stack.enter_context(closing(sources.open(job.source_kind).tables(login(job.source, name), limit)))
         sink = stack.enter_context(closing(sinks.open(job.sink_kind).tables(login(job.sink, name), limit)))
@@ -44,12 +46,6 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         quarantined = partial(_quarantined, job, rows, right.key)
         options = Options(settled=settled, quarantined=quarantined, on_rows=on_rows)
         return compare(left, right, options)
-
-
-def _refuse_hidden(job: JobSpec) -> None:
-    """Rows that are hidden or masked from the source's login would be called extra, or be missing on both sides."""
-    with closing(open_source(job.source_kind, job.source)) as session:
-        refuse(session.hidden(job.channel.source_table), "source")
 
 
 def _quarantined(

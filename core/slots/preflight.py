@@ -294,13 +294,12 @@ def left_by_shard(found: Preflight) -> dict[str, str]:
     left = {}
     for shard, consumed in found.by_shard.items():
         if not consumed:
-            retained = [one for one in found.holders if one.shard == shard]
-            left[shard] = "; ".join(map(_short, retained)) or "unread rows, of which slot is not known"
+            retained = [
+                f"slot {one.slot} ({_points(one.point)}) {'uncounted' if one.rows is None else one.rows} unread"
+                for one in found.holders
+                if one.shard == shard
+            ]
+            left[shard] = "; ".join(retained) or "unread rows, of which slot is not known"
     if not left and not found.consumed:
         left["all"] = "the server says that something is unread"
     return left
-
-
-def _short(one: Holder) -> str:
-    count = "uncounted" if one.rows is None else str(one.rows)
-    return f"slot {one.slot} ({_points(one.point)}) {count} unread"

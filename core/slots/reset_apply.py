@@ -219,7 +219,10 @@ class ResetOrder:
 def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     """Carry out exactly this plan, or refuse and say why; what fails later is rolled back or left for `--resume`."""
     plan = _typed(ctx, order)
-    _gate(ctx)
+    # what has to hold at this moment, the lease last: it is taken by asking
+    refuse([ctx.at_rest()])
+    refuse([planning.lease_check(ctx)])
+    refuse([planning.open_reset_check(ctx), planning.writable_check(ctx)])
     seen = planning.see(ctx)
     moved = what_moved(plan, seen.identity.text, seen.lanes, seen.shards)
     if moved:
@@ -231,7 +234,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
         raise Refused(f"plan {plan.id} is stale: {outgrown}", "make a new one: without --execute")
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
     entry = back_up(ctx, plan, seen.identity, masked(order.reason))
-    asked = {m.seen.row.key.shard: _asked(m.seen.row, m.to) for m in plan.moves}
+    asked = {m.seen.row.key.shard: f"{_place_of(m.seen.row)} -> {_place_of(m.to)}" for m in plan.moves}
     counted = {"rows at the source": rows.source.text, "rows in the target": rows.target.text} if rows else {}
     say(ctx, entry, Phase.INTENT, result=asked | counted)
     ctx.probe("after_intent")
@@ -266,13 +269,6 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
         right = f"add --rows {plan.at_stake}" if plan.at_stake else "leave --rows out"
         raise Refused(f"{plan.stake}, typed was {typed}", right)
     return plan
-
-
-def _gate(ctx: ResetContext) -> None:
-    """What has to hold at this moment, the lease last: it is taken by asking."""
-    refuse([ctx.at_rest()])
-    refuse([planning.lease_check(ctx)])
-    refuse([planning.open_reset_check(ctx), planning.writable_check(ctx)])
 
 
 def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
@@ -410,16 +406,12 @@ def say(
     ctx.audit(line)
 
 
+def _place_of(row: ProgressRow) -> str:
+    return row.position.text if row.position else "none"
+
+
 def _said(error: SlotkeeperError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
-
-
-def _asked(now: object, to: object) -> str:
-    def said(row: object) -> str:
-        position = getattr(row, "position", None)
-        return position.text if position else "none"
-
-    return f"{said(now)} -> {said(to)}"
 
 
 def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:

@@ -216,7 +216,12 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
             if master.ships:
                 spark.addFile(str(write_package(run)))
     except BaseException:
-        _abandon(remains)
+        # take everything away after a start that failed
+        if remains.gateway is not None:
+            remains.jvm.kill()
+            remains.jvm.wait()
+        remains.archive.finish(clean=False)
+        remains.clear()
         raise
     return Context(spark, java, capacity, remains)
 
@@ -273,15 +278,6 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
     """Everything that goes wrong in py4j is raised as well; what it writes to the root logger would be noise."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
-
-
-def _abandon(remains: _Remains) -> None:
-    """Take everything away after a start that failed."""
-    if remains.gateway is not None:
-        remains.jvm.kill()
-        remains.jvm.wait()
-    remains.archive.finish(clean=False)
-    remains.clear()
 
 
 def _java_options(archive: ClassArchive, run: Path) -> tuple[str, ...]:

@@ -60,7 +60,10 @@ def text_of(frame: Frame) -> bytes:
     report = made["report"]
     if report is not None:
         lanes = report.pop("lanes")
-        columns = {name: [_short(lane[name]) for lane in lanes] for name in (lanes[0] if lanes else ())}
+        columns = {
+            name: [round(found, 1) if isinstance(found := lane[name], float) else found for lane in lanes]
+            for name in (lanes[0] if lanes else ())
+        }
         made["report"] = {**dict(sorted(report.items())), "lanes": columns}
     made["lags"] = {shard: None if lag is None else round(lag, 1) for shard, lag in frame.lags.items()}
     made["least"] = {shard: round(lag, 1) for shard, lag in frame.least.items()}
@@ -69,10 +72,6 @@ def text_of(frame: Frame) -> bytes:
 
 def _tenths(at: datetime | None) -> float | None:
     return None if at is None else round(at.timestamp(), 1)
-
-
-def _short(value: object) -> object:
-    return round(value, 1) if isinstance(value, float) else value
 
 
 def packed(text: bytes, base: bytes | None) -> bytes:

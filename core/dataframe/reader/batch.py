@@ -43,7 +43,11 @@ class PlainTableReader(DataSourceReader):
             log = session.changelog(job)
             if log.identify().text != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed since the DataFrame was made")
-            found = self._ranges(log) if self._of_changes else self._chunks(log)
+            if self._of_changes:
+                found = self._ranges(log)
+            else:
+                planned = log.plan_chunks(self._asked.partition_rows)
+                found = [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
         # Spark takes no part at all for one that it was not told of
         return found or [Nothing()]
 
@@ -55,11 +59,6 @@ class PlainTableReader(DataSourceReader):
         if self._asked.begin and self._asked.read == "rows":
             raise Refused('read = "rows" gives the table as it is now, and no range', "leave out from", where="spark")
         return bool(self._asked.begin) or self._asked.read == "changes"
-
-    def _chunks(self, log: Changelog) -> list[InputPartition]:
-        job = self._asked.job
-        planned = log.plan_chunks(self._asked.partition_rows)
-        return [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
 
     def _ranges(self, log: Changelog) -> list[InputPartition]:
         job = self._asked.job

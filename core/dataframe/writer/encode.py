@@ -35,7 +35,8 @@ class Lines(io.RawIOBase, BinaryIO):
     ) -> None:
         """With a `key`, old images that say nothing are left out (`without_old_images`)."""
         super().__init__()
-        self._lines = _encoded(self._staged(batches, key) if key else batches, token, columns)
+        staged = self._staged(batches, key) if key else batches
+        self._lines = ((one.num_rows, encoded(one, token, columns)) for one in staged if one.num_rows)
         self.rows = 0
         self.left_out = 0
         self.broken: BaseException | None = None
@@ -59,12 +60,6 @@ class Lines(io.RawIOBase, BinaryIO):
             raise
         self.rows += rows
         return lines
-
-
-def _encoded(batches: Iterable[pa.RecordBatch], token: int, columns: Sequence[str]) -> Iterator[tuple[int, bytes]]:
-    for batch in batches:
-        if batch.num_rows:
-            yield batch.num_rows, encoded(batch, token, columns)
 
 
 def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.tries import NO_HISTORY, Requests
 from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
-from slotkeeper.core.engine.driver.context import Desk, JobContext, StreamPlan, about, record_ttls
+from slotkeeper.core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
@@ -67,7 +67,9 @@ def run_group(ctx: JobContext) -> JobEnd:
                 raise
             ended = None
         if ctx.desk is not None:
-            ctx = _without(ctx, ctx.desk)
+            still = ctx.desk.still([channel.source_table for channel in ctx.job.channels])
+            channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
+            ctx = replace(ctx, job=replace(ctx.job, channels=channels))  # without the tables that have left
         if ended is not None:
             return ended
         if ctx.wanted() is WantedState.STOP:
@@ -75,13 +77,6 @@ def run_group(ctx: JobContext) -> JobEnd:
         _wait_out_pause(ctx)
         if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
-
-
-def _without(ctx: JobContext, desk: Desk) -> JobContext:
-    """The same without the tables that have left."""
-    still = desk.still([channel.source_table for channel in ctx.job.channels])
-    channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
-    return replace(ctx, job=replace(ctx.job, channels=channels))
 
 
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
@@ -308,7 +303,8 @@ class Streaming:
             names = self._names[table]
             if not loop.lanes.keys() >= set(names):
                 continue  # the table has left
-            if all(_passed(loop.lanes[name], self._noted[name]) for name in names):
+            ends = {name: end for name in names if (end := self._noted[name]) is not None}
+            if all(loop.lanes[name].position >= end for name, end in ends.items()):
                 self._turn_to_running(table, loop)
         if _least(loop.lanes) is LaneState.RUNNING:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
@@ -335,10 +331,6 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
     """The state of the lanes that are least advanced."""
     running = all(lane.state is LaneState.RUNNING for lane in lanes.values())
     return LaneState.RUNNING if running else LaneState.CATCHING_UP
-
-
-def _passed(lane: Lane, noted: Position | None) -> bool:
-    return noted is None or lane.position >= noted
 
 
 def _as_found(lane: Lane, there: Kept) -> Lane:

@@ -373,7 +373,10 @@ class Loop:
         by_name = {
             (self.plan.whole or self.plan.job).lane_name(one.table, one.shard.name): one for one in outcome.lanes
         }
-        many_lanes = self._reached(outcome)
+        # lanes of a task may have had no turn: how many a task reaches is learned
+        reached = sum(one.waited is not None for one in outcome.lanes)
+        many_lanes = reached < len(outcome.lanes)
+        self._most = 2 * reached if many_lanes else max(self._most, 2 * reached)
         # what failed in an overrun task has held it; it is in the outcome also where its lanes were assigned again
         for name, ended in by_name.items():
             if ended.error is not None and name in self.lanes:
@@ -411,13 +414,6 @@ class Loop:
             suspected = lane.alone and not lane.cancelled and not lane.history.failures
             if apart and suspected and lane.activity is Activity.DUE:
                 self.lanes[name] = replace(lane, alone=False)
-
-    def _reached(self, outcome: StreamOutcome) -> bool:
-        """Whether lanes of a task had no turn; learns how many a task reaches."""
-        reached = sum(one.waited is not None for one in outcome.lanes)
-        many_lanes = reached < len(outcome.lanes)
-        self._most = 2 * reached if many_lanes else max(self._most, 2 * reached)
-        return many_lanes
 
     def _lane_ended(self, lane: Lane, outcome: LaneOutcome, many_lanes: bool = False) -> None:
         now = self._clock.monotonic()
@@ -568,14 +564,11 @@ class Loop:
         self.lanes[lane.name] = lane
         self.lane_failed(lane, settled.error)
         if sent and not settled.certain and self._failure is None and lane.name in self.lanes:
-            self._wait_out(self.lanes[lane.name])
-
-    def _wait_out(self, lane: Lane) -> None:
-        """No status is read until no registration of ours can still be on its way (design 4.2)."""
-        ready = self._clock.monotonic() + LOST_ANSWER_WAIT
-        self.lanes[lane.name] = replace(
-            lane, activity=Activity.WAITING, ready_at=max(lane.ready_at, ready), not_before=ready
-        )
+            # no status is read until no registration of ours can still be on its way (design 4.2)
+            ready, failed = self._clock.monotonic() + LOST_ANSWER_WAIT, self.lanes[lane.name]
+            self.lanes[lane.name] = replace(
+                failed, activity=Activity.WAITING, ready_at=max(failed.ready_at, ready), not_before=ready
+            )
 
     def end_with(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""

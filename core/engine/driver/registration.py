@@ -450,12 +450,6 @@ class KeepAlive:
         self.wait_out_pause()
         self.again()
 
-    def _sharing(self, row: ProgressRow, points: Registered) -> tuple[LaneKey, ...]:
-        """The rows of other channels for which the source keeps the same position."""
-        if not points.shared:
-            return ()
-        return tuple(key for key in self._at if key.shard == row.key.shard and key != row.key)
-
     def _register(self, one: Kept, row: ProgressRow) -> None:
         points = row.registered
         if points is None or row.position is None:
@@ -463,7 +457,9 @@ class KeepAlive:
         sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
         # both points are where the first is after one of these, also where that answer was lost
         expected = exactly(points, row.fingerprint).widened(points.at(points.again))
-        wanted = Registration(row.key, shard, one.epoch, expected, points.again, points, self._sharing(row, points))
+        others = (key for key in self._at if key.shard == row.key.shard and key != row.key)
+        sharing = tuple(others) if points.shared else ()  # rows of other channels: the source keeps one position
+        wanted = Registration(row.key, shard, one.epoch, expected, points.again, points, sharing)
         try:
             with about(self._ctx, one.part):
                 register(sessions.admin("start"), sessions.rows("keep"), wanted, self._ctx.clock)

@@ -65,10 +65,6 @@ CANCEL_EVERY = 0.2
 """A request to cancel ends one statement, and a call has several."""
 
 
-def _nothing() -> None:
-    """For a call that nothing can cut off."""
-
-
 class Beside(threading.Thread):
     """A call under way; `cancel` may be called from any thread and asks whatever it waits for to end.
 
@@ -120,9 +116,9 @@ class Beside(threading.Thread):
 
 @contextmanager
 def beside(
-    call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None] = _nothing
+    call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None] = lambda: None
 ) -> Iterator[Beside]:
-    """The call, begun; ended with the block where it is still under way."""
+    """The call, begun; ended with the block where it is still under way. Some calls nothing can sever."""
     going = Beside(call, cancel, sever)
     going.start()
     try:

@@ -272,7 +272,9 @@ class Isolation:
             what = f"finding the rows that the sink refuses took longer than {LONGEST:.0f} s: there are too many"
             raise TooLarge(what, where="sink")
         if len(numbers) == 1:
-            yield from self._alone(numbers[0])
+            refused = self._sink.refusal(next(self._some(numbers)), self._chunk)
+            if refused is not None:
+                yield numbers[0], refused
             return
         count = self._sink.trial(lambda: self._some(numbers), len(numbers), self._chunk) if known is None else known
         if limit is not None and count > limit:
@@ -285,12 +287,6 @@ class Isolation:
             left += 1
             yield one
         yield from self._refused(numbers[middle:], None, count - left)
-
-    def _alone(self, number: int) -> Iterator[Found]:
-        row = next(self._some((number,)))
-        found = self._sink.refusal(row, self._chunk)
-        if found is not None:
-            yield number, found
 
     def _some(self, numbers: Iterable[int]) -> Iterator[Fields]:
         wanted = frozenset(numbers)

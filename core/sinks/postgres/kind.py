@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Replayed, Wanted
+from slotkeeper.core.domain.quarantine import Replayed
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
@@ -37,37 +37,24 @@ from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresS
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 
-class PostgresQuarantine:
+class PostgresQuarantine(QuarantineRows):
     """The quarantine of one sink over a session; implements `slotkeeper.core.ports.sink.Quarantine`."""
 
     def __init__(self, session: SinkSession) -> None:
-        self._session = session
-        self._rows = QuarantineRows(session)
+        super().__init__(session)
         self._tables: dict[str, TargetTable] = {}
 
-    def page(self, wanted: Wanted) -> list[QuarantineEntry]:
-        return self._rows.page(wanted)
-
-    def entry(self, id: int) -> QuarantineEntry | None:
-        return self._rows.entry(id)
-
-    def counts(self) -> list[QuarantineCount]:
-        return self._rows.counts()
-
-    def values(self, key: LaneKey) -> list[dict[str, str | None]]:
-        return self._rows.values(key)
-
     def ids(self, key: LaneKey) -> list[int]:
-        return Replays(self._session, key).quarantined()
+        return Replays(self.session, key).quarantined()
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
         name = job.channel.target
         if name not in self._tables:
-            self._tables[name] = targets.seen(self._session, targets.target_of(job.channel, identity))
-        return Replays(self._session, key).replay(id, self._tables[name], job.sink_options, by, reason)
+            self._tables[name] = targets.seen(self.session, targets.target_of(job.channel, identity))
+        return Replays(self.session, key).replay(id, self._tables[name], job.sink_options, by, reason)
 
     def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
-        return Replays(self._session, key).discard(id, by, reason)
+        return Replays(self.session, key).discard(id, by, reason)
 
 
 class PostgresConnection:
@@ -160,6 +147,8 @@ class PostgresConnection:
 class PostgresKind:
     """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
+    grants = staticmethod(doctor.grants)
+
     def __init__(self, name: str, its: SinkTraits, no_reset: str = "") -> None:
         self._name = name
         self.no_reset = no_reset
@@ -175,9 +164,6 @@ class PostgresKind:
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, session.dialect_of(self._name), limit_ms)
-
-    def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        return doctor.grants(endpoint, progress_schema, jobs)
 
 
 POSTGRES: SinkKind = PostgresKind("postgres", traits.POSTGRES)

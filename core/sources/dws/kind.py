@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint, Login
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
@@ -97,6 +97,7 @@ class DwsKind:
     positions: Positions = POSITIONS
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
+    grants = staticmethod(doctor.grants)
 
     @property
     def probe(self) -> Probe:
@@ -113,9 +114,6 @@ class DwsKind:
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, DWS, limit_ms)
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        return doctor.grants(endpoint, tables)
 
 
 KIND: SourceKind = DwsKind()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
-from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
@@ -15,7 +14,6 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.peek import HoloPeek
@@ -27,6 +25,7 @@ from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Stream
 from slotkeeper.core.sources.hologres.traits import TRAITS
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
 from slotkeeper.core.sources.hologres.words import HoloManualSql
+from slotkeeper.core.sources.no_probe import NoProbe
 
 
 class HoloConnection:
@@ -84,38 +83,12 @@ class HoloConnection:
         self.session.close()
 
 
-class NoHoloProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe`: there are no questions yet."""
-
-    asked = 0
-
-    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Refused."""
-        raise Refused("a hologres source has no probe yet", "see doctor without --probe", where="source")
-
-    def ask(
-        self,
-        login: Login,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        """Refused."""
-        raise Refused("a hologres source has no probe yet", "see doctor without --probe", where="source")
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """None."""
-        return {}
-
-
 class HoloKind:
     """Hologres; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = HoloManualSql()
     positions: Positions = POSITIONS
-    probe = NoHoloProbe()
+    probe = NoProbe("a hologres source has no probe yet", "see doctor without --probe")
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 

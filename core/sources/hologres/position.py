@@ -32,6 +32,8 @@ class HoloPosition(Position):
     record answers for its newest: it names no LSN at all, and lies before or at others by `seen` alone.
     """
 
+    called = "LSN"  # as Hologres calls it
+
     lsn: int
     at: int = 0
     seen: int = 0
@@ -62,11 +64,6 @@ class HoloPosition(Position):
     def plain(self) -> str:
         """The LSN."""
         return self.shown
-
-    @property
-    def called(self) -> str:
-        """As Hologres calls it."""
-        return "LSN"
 
     @property
     def seen_at(self) -> float | None:

@@ -6,13 +6,13 @@ moves or makes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
-from slotkeeper.core.domain.inspection import Answer, ChangeRow, Filter, Left, ProbePlan, Range, Searched
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
@@ -32,6 +32,7 @@ from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
 from slotkeeper.core.sources.mysql.tables import speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.core.sources.no_probe import NoProbe
 
 
 class MysqlViewer:
@@ -211,7 +212,12 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
         text = "binlog_row_metadata is not FULL: names and signs come from information_schema while it fits"
         yield Finding(place, Level.WARN, f"{text}; cure: SET GLOBAL binlog_row_metadata = 'FULL'")
     yield _expiry(place, *retention.age_of(retention.variables_of(session)))
-    yield _rights(place, session)
+    try:
+        session.asking(newest)
+    except SlotkeeperError as error:
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+    else:
+        yield Finding(place, Level.OK, "this login may read where the binlog ends")
     for one in asked.tables:
         yield from _table(f"{place} {one.name}", session, one)
 
@@ -224,14 +230,6 @@ def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
         return Finding(place, Level.OK, f"binlogs are purged only by PURGE BINARY LOGS ({setting})")
     level = Level.WARN if seconds < _DAY else Level.OK
     return Finding(place, level, f"binlogs are purged after {hours(seconds)}, whether read or not ({setting})")
-
-
-def _rights(place: str, session: MysqlSession) -> Finding:
-    try:
-        session.asking(newest)
-    except SlotkeeperError as error:
-        return Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
-    return Finding(place, Level.OK, "this login may read where the binlog ends")
 
 
 def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
@@ -340,42 +338,15 @@ class NothingByHand:
         return "-- nothing is registered at a MySQL server: there is nothing to type"
 
 
-class NothingToProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe`: what is not documented is refused by name where it is met."""
-
-    asked = 0
-
-    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        raise _no_probe()
-
-    def ask(
-        self,
-        login: Login,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        raise _no_probe()
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        return {}
-
-
-def _no_probe() -> Refused:
-    what = "a MySQL source has no probe: its binlog is documented"
-    return Refused(what, "`slotkeeper doctor` looks at it", where="source")
-
-
 class MysqlKind:
     """MySQL and MariaDB; implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = NothingByHand()
     positions: Positions = POSITIONS
-    probe = NothingToProbe()
+    probe = NoProbe("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` looks at it")
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+    grants = staticmethod(grants)
 
     def connect(self, login: Login) -> MysqlConnection:
         return MysqlConnection(login)
@@ -385,10 +356,6 @@ class MysqlKind:
 
     def tables(self, login: Login, limit_ms: int) -> MysqlTables:
         return MysqlTables(login, limit_ms)
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """The least rights that following and comparing these tables needs."""
-        return grants(endpoint, tables)
 
 
 KIND: SourceKind = MysqlKind()

@@ -71,11 +71,6 @@ class ServerFacts:
         """Whether the binlog names the columns of what it has."""
         return self.of("binlog_row_metadata") == "FULL"
 
-    @property
-    def keeps_gtids(self) -> bool:
-        """Whether a position can be named by GTIDs."""
-        return self.is_mariadb or self.of("gtid_mode") == "ON"
-
 
 def read_facts(session: my.Session) -> ServerFacts:
     """Ask a server for its variables. Raises DriverError."""
@@ -206,7 +201,8 @@ class MysqlSession:
             return ask(self._open)
         except my.DriverError as error:
             found = self.error(error)
-            if not _stays(error):
+            code = my.code_of(error)
+            if code not in _LEAVES or code in _ENDS:
                 self.close()
             raise found from error
         except SlotkeeperError:
@@ -266,7 +262,3 @@ def _plain(statement: str, values: Sequence[object]) -> str:
 _LEAVES = range(1000, 1900)
 """Numbers of errors of a statement; behind most of them the session goes on."""
 _ENDS = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1317})
-
-
-def _stays(error: BaseException) -> bool:
-    return my.code_of(error) in _LEAVES and my.code_of(error) not in _ENDS

@@ -48,6 +48,7 @@ SHARD = Shard("binlog", 1)
 """The one stream."""
 FILES_SECONDS = 10.0
 """How old a list of the server's files may be."""
+_NEW_SNAPSHOT = "everything before it is applied; take a new snapshot of the table"
 _CURES = {
     Effect.CASCADES: (
         'everything before it is applied; set cascades = "allow" in the channel if such rows may stay wrong;'
@@ -273,7 +274,7 @@ class MysqlSource:
             what = (
                 f"{self.table} had columns {', '.join(then)} where these rows were written, it has {', '.join(now)} now"
             )
-            raise Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
+            raise Trouble(what, _NEW_SNAPSHOT, where="source", name=TroubleName.SCHEMA_CHANGED)
         return Decoder(columns)
 
     def _stopped(self, statement: Statement) -> SlotkeeperError:
@@ -282,18 +283,14 @@ class MysqlSource:
         if statement.effect is Effect.RESHAPES:
             columns = ", ".join(f"{column.name} {column.full_type}" for column in self.seen.described)
             what = f"{where} {statement.effect.value}; it has {columns} now"
-            return Trouble(what, self._snapshot, where="source", name=TroubleName.SCHEMA_CHANGED)
+            return Trouble(what, _NEW_SNAPSHOT, where="source", name=TroubleName.SCHEMA_CHANGED)
         what = f"{where} {statement.effect.value}" + (f": {statement.why}" if statement.why else "")
         if statement.effect in _CURES:
             return Refused(what, _CURES[statement.effect], "", "source")
-        hint = self._snapshot
+        hint = _NEW_SNAPSHOT
         if statement.effect in (Effect.CHANGES, Effect.INDIRECT):
             hint += "; the program that wrote this needs binlog_format = ROW"
         return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
-
-    @property
-    def _snapshot(self) -> str:
-        return "everything before it is applied; take a new snapshot of the table"
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
         """The end of the range."""

@@ -54,11 +54,6 @@ def read_columns(
     return columns_from(found[0]) if found else None
 
 
-def empty_rows(session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], epoch: int, fingerprint: str) -> int:
-    """Put the slot's rows back to creating under the epoch, for the table as it is now; how many there were."""
-    return session.run(cursor, "empty", {**lane, "epoch": epoch, "fingerprint": fingerprint}, COLUMNS).rowcount
-
-
 DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
 """The statements for a sink beside the store; `beside.py` has a worker's."""
 
@@ -271,7 +266,8 @@ class PostgresProgress:
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
         with self.session.transaction() as cursor:
-            if empty_rows(self.session, cursor, self._all, epoch, fingerprint) == 0:
+            values = {**self._all, "epoch": epoch, "fingerprint": fingerprint}
+            if self.session.run(cursor, "empty", values, COLUMNS).rowcount == 0:
                 raise Superseded(f"epoch {epoch} is no longer the newest")
             note_columns(self.session, cursor, self._all, fingerprint, known)
 

@@ -235,11 +235,6 @@ def create_net(table: TargetTable) -> Composable:
     ).format(net=Identifier(table.net), columns=all_staged(table), stage=Identifier(table.staging))
 
 
-def fill_net(table: TargetTable, options: SinkOptions) -> Composable:
-    """Reduce what is staged to one row per key."""
-    return SQL("INSERT INTO {} {}").format(Identifier(table.net), net(table, options))
-
-
 def net(table: TargetTable, options: SinkOptions) -> Composable:
     """One row per key: c1..cn, deletes, writes; by the rules in this module's docstring."""
     chosen = SQL("n = events")
@@ -484,7 +479,7 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
         return Plan(mode, (whole(table, options),), kept)
     origin = SQL("{} s").format(Identifier(table.net))
     upserted = upsert(table, options, origin, SQL(" WHERE s.writes"))
-    first = (fill_net(table, options), delete(table, origin))
+    first = (SQL("INSERT INTO {} {}").format(Identifier(table.net), net(table, options)), delete(table, origin))
     if options.updates_only:
         return Plan(mode, (*first, update(table, options, origin)), kept)
     if mode != "copy_merge":
