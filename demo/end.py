@@ -93,7 +93,8 @@ class End:
         if isinstance(error, OSError):
             full, place, said = error.errno in _FULL, error.filename, error.strerror or type(error).__name__
         else:
-            full, place, said = error.pgcode in _FULL_STATES, None, " ".join(str(error).split()) or type(error).__name__
+            full, place, said = error.pgcode in _FULL_STATES, None, str(error).strip() or type(error).__name__
+            said = " ".join(said.partition("\nHINT:")[0].partition("\nCONTEXT:")[0].split())
         if full:
             return f"the demo has no space left for its files{f' ({place})' if place else ''}: {said}"
         return f"the demo cannot use {place or 'its servers'}: {said}"

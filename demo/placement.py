@@ -7,6 +7,7 @@ folder of their own under a temporary folder, and binaries that it cannot reach 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -33,11 +34,14 @@ def everybody_may_enter(folder: Path) -> bool:
 def place_for(folder: Path) -> Path:
     """Where the server of `folder` has its files: `folder`, and for root a new folder that belongs to an unused id.
 
-    Only the owner can enter it. Raises ConfigError where root cannot have such a folder.
+    Only the owner can enter it. The note comes first, so that no folder is left by a demo that is killed meanwhile.
+    Raises ConfigError where root cannot have such a folder.
     """
     if not must_drop():
         return folder
-    place = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=_open_folder_above(folder)))
+    place = _open_folder_above(folder) / f"{DATA_PREFIX}{secrets.token_hex(8)}"
+    (folder / _NOTE).write_text(f"{place}\n", encoding="utf-8")
+    place.mkdir(mode=0o700)
     try:
         give(place, unused_id())
     except OSError as error:  # a container without these ids, or without the right to change owners
@@ -46,11 +50,6 @@ def place_for(folder: Path) -> Path:
             f"root cannot start a server as another user: {place} cannot be given to one: {error.strerror}",
             hint="run as an ordinary user",
         ) from error
-    try:
-        (folder / _NOTE).write_text(f"{place}\n", encoding="utf-8")
-    except OSError:
-        place.rmdir()
-        raise
     return place
 
 

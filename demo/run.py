@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -219,7 +220,8 @@ class Demo:
         self.options = options
         self.spark: dict[str, object] = {}
         """What was measured of Spark on the way, for the result."""
-        self.folder = Path(tempfile.mkdtemp(prefix=running.PREFIX))
+        self.folder = Path(tempfile.gettempdir()) / f"{running.PREFIX}{secrets.token_hex(8)}"
+        """Made after its note, which `demo stop` reads; by `prepare` where there is none."""
         self._say = say
         self._clock = SystemClock()
         self._opened = ExitStack()
@@ -239,6 +241,7 @@ class Demo:
 
     def prepare(self) -> None:
         """Start the servers, make and load the table, write the configuration."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         self._say(f"starting PostgreSQL servers: {' and '.join(self.servers)}")
         with ThreadPoolExecutor(2, _STARTING) as pool:
             starting = [

@@ -55,19 +55,16 @@ class Note:
 
 @contextmanager
 def noted(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Note the demo of this folder for the block; the note stays for as long as the folder does.
+    """Note the demo of this folder and make it, for the block; the note stays for as long as the folder does.
 
-    Raises StateError, and deletes the folder, where the note cannot be stored.
+    Raises StateError where the note cannot be stored.
     """
+    kept = StateFolder.open(default_state_dir(env))
+    file = kept.path / NOTES / f"{folder.name}.json"
+    values = {"folder": str(folder), "process": dataclasses.asdict(identity.of(os.getpid()))}
+    kept.replace(file, json.dumps(values).encode())
     try:
-        kept = StateFolder.open(default_state_dir(env))
-        file = kept.path / NOTES / f"{folder.name}.json"
-        values = {"folder": str(folder), "process": dataclasses.asdict(identity.of(os.getpid()))}
-        kept.replace(file, json.dumps(values).encode())
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # without a note `demo stop` would not find it
-        raise
-    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
         yield
     finally:
         if not folder.exists():

@@ -33,7 +33,7 @@ def list_lines(
     state_dir: StateDir = None,
 ) -> None:
     """The newest lines, the newest first: an intent before an action, its outcome after it."""
-    audit = Audit(StateFolder.open(select.state_of(ctx, state_dir)[1]))
+    audit = Audit(StateFolder.looked_at(select.state_of(ctx, state_dir)[1]))
     found = audit.read(limit)
     if as_json:
         output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
@@ -54,7 +54,7 @@ def export(
 ) -> None:
     """Every line as it is stored, the oldest first: one JSON object a line, for journald, syslog or a file."""
     start = select.moment(since) if since else None
-    audit = Audit(StateFolder.open(select.state_of(ctx, state_dir)[1]))
+    audit = Audit(StateFolder.looked_at(select.state_of(ctx, state_dir)[1]))
     found = audit.stored()
     for line, text in found:
         if line is not None and (start is None or line.at >= start):
@@ -94,7 +94,7 @@ def verify(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = N
     from slotkeeper.core.services.audit import prove  # loads the database driver
 
     loaded, folder = select.state_of(ctx, state_dir)
-    audit = Audit(StateFolder.open(folder))
+    audit = Audit(StateFolder.looked_at(folder))
     proof = prove(audit, loaded)
     output.as_json(_as_json(audit, proof)) if as_json else _print(ctx, audit, proof)
     if proof.differs or proof.unasked:

@@ -98,7 +98,7 @@ _DRAIN_WAIT = "10m"
 def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = None) -> None:
     """All jobs: those of the configuration and those that were started here."""
     loaded, folder = _place(ctx, state_dir)
-    with Store.open(folder, reads_only=True) as store:
+    with Store.looked_at(folder) as store:
         views, verified = observe_all(store), last(store)
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
@@ -132,7 +132,7 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
 def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDir = None) -> None:
     """One job: its state, its processes, its lanes, its errors and what happened last."""
     loaded, folder = _place(ctx, state_dir)
-    with Store.open(folder, reads_only=True) as store:
+    with Store.looked_at(folder) as store:
         select.refuse_refused(loaded, store, job)
         read = job_queries.shown(loaded, store, job)
         if read:
@@ -336,9 +336,9 @@ def logs(
 ) -> None:
     """The last lines of a job's driver and supervisor."""
     loaded, folder = _place(ctx, state_dir)
-    file = StateFolder.open(folder).log(job)
+    file = StateFolder.looked_at(folder).log(job)
     try:
-        with Store.open(folder, reads_only=True) as store:
+        with Store.looked_at(folder) as store:
             job_queries.refuse(loaded, store, job)
             observe(store, job)
     except Busy as error:  # the log is there all the same

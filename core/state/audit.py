@@ -14,7 +14,7 @@ import re
 import socket
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -141,7 +141,7 @@ class Audit:
 
     def stored(self) -> list[tuple[AuditLine | None, bytes]]:
         """All lines, the oldest first, each with the bytes that its hash is of; None for one that cannot be read."""
-        with self._locked():
+        with self._unchanging():
             contents = [self._content(file) for file in (*self._numbered(), self.file)]
         texts = [text for content in contents for text in content.split(b"\n") if text]
         return [(link_of("", 0, text).line, text) for text in texts]
@@ -153,7 +153,7 @@ class Audit:
 
     def chain(self) -> Chain:
         """All lines there are, the oldest first, and whether each follows the one before it."""
-        with self._locked():
+        with self._unchanging():
             numbered = self._numbered()
             links = [link for file in (*numbered, self.file) for link in self._links(file)]
         numbers = [_number(file) for file in numbered]
@@ -176,8 +176,14 @@ class Audit:
         except Busy as error:
             raise StateError(f"the audit {self.file} is locked by another program", "try again") from error
 
+    def _unchanging(self) -> AbstractContextManager[None]:
+        """For a reader of all files; a folder that is absent stays so."""
+        return self._locked() if self._folder.path.exists() else nullcontext()
+
     def _numbered(self) -> list[Path]:
         """The files that were full, the oldest first."""
+        if not self._folder.path.exists():
+            return []
         return sorted(path for path in self._folder.path.iterdir() if _NUMBERED.fullmatch(path.name))
 
     def _rotate(self) -> None:

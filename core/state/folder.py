@@ -72,6 +72,11 @@ class StateFolder:
             raise cannot_read(named, error) from error
 
     @classmethod
+    def looked_at(cls, path: Path) -> StateFolder:
+        """The folder for a command that reads; where it is absent it is named all the same, and not made."""
+        return cls.existing(path) or cls(path.expanduser().absolute(), False)
+
+    @classmethod
     def _judged(cls, named: Path) -> StateFolder:
         try:
             parts = ownership.follow(named)

@@ -60,6 +60,14 @@ def older(connection: sqlite3.Connection, file: Path) -> bool:
         return bool(_pending(connection, _version(connection, file)))
 
 
+def empty(file: Path) -> sqlite3.Connection:
+    """What an absent file would hold, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    _migrate(connection, file, lambda version: None)
+    return connection
+
+
 def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
     """A copy of an older file in memory, at this version's schema: it can be read, and the file is not written."""
     view = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

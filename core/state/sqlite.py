@@ -85,6 +85,14 @@ class Store:
             raise StateError(f"there is no {what}: nothing is known of any job", hint)
         return cls.open(folder, reads_only=True)
 
+    @classmethod
+    def looked_at(cls, folder: Path) -> Store:
+        """The store of a folder for a command that reads, an empty one in memory where there is none; makes nothing."""
+        checked = StateFolder.looked_at(folder)
+        if (checked.path / FILE_NAME).exists():
+            return cls.open(folder, reads_only=True)
+        return cls(checked, schema.empty(checked.path / FILE_NAME), SystemClock())
+
     def close(self) -> None:
         """Give the file back; the store cannot be used afterwards."""
         with self._one_at_a_time:

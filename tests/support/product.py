@@ -336,7 +336,6 @@ class Product:
     ) -> None:
         self.rows, self.seed, self.chunk = rows, seed, chunk
         self.demo = Demo(DemoOptions(rows=rows, dns=dns, seed=seed, spark=spark or {}), print)
-        self.demo.folder.rmdir()
         self.demo.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.jobs: list[Mirrored] = []

@@ -240,6 +240,7 @@ def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pyte
 
 def test_the_invitation_of_a_kept_demo_names_a_target_that_its_job_does_not_write(tmp_path: Path) -> None:
     run = Demo(DemoOptions(), print)
+    run.folder.mkdir()
     one = Endpoint("one", "127.0.0.1", 1, "d", "u", SecretRef("file", "/p"), sslmode="disable")
     run.config.write_text(configuration(one, one, tmp_path, run.options), "utf-8")
     run.loaded = load(run.config, {})

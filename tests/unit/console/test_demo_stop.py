@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,8 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.launch import identity
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.demo import mariadb, placement, postgres, running
+from slotkeeper.demo.run import DemoOptions
+from slotkeeper.demo.sources import KINDS
 
 
 @pytest.fixture
@@ -131,6 +134,24 @@ def test_the_place_of_a_server_that_was_killed_while_it_was_made_is_removed(serv
     (tmp_path / "warehouse" / "place.txt").write_text(f"{place}\n", "utf-8")
     server.discard(tmp_path / "warehouse")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_demo_has_its_note_before_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`demo stop` finds nothing else of one that is killed between the two."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = KINDS["dws"](DemoOptions(), print).folder
+    assert (folder.parent, list(tmp_path.iterdir())) == (tmp_path, [])
+
+
+def test_a_server_has_the_note_of_its_place_before_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = list[Path]()
+    monkeypatch.setattr(placement, "must_drop", lambda: True)
+    monkeypatch.setattr(placement, "_open_folder_above", lambda folder: tmp_path)
+    monkeypatch.setattr(placement, "give", lambda place, owner: noted.append(placement.noted_place(folder)))
+    folder = tmp_path / "warehouse"
+    folder.mkdir()
+    assert noted == [placement.place_for(folder)]
+    assert (noted[0].stat().st_mode & 0o777, noted[0].parent) == (0o700, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["another name", "a link", "damaged"])
