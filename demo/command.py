@@ -31,7 +31,7 @@ from slotkeeper.core.config import handover, values
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.spec import READ_BY
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import ConfigError
@@ -403,7 +403,7 @@ class _Clock:
                 next_line = passed + _EVERY
             time.sleep(0.1)
 
-    def _seen(self, view: JobView) -> float:
+    def _seen(self, view: JobStatus) -> float:
         """Begin to measure once it runs; the seconds that have passed."""
         if view.state is JobState.RUNNING:
             self._run.start_markers()

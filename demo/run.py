@@ -27,7 +27,7 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Unreachable
@@ -393,7 +393,7 @@ class Demo:
             for writer in self._writers.writers:
                 writer.join(max(0.0, end - self._clock.monotonic()))
 
-    def view(self) -> JobView:
+    def view(self) -> JobStatus:
         """A look at the job."""
         assert self.store is not None
         return observe(self.store, JOB)

@@ -15,7 +15,7 @@ from slotkeeper.core.errors import Refused
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import JobFacts
-    from slotkeeper.core.domain.report import JobView
+    from slotkeeper.core.domain.report import JobStatus
 
 ELSEWHERE = "it may run on another machine: ask there"
 NOT_CONFIGURED = "this configuration has no such job"
@@ -62,7 +62,7 @@ class OfJob(NamedTuple):
     """What stands before its name in the shell."""
     help: str = ""
     """What the shell's `--help` says, where the verb takes no more than a wait and a reason."""
-    reached: Callable[[JobView], bool] = lambda view: True
+    reached: Callable[[JobStatus], bool] = lambda view: True
     """Whether its effect is seen, where the shell waits for it."""
 
 

@@ -23,7 +23,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
@@ -36,10 +36,10 @@ from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import Store
 
-_Seen = TypeVar("_Seen", JobView, TableReport, tuple[TryAnswer, ...])
+_Seen = TypeVar("_Seen", JobStatus, TableReport, tuple[TryAnswer, ...])
 
 
-def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobView]) -> JobView:
+def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobStatus]) -> JobStatus:
     """Audit the intent, act, audit the result; an error is audited and raised."""
     row = store.job(job)
     line = intent(action, f"job {job}", reason, {"state": row.state.value if row else "never started"})
@@ -152,7 +152,7 @@ def narrowed(spec: JobSpec, table: str) -> JobSpec:
     return spec.of(table)
 
 
-def off(view: JobView | None, table: str) -> str:
+def off(view: JobStatus | None, table: str) -> str:
     """The state of a table that has stopped while its job runs, so that its lanes never catch up; "" of others."""
     found = amiss(view.report.tables) if view is not None and view.reported and view.report else []
     return next((one.state for one in found if one.source_table == table), "")
@@ -187,12 +187,12 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
         diagnostics.note(f"{spec.name}: {what}; {cure}")
 
 
-def to_do_first(view: JobView) -> str:
+def to_do_first(view: JobStatus) -> str:
     """The next safe action on the table in the worst state; "" where all tables run."""
     return next((to_do(view.name, table) for table in amiss(view.living_tables)), "")
 
 
-def show(view: JobView, ascii_only: bool) -> None:
+def show(view: JobStatus, ascii_only: bool) -> None:
     """Print the states of the tables of a running job, with the next action on each that has stopped."""
     found = view.living_tables
     if not found:
@@ -283,7 +283,7 @@ def _left(loaded: Loaded, spec: JobSpec) -> _Left:
     return _Left(by_lane, sum(known) if len(known) == len(unread) else None)
 
 
-def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobView, as_json: bool) -> None:
+def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobStatus, as_json: bool) -> None:
     at, table = SystemClock().utc(), ", ".join(channel.source_table for channel in spec.channels)
     until = f"until the next commit on {table}; the job reads and registers that again by itself"
     if as_json:
@@ -307,7 +307,7 @@ def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobView, as_json
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def _quiet_seconds(view: JobView, now: datetime) -> float | None:
+def _quiet_seconds(view: JobStatus, now: datetime) -> float | None:
     """Seconds since the job last applied a change in this run; None where unknown."""
     if view.report is None or view.reported_at is None:
         return None
@@ -316,7 +316,7 @@ def _quiet_seconds(view: JobView, now: datetime) -> float | None:
     return round(min(ages) + past, 1) if ages and past is not None else None
 
 
-def _streaming(store: Store, job: str, exit_code: bool = False) -> JobView:
+def _streaming(store: Store, job: str, exit_code: bool = False) -> JobStatus:
     """The job while it streams; Refused (or, later on, exit code 1) where it does not."""
     view = observe(store, job)
     if view.state in _STREAMING and view.lives:

@@ -22,7 +22,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
-from slotkeeper.core.domain.report import Identity, JobView, LaneReport, why_of
+from slotkeeper.core.domain.report import Identity, JobStatus, LaneReport, why_of
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
@@ -309,7 +309,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
     refused = loaded.refused if loaded else {}
     with Store.open(folder, migrates=True) as store:
 
-        def start_again(view: JobView) -> JobView:
+        def start_again(view: JobStatus) -> JobStatus:
             if view.name in refused:
                 raise refused[view.name]
             return job_verbs.noted(store, "jobs ensure", view.name, reason, partial(restarted, store, view))
@@ -393,7 +393,7 @@ def cancel(
         output.line(f"{job}: {done.outcome}; {_what_stays(view)}", select.ascii_only(ctx))
 
 
-def _what_stays(view: JobView) -> str:
+def _what_stays(view: JobStatus) -> str:
     if view.report is not None and not view.report.keeps_positions:
         return "its progress rows stay, its source holds nothing back for it"
     return "its slot stays until its TTL ends or `slots drop`"
@@ -434,11 +434,11 @@ def _of_table(wait: float | None) -> float:
     return START_SECONDS if wait is None else wait
 
 
-def _note(view: JobView) -> None:
+def _note(view: JobStatus) -> None:
     diagnostics.note(f"{view.name}: {view.state.value}{_bracketed(view.reason)}")
 
 
-def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:
+def _tell(ctx: typer.Context, view: JobStatus, as_json: bool, fine: bool) -> None:
     if as_json:
         output.as_json(_brief(view))
     else:
@@ -447,7 +447,7 @@ def _tell(ctx: typer.Context, view: JobView, as_json: bool, fine: bool) -> None:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
-def _show_head(ctx: typer.Context, view: JobView, limits: Limits) -> None:
+def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
         ("state", view.state),
@@ -466,7 +466,7 @@ def _show_head(ctx: typer.Context, view: JobView, limits: Limits) -> None:
             output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
 
 
-def _reported(view: JobView, limits: Limits) -> str | None:
+def _reported(view: JobStatus, limits: Limits) -> str | None:
     """When its driver reported last; how long ago, where a living one should have since."""
     at = output.second(view.reported_at)
     if view.reported_at is None or not view.driver_alive or not view.reported:
@@ -475,7 +475,7 @@ def _reported(view: JobView, limits: Limits) -> str | None:
     return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
 
 
-def _brief(view: JobView) -> dict[str, object]:
+def _brief(view: JobStatus) -> dict[str, object]:
     """A job's view as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
@@ -493,7 +493,7 @@ def _why_never(name: str, silent: Container[str]) -> str:
 
 def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = ()) -> dict[str, object]:
     """A job that was never started here, as JSON; with its queries where some read its slots."""
-    names = [field.name for field in dataclasses.fields(JobView) if field.name not in ("name", "report", "reported")]
+    names = [field.name for field in dataclasses.fields(JobStatus) if field.name not in ("name", "report", "reported")]
     found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
     return found | job_queries.as_values(read) if read else found
 
@@ -502,7 +502,7 @@ def _who(identity: Identity | None, alive: bool) -> str | None:
     return None if identity is None else f"pid {identity.pid} on {identity.host}, {'lives' if alive else 'gone'}"
 
 
-def _alive(view: JobView) -> str:
+def _alive(view: JobStatus) -> str:
     if view.elsewhere:
         return "unknown"
     starting = view.supervisor_alive or view.starting
@@ -513,7 +513,7 @@ def _bracketed(text: str) -> str:
     return f" ({text})" if text else ""
 
 
-def _refuse_unless_at_rest(view: JobView) -> None:
+def _refuse_unless_at_rest(view: JobStatus) -> None:
     transition(view.state, JobEvent.CANCELLED)
     if view.elsewhere:
         raise Refused(f"job {view.name} was started elsewhere and may live there", "stop it there first")

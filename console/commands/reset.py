@@ -19,7 +19,7 @@ from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.reset import (
     DONE,
     EVERY,
@@ -304,7 +304,7 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     return Check(name, True, f"{view.state.value}, no process lives")
 
 
-def of_living(view: JobView, table: str) -> TableReport | None:
+def of_living(view: JobStatus, table: str) -> TableReport | None:
     """One table in the report of the running driver of a job with several; None without such a report."""
     return next((one for one in view.living_tables if one.source_table == table), None)
 

@@ -23,7 +23,7 @@ from slotkeeper.console.cli.select import Job, Reason
 from slotkeeper.console.commands import job_verbs
 from slotkeeper.console.commands.job_verbs import noted
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView, why_of
+from slotkeeper.core.domain.report import JobStatus, why_of
 from slotkeeper.core.launch import control, verdict
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
 from slotkeeper.core.state.faults import StateError
@@ -77,7 +77,7 @@ def run(
         raise typer.Exit(int(code))
 
 
-def exit_code(driver: int | None, view: JobView) -> diagnostics.ExitCode:
+def exit_code(driver: int | None, view: JobStatus) -> diagnostics.ExitCode:
     """The exit code of a foreground run, from its driver's last exit code and the state of the job afterwards."""
     if driver == verdict.CONFIGURATION:
         return diagnostics.ExitCode.USAGE

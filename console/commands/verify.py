@@ -16,7 +16,7 @@ from slotkeeper.console.cli.diagnostics import Progress
 from slotkeeper.console.cli.select import Job, OneJson, OneTable
 from slotkeeper.console.commands import job_verbs
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import many
@@ -164,7 +164,7 @@ def _in_flight(found: Comparison) -> str:
     return f" ({moved} in flight, compared again)" if moved else ""
 
 
-def _tell_limits(spec: JobSpec, found: Comparison, view: JobView | None, runs: bool) -> None:
+def _tell_limits(spec: JobSpec, found: Comparison, view: JobStatus | None, runs: bool) -> None:
     alone = job_verbs.off(view, spec.channel.source_table) if runs else ""
     if alone and not found.equal:
         table = spec.channel.source_table

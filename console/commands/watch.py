@@ -29,7 +29,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
@@ -64,8 +64,8 @@ def watch(
 
 
 def follow(
-    store: Store, job: str, ascii_only: bool, leave: Callable[[JobView], bool], loaded: Loaded | None = None
-) -> JobView:
+    store: Store, job: str, ascii_only: bool, leave: Callable[[JobStatus], bool], loaded: Loaded | None = None
+) -> JobStatus:
     """Draw the job until it has no process, or `leave` says so; the last look at it."""
     lines = _Lines(store, job, ascii_only, loaded)
     drawn = sys.stdout.isatty()
@@ -95,7 +95,7 @@ class _Lines:
         self._loaded = loaded
         self._clock = SystemClock()
 
-    def of(self, view: JobView) -> list[tuple[Level, str]]:
+    def of(self, view: JobStatus) -> list[tuple[Level, str]]:
         """The lines of now, by the judgement that `status` and the console show of this job and this host."""
         now = self._clock.utc()
         faults = judge(gather(self._store, self._loaded, now))
@@ -107,7 +107,7 @@ class _Lines:
             found = replace(found, level=level, wrong="; ".join(parts), safe=found.safe or ours[0].do)
         return list_lines(found, self._store.events(self._job, 1), now)
 
-    def drawn(self, view: JobView, width: int) -> Group:
+    def drawn(self, view: JobStatus, width: int) -> Group:
         """The lines, none wider than the terminal: a wrapped line could not be redrawn."""
         return Group(*(self._text(level, words, width - 1) for level, words in self.of(view)))
 

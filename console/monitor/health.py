@@ -17,7 +17,7 @@ from slotkeeper.core.domain.text import many
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import TableSeen
-    from slotkeeper.core.domain.report import JobView
+    from slotkeeper.core.domain.report import JobStatus
     from slotkeeper.core.judgement.facts import SlotSeen
 
 LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.UNKNOWN: Level.UNKNOWN}
@@ -31,7 +31,7 @@ _BESIDE = ("rows_quarantined", "driver_crashed", "clocks_differ", "not_verified"
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
-def facts(view: JobView, faults: Iterable[Fault], now: datetime) -> JobFacts:
+def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
     """The job as the screens show it, with its own faults out of all that there are."""
     mine = tuple(one for one in faults if one.job == view.name)
     severity = worst(mine)
@@ -65,7 +65,7 @@ def said(faults: Sequence[Fault], now: datetime) -> str:
     return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
 
 
-def _calm(view: JobView) -> str:
+def _calm(view: JobStatus) -> str:
     if view.starting or not view.state.has_process:
         return why_whole(view)
     return _progress(view.report if view.reported else None)

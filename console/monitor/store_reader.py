@@ -22,7 +22,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError
@@ -178,7 +178,7 @@ def message_of(error: Exception) -> str:
     return masked(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
 
 
-def _detail(store: Store, view: JobView, now: datetime) -> JobDetail:
+def _detail(store: Store, view: JobStatus, now: datetime) -> JobDetail:
     since = now - timedelta(days=1)
     starts = sum(one.event == "driver started" and one.at >= since for one in store.events(view.name, 1_000))
     log: list[str] = []

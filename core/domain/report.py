@@ -265,7 +265,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class JobStatus:
     """A job as it is seen from this machine."""
 
     name: str
@@ -332,14 +332,14 @@ class JobView:
         return known.tables if known else ()
 
 
-def why_of(view: JobView) -> str:
+def why_of(view: JobStatus) -> str:
     """The problem of a job and of its tables in one text; the name of the problem appears once."""
     tables = said_of(view.living_tables)
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)
 
 
-def why_whole(view: JobView) -> str:
+def why_whole(view: JobStatus) -> str:
     """The problem of the job as a whole, without what its tables report themselves."""
     if view.reason and safe(said_of(view.living_tables)) == view.reason:
         return ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every command reads limits; what a reset is loads much
-    from slotkeeper.core.domain.report import JobView
+    from slotkeeper.core.domain.report import JobStatus
     from slotkeeper.core.domain.reset import OpenReset
     from slotkeeper.core.domain.row_counts import Verified
 
@@ -65,7 +65,7 @@ class AlertOptions:
 class JobSeen:
     """A job."""
 
-    view: JobView
+    view: JobStatus
     lags: Mapping[str, float | None] = field(default_factory=dict)
     """Seconds by lane."""
     crashes: tuple[datetime, ...] = ()

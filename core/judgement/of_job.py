@@ -20,7 +20,7 @@ from slotkeeper.core.domain.locks import Locked, locked
 from slotkeeper.core.domain.quarantine import nearly_full
 from slotkeeper.core.domain.refusals import PASSWORDS, said
 from slotkeeper.core.domain.remedy import PASSES, THEN, by_hand, for_job, until_started
-from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobView, LaneReport, server_of
+from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport, server_of
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.errors import TroubleName
@@ -74,7 +74,7 @@ def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield _paused(seen)
 
 
-def _stands(view: JobView) -> str:
+def _stands(view: JobStatus) -> str:
     return f"nothing is applied, and {unread_meanwhile(view.report)}"
 
 
@@ -87,7 +87,7 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
     )  # fmt: skip
 
 
-def began(view: JobView) -> datetime | None:
+def began(view: JobStatus) -> datetime | None:
     """Since when it is in its state. When a process was killed is not recorded: not before its last report."""
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)
@@ -166,7 +166,7 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield _of_process("job_trouble", seen, Severity.WARNING, _after(view.trouble, view.reason), "", view.safe)
 
 
-def _conditions(view: JobView) -> list[tuple[str, ...]]:
+def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
     """Lanes whose lag is explained; that a step took too long explains none."""
     if view.report is None:
         return []
@@ -219,7 +219,7 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield replace(fault, since=view.reported_at, limit=in_brief(limits.silent_warning))
 
 
-def _clocks(view: JobView) -> Iterator[Fault]:
+def _clocks(view: JobStatus) -> Iterator[Fault]:
     """The source's clock and this machine's; which of both is wrong is unknown."""
     apart = view.report.clock_apart if view.report is not None else None
     if apart is None or abs(apart) <= CLOCK_SECONDS:
@@ -233,7 +233,7 @@ def _clocks(view: JobView) -> Iterator[Fault]:
     )  # fmt: skip
 
 
-def _silent_for(view: JobView, facts: Facts) -> float | None:
+def _silent_for(view: JobStatus, facts: Facts) -> float | None:
     """Seconds since its driver reported, or began: a report of the driver before it is no silence of this one."""
     silent = None if view.reported_at is None else elapsed(view.reported_at, facts.now)
     if silent is None or view.changed_at is None or view.state is not JobState.PENDING:
@@ -296,7 +296,7 @@ def _of_tables(seen: JobSeen) -> Iterator[Fault]:
         yield _of_table(table, view, said_of(report.tables) if table is found[0] else "")
 
 
-def _of_table(table: TableReport, view: JobView, all_said: str) -> Fault:
+def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
     name = safe(table.source_table, 80)
     asked = f"{name} was asked to be {table.state}; the other tables of the job go on"
     rule = f"table_{table.state.lower()}"
@@ -374,7 +374,7 @@ _DO = {
 _LOGIN = by_hand("write the new password where the password reference reads it", PASSES)
 
 
-def of_conditions(view: JobView, facts: Facts) -> Iterator[Fault]:
+def of_conditions(view: JobStatus, facts: Facts) -> Iterator[Fault]:
     """The conditions of its newest report, and who keeps its sessions out of what is locked."""
     report = view.report
     if report is None:
@@ -418,7 +418,7 @@ def _by_lock(lane: LaneReport, things: Collection[str]) -> bool:
     return bool(_IS_LOCK.search(lane.error) or (lane.target in things and _BY_LIMIT.search(lane.error)))
 
 
-def _of_lock(lock: Locked, view: JobView, report: JobReport, facts: Facts) -> Fault:
+def _of_lock(lock: Locked, view: JobStatus, report: JobReport, facts: Facts) -> Fault:
     """A limit that a lock made us run into is that lock's, not the sink's."""
     living = [lane for lane in report.lanes if lane.activity != Activity.STOPPED.value]
     waiting = [lane for lane in living if lane.target == lock.thing]
@@ -437,7 +437,7 @@ def _severity(since: datetime, facts: Facts) -> Severity:
     return Severity.CRITICAL if lasts is not None and lasts >= facts.limits.stuck_critical else Severity.WARNING
 
 
-def _fault(one: Condition, view: JobView, facts: Facts, unread: str) -> Fault:
+def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)

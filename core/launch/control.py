@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.report import Identity, JobView
+from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
@@ -53,7 +53,7 @@ class Patience:
     """
 
     seconds: float = 30.0
-    progress: Callable[[JobView], None] = lambda _: None
+    progress: Callable[[JobStatus], None] = lambda _: None
     stalled: float = 0.0
     waiting: Callable[[str], None] = lambda _: None
 
@@ -66,7 +66,7 @@ def start(
     take_over: bool = False,
     patience: Patience | None = None,
     again: bool = False,
-) -> JobView:
+) -> JobStatus:
     """Start a job and wait until it runs or the cause why not is seen; Refused where one runs already, naming it.
 
     A copy may take hours: one that continues when the patience ends is no failure. Busy where nothing has started by
@@ -92,12 +92,12 @@ def start(
         raise
 
 
-def has_begun(view: JobView) -> bool:
+def has_begun(view: JobStatus) -> bool:
     """Whether a start is over: the job runs, or has ended."""
     return not view.state.has_process or (view.reported and view.state in _ARRIVED)
 
 
-def run_here(store: Store, job: str, config: str, launch: Launch | None = None, take_over: bool = False) -> JobView:
+def run_here(store: Store, job: str, config: str, launch: Launch | None = None, take_over: bool = False) -> JobStatus:
     """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over)
@@ -107,7 +107,7 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
     return observe(store, job)
 
 
-def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
+def stop(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
     """Want the job stopped and wait until its processes have exited; by a signal where that cannot be stored.
 
     A job that has ended stays as it is, and is not wanted any more.
@@ -129,19 +129,19 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobView:
     return _seen(store, job, patience, lambda now: not now.state.is_open and not now.lives, "stop")
 
 
-def pause(store: Store, job: str, patience: Patience | None = None) -> JobView:
+def pause(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
     """Wish the job paused and wait until its driver says so."""
     return _wanted(store, job, WantedState.PAUSE, JobEvent.PAUSED, patience, lambda view: view.state is JobState.PAUSED)
 
 
-def resume(store: Store, job: str, patience: Patience | None = None) -> JobView:
+def resume(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
     """Wish a paused job running again and wait until it runs, or copies on; Busy where it does neither by then."""
     return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.goes_on)
 
 
 def restart(
     store: Store, job: str, config: str = "", launch: Launch | None = None, patience: Patience | None = None
-) -> JobView:
+) -> JobStatus:
     """Stop the job where it runs, then start it; with the configuration file it had unless another is given."""
     view = observe(store, job)
     if view.state.is_open or view.lives:
@@ -166,7 +166,7 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     return run
 
 
-def _refuse_unwanted(view: JobView) -> None:
+def _refuse_unwanted(view: JobStatus) -> None:
     if not view.state.is_open:
         raise Unwanted(f"job {view.name} is {view.state.value} by now")
     if view.wanted is not WantedState.RUN:
@@ -204,7 +204,7 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
         store.end_run(view.run, None, "no process was found")
 
 
-def refuse_elsewhere(view: JobView) -> None:
+def refuse_elsewhere(view: JobStatus) -> None:
     """Raise Refused where the job may be running on another machine or in another container."""
     if view.elsewhere:
         raise Refused(
@@ -214,7 +214,7 @@ def refuse_elsewhere(view: JobView) -> None:
         )
 
 
-def _who(view: JobView) -> str:
+def _who(view: JobStatus) -> str:
     known = view.driver if view.driver_alive or view.supervisor is None else view.supervisor
     since = "" if view.started_at is None else f", since {view.started_at:%Y-%m-%dT%H:%M:%SZ}"
     return "unknown" if known is None else f"pid {known.pid}{since}, host {known.host}"
@@ -244,11 +244,11 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
         os.close(reading)
 
 
-def _has_supervisor(view: JobView) -> bool:
+def _has_supervisor(view: JobStatus) -> bool:
     return view.supervisor_alive or not view.state.has_process
 
 
-def _stop_without_supervisor(store: Store, view: JobView) -> None:
+def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
     """Nobody else ends this driver for certain: ask it, wait, end what was recorded, and write it down."""
     run = store.run(view.run)
     limits = Launch.parse(run.launch if run else "").limits
@@ -266,8 +266,8 @@ def _wanted(
     wanted: WantedState,
     event: JobEvent,
     patience: Patience | None,
-    reached: Callable[[JobView], bool],
-) -> JobView:
+    reached: Callable[[JobStatus], bool],
+) -> JobStatus:
     view = observe(store, job)
     transition(view.state, event)
     refuse_elsewhere(view)
@@ -279,7 +279,9 @@ def _wanted(
     return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, what)
 
 
-def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[JobView], bool], what: str) -> JobView:
+def _seen(
+    store: Store, job: str, patience: Patience | None, reached: Callable[[JobStatus], bool], what: str
+) -> JobStatus:
     """Look until the effect is there, showing each change; Busy where it is not within the patience."""
     patience = patience or Patience()
     deadline = time.monotonic() + patience.seconds
@@ -301,12 +303,12 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Callable[[
     return view
 
 
-def _on_its_way(view: JobView) -> bool:
+def _on_its_way(view: JobStatus) -> bool:
     """Whether a start still needs time alone: it neither copies yet nor waits for a server."""
     return view.lives and view.state is JobState.PENDING and not waits(view)
 
 
-def _stop_by_signal(store: Store, view: JobView, seconds: float, cause: SlotkeeperError) -> JobView:
+def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: SlotkeeperError) -> JobStatus:
     """Ask the job's processes to end and wait so many seconds (0: not at all); `cause` is why nothing can be stored.
 
     The store is still read: it says which process to ask. One that the store names is believed only while it holds the
@@ -331,7 +333,7 @@ def _stop_by_signal(store: Store, view: JobView, seconds: float, cause: Slotkeep
     return _recorded_as_stopped(store, view, cause)
 
 
-def _signal_processes(store: Store, view: JobView, asked: set[Identity]) -> None:
+def _signal_processes(store: Store, view: JobStatus, asked: set[Identity]) -> None:
     """Signal the supervisor once, or end the driver where there is none."""
     if view.supervisor_alive and view.supervisor is not None:
         if view.supervisor not in asked:
@@ -357,7 +359,7 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     )
 
 
-def _recorded_as_stopped(store: Store, view: JobView, cause: SlotkeeperError) -> JobView:
+def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) -> JobStatus:
     """Write down that the job has stopped, where that can be had by now."""
     if not view.state.is_open:
         return view
@@ -389,7 +391,7 @@ class Outcome:
     why: str = ""
 
 
-def ensure(store: Store, start: Callable[[JobView], JobView] | None = None) -> list[Outcome]:
+def ensure(store: Store, start: Callable[[JobStatus], JobStatus] | None = None) -> list[Outcome]:
     """Start every job that is wanted running and is DEAD, as it was started last; one outcome per known job.
 
     A job that cannot be started is an outcome and keeps no other from its start. `start` starts one; the usual one does
@@ -398,7 +400,7 @@ def ensure(store: Store, start: Callable[[JobView], JobView] | None = None) -> l
     return [_ensured(store, view, start or (lambda view: restarted(store, view))) for view in observe_all(store)]
 
 
-def restarted(store: Store, view: JobView) -> JobView:
+def restarted(store: Store, view: JobStatus) -> JobStatus:
     """Start a job as its newest run was: with its configuration file, command and limits; does not wait for its driver.
 
     Raises what `start` raises, Unwanted where it has been stopped or has failed since it was seen.
@@ -409,12 +411,12 @@ def restarted(store: Store, view: JobView) -> JobView:
     return start(store, view.name, view.config, launch, patience=Patience(0), again=True)
 
 
-def _launch(store: Store, view: JobView) -> Launch:
+def _launch(store: Store, view: JobStatus) -> Launch:
     run = store.run(view.run)
     return Launch.parse(run.launch if run else "")
 
 
-def _ensured(store: Store, view: JobView, start: Callable[[JobView], JobView]) -> Outcome:
+def _ensured(store: Store, view: JobStatus, start: Callable[[JobStatus], JobStatus]) -> Outcome:
     if view.lives:
         return Outcome(view.name, Ensured.LIVES, view.state)
     if not view.state.is_open:

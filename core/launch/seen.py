@@ -16,7 +16,7 @@ from slotkeeper.core.domain.audit import AuditLine, Phase
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.lane import Lags
-from slotkeeper.core.domain.report import JobReport, JobView
+from slotkeeper.core.domain.report import JobReport, JobStatus
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.judgement.facts import LIMITS, Evaluator, Facts, JobSeen, Limits, Machine
@@ -80,7 +80,7 @@ def gather(
 
 def job_seen(
     store: Store,
-    view: JobView,
+    view: JobStatus,
     lags: Lags,
     job: JobSpec | None,
     verified: Verified | None,
@@ -115,14 +115,14 @@ def _copy_anew(job: JobSpec | None) -> str:
     return remedy.copy_anew(job)
 
 
-def _quarantine_limit(view: JobView, job: JobSpec | None) -> int | None:
+def _quarantine_limit(view: JobStatus, job: JobSpec | None) -> int | None:
     """By the configuration; who has not read one (a supervisor) goes by what its driver says."""
     if job is None:
         return None if view.report is None else view.report.quarantine_limit
     return job.sink_options.quarantine_limit if job.sink_options.quarantines else None
 
 
-def _asked(view: JobView, audit: Iterable[AuditLine]) -> AuditLine | None:
+def _asked(view: JobStatus, audit: Iterable[AuditLine]) -> AuditLine | None:
     """The newest line, `audit` having the newest first, of who asked for the state that a job is in."""
     actions = _ASKED.get(view.state, ())
     mine = f"job {view.name}"

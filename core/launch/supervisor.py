@@ -29,7 +29,7 @@ from types import FrameType
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.lane import Curve, Lags
-from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import Identity, JobReport, JobStatus, LaneReport
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.tries import TryAnswer
 from slotkeeper.core.errors import Busy, SlotkeeperError
@@ -361,7 +361,7 @@ class Recorder:
             self._metrics.prune(self._job, at.timestamp(), self._limits.frames_kept, self._limits.frames_most)
         self._taken += 1
 
-    def _lags(self, view: JobView, at: datetime) -> Lags:
+    def _lags(self, view: JobStatus, at: datetime) -> Lags:
         if view.report is None:
             return Lags()
         if self._curves is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import Busy, Refused
@@ -51,7 +51,7 @@ class TablePatience:
     progress: Callable[[TableReport], None] = lambda _: None
 
 
-def known(view: JobView) -> tuple[TableReport, ...]:
+def known(view: JobStatus) -> tuple[TableReport, ...]:
     """The tables of a running job, as its driver reports them; Refused where it has none to be steered alone."""
     name = view.name
     refuse_elsewhere(view)
@@ -104,7 +104,7 @@ def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | 
     return _seen(store, job, before, what, patience or TablePatience())
 
 
-def _refuse(store: Store, view: JobView, table: TableReport, what: Ask) -> None:
+def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> None:
     """Raise Refused where the table's state has no use for it, or its slot is half moved."""
     alone = f"{typed(view.name)} --table {typed(table.source_table)}"
     said = f"table {table.source_table} of job {view.name} is {table.state}"
@@ -126,7 +126,7 @@ def _refuse(store: Store, view: JobView, table: TableReport, what: Ask) -> None:
             )
 
 
-def _reached(view: JobView, before: TableReport, now: TableReport, what: Ask) -> bool:
+def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:
     """Whether the effect is there; a start's is one that is reported later than the state before."""
     if what in _ANEW and now.since == before.since:
         return False
@@ -191,7 +191,7 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
     return ()
 
 
-def _expected(view: JobView, table: str) -> Set[str]:
+def _expected(view: JobStatus, table: str) -> Set[str]:
     """The source tables that are to answer, none where that is not known; Refused where nothing could."""
     name = typed(view.name)
     refuse_elsewhere(view)

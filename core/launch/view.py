@@ -16,7 +16,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS, Progress, Signs, elapsed
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import goes_on
-from slotkeeper.core.domain.report import Identity, JobView
+from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.rows import RunRow
@@ -28,7 +28,7 @@ LAST_MOMENTS = 20.0
 """Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
 
 
-def observe(store: Store, job: str) -> JobView:
+def observe(store: Store, job: str) -> JobStatus:
     """Look at a job; Refused where it is unknown."""
     row = store.job(job)
     if row is None:
@@ -37,7 +37,7 @@ def observe(store: Store, job: str) -> JobView:
     return view_of(row, store.run(row.run) if row.run else None)
 
 
-def settled(store: Store, job: str) -> JobView:
+def settled(store: Store, job: str) -> JobStatus:
     """The job; where its run has ended, once its processes are gone, or the time that they may take is over."""
     view = observe(store, job)
     if view.state.is_open or not view.lives:
@@ -46,12 +46,12 @@ def settled(store: Store, job: str) -> JobView:
     return observe(store, job)
 
 
-def observe_all(store: Store) -> list[JobView]:
+def observe_all(store: Store) -> list[JobStatus]:
     """Look at every job."""
     return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
 
 
-def view_of(row: JobView, run: RunRow | None) -> JobView:
+def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
     """Add to what the store says of a job its newest run, and what the system says about the recorded processes."""
     supervisor, driver = (run.supervisor, run.driver) if run else (None, None)
     supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
@@ -83,13 +83,13 @@ def view_of(row: JobView, run: RunRow | None) -> JobView:
     )
 
 
-def _is_young(row: JobView) -> bool:
+def _is_young(row: JobStatus) -> bool:
     """Whether its state came so lately that its supervisor may not have said yet who it is."""
     age = None if row.changed_at is None else elapsed(SystemClock().utc(), row.changed_at)
     return age is not None and age < STARTING_SECONDS
 
 
-def _reason(row: JobView, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
+def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
     """(reason, what is safe to do), where the processes say more than the store."""
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe
@@ -124,7 +124,7 @@ class Waiting:
         self._sampled_at = self._shown_at = self._progress.began
         self._fresh = True
 
-    def status(self, view: JobView, moved: Hashable = None, what: str = "") -> str:
+    def status(self, view: JobStatus, moved: Hashable = None, what: str = "") -> str:
         """Sample the job, at most every two seconds; why the wait ends, empty while it continues.
 
         `moved` differs after each piece of work of a running job. Where it is given, a heartbeat and CPU time of such
@@ -142,7 +142,7 @@ class Waiting:
         return self._progress.stalled(now)
 
 
-def signs_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
+def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
     """What a view of a job and the use of its processes (CPU seconds, whether Java runs) say of its progress.
 
     A driver that reports what it waits for makes none: its heartbeat and its CPU time never end.
@@ -158,12 +158,12 @@ def signs_of(view: JobView, usage: tuple[float, bool], moved: Hashable = None) -
     return Signs(step, (*marks, view.reported_at, java), cpu)
 
 
-def waits(view: JobView) -> bool:
+def waits(view: JobStatus) -> bool:
     """Whether its driver reports what keeps it from its work, such as a server that does not answer."""
     return view.reported and view.driver_alive and view.state is not JobState.RUNNING and bool(view.reason)
 
 
-def step_of(view: JobView, java: bool) -> str:
+def step_of(view: JobStatus, java: bool) -> str:
     """What a job on its way waits for."""
     report = view.report if view.reported else None
     if waits(view):

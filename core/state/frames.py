@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from slotkeeper.core import codec
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.state.rows import EventRow, event_from
 from slotkeeper.core.state.sqlite import Store
 
@@ -43,7 +43,7 @@ class Frame:
     `least` is what lanes of unknown lag lag by at least.
     """
 
-    view: JobView
+    view: JobStatus
     at: datetime
     lags: Mapping[str, float | None] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
@@ -93,7 +93,7 @@ def frame_of(text: bytes) -> Frame:
     if report is not None:
         columns = report["lanes"]
         report["lanes"] = [dict(zip(columns, lane, strict=True)) for lane in zip(*columns.values(), strict=True)]
-    view = codec.record_of(JobView, found | {"name": found["job"]})
+    view = codec.record_of(JobStatus, found | {"name": found["job"]})
     return Frame(view, datetime.fromtimestamp(found["at"], timezone.utc), found["lags"], found.get("least", {}))
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from slotkeeper.core import codec
 from slotkeeper.core.domain.field import Positive
-from slotkeeper.core.domain.report import Identity, JobReport, JobView
+from slotkeeper.core.domain.report import Identity, JobReport, JobStatus
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.redaction import masked_values
 from slotkeeper.core.state.faults import WAY_OUT, StateError
@@ -111,7 +111,7 @@ def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value
     return made
 
 
-job_from = _record(JobView, "report")
+job_from = _record(JobStatus, "report")
 """A job from its row joined with its report, without its processes."""
 run_from = _record(RunRow, "supervisor", "driver")
 error_from = _record(ErrorRow)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.report import Identity, JobReport, JobView
+from slotkeeper.core.domain.report import Identity, JobReport, JobStatus
 from slotkeeper.core.domain.text import safe as visible
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.state import schema
@@ -118,12 +118,12 @@ class Store:
                 (job, JobState.STOPPED.value, WantedState.STOP.value, config, "never started", self.now()),
             )
 
-    def job(self, name: str) -> JobView | None:
+    def job(self, name: str) -> JobStatus | None:
         """One job, or None where it was never registered."""
         found = self.values(f"a job {visible(name, 80)!r}", job_from, f"{_JOBS} WHERE j.name = ?", name)
         return found[0] if found else None
 
-    def jobs(self) -> list[JobView]:
+    def jobs(self) -> list[JobStatus]:
         """All jobs by name."""
         return self.values("a job", job_from, f"{_JOBS} ORDER BY j.name")
 

@@ -10,34 +10,34 @@ from tests.architecture.weight import Weight, weights
 MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
-    "core/config": 4_100,
+    "core/config": 4_000,
     "core/dataframe": 3_200,
     "core/domain": 7_700,
-    "core/drivers": 4_300,
-    "core/engine": 7_400,
+    "core/drivers": 4_200,
+    "core/engine": 7_300,
     "core/judgement": 900,
-    "core/launch": 3_200,
+    "core/launch": 3_000,
     "core/ports": 2_000,
     "core/services": 2_100,
-    "core/sinks": 12_500,
+    "core/sinks": 12_400,
     "core/slots": 2_600,
-    "core/sources": 17_300,
+    "core/sources": 17_200,
     "core/spark": 2_500,
-    "core/state": 3_100,
+    "core/state": 2_900,
     "core/verify": 400,
     "core/wiring": 600,
     "console": 200,
-    "console/actions": 1_700,
-    "console/cli": 3_200,
+    "console/actions": 1_900,
+    "console/cli": 2_900,
     "console/commands": 5_600,
-    "console/monitor": 2_200,
-    "console/tui": 9_000,
-    "console/views": 4_900,
+    "console/monitor": 2_100,
+    "console/tui": 8_600,
+    "console/views": 4_700,
 }
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 50, 75, 560
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 470, 20, 74, 395
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.control import Ensured, Patience, ensure, restarted
@@ -88,7 +88,7 @@ def test_what_is_stopped_paused_or_has_failed_between_the_look_and_the_start_sta
     jobs.start("orders")
     killed(jobs, "orders")
 
-    def late(view: JobView) -> JobView:
+    def late(view: JobStatus) -> JobStatus:
         if what == "stop":
             control.stop(jobs.store, "orders", Patience(SOON))
         elif what == "pause":

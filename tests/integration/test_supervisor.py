@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
@@ -282,12 +282,12 @@ def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Job
     until(lambda: jobs.view_of_job("orders").reported_at != seen, SOON, "it goes on reporting")
 
 
-def _with(jobs: Jobs, job: str, state: JobState) -> JobView | None:
+def _with(jobs: Jobs, job: str, state: JobState) -> JobStatus | None:
     view = jobs.view_of_job(job)
     return view if view.state is state else None
 
 
-def _at_rest(jobs: Jobs, job: str) -> JobView | None:
+def _at_rest(jobs: Jobs, job: str) -> JobStatus | None:
     view = jobs.view_of_job(job)
     return view if not view.state.has_process and view.ended_at is not None else None
 

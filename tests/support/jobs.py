@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
@@ -42,12 +42,12 @@ class Jobs:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def start(self, job: str, do: str = "run", limits: Limits = FAST, alerts: str = "", **more: object) -> JobView:
+    def start(self, job: str, do: str = "run", limits: Limits = FAST, alerts: str = "", **more: object) -> JobStatus:
         """Start a job and wait until its fake driver has reported or ended."""
         config = str(self.config(job, do, alerts, **more))
         return control.start(self.store, job, config, replace(FAKE, limits=limits), patience=Patience(SOON))
 
-    def view_of_job(self, job: str) -> JobView:
+    def view_of_job(self, job: str) -> JobStatus:
         return observe(self.store, job)
 
     def pids(self, job: str, what: str = "started") -> list[int]:

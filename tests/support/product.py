@@ -20,7 +20,7 @@ from typing import Any, Literal
 import psutil
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import over
 from slotkeeper.core.launch import control
@@ -47,7 +47,7 @@ class JobProcesses:
     name: str
     store: Store
 
-    def view(self) -> JobView:
+    def view(self) -> JobStatus:
         return observe(self.store, self.name)
 
     def events(self) -> list[str]:
@@ -174,7 +174,7 @@ class Mirrored(JobProcesses):
         """`jobs resume`; the seconds that it took."""
         return self._timed(control.resume, seconds)
 
-    def _timed(self, command: Callable[[Store, str, Patience], JobView], seconds: float) -> float:
+    def _timed(self, command: Callable[[Store, str, Patience], JobStatus], seconds: float) -> float:
         began = time.monotonic()
         command(self.product.store, self.name, Patience(seconds))
         return time.monotonic() - began
@@ -312,7 +312,7 @@ class Mirrored(JobProcesses):
         self.wait_applied(known)
         return time.monotonic() - began
 
-    def _another(self, kind: Kind, before: JobView) -> bool:
+    def _another(self, kind: Kind, before: JobStatus) -> bool:
         now = self.view()
         self.refuse_end()
         if kind == "supervisor":

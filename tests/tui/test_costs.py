@@ -27,7 +27,7 @@ from slotkeeper.console.tui.widgets import live_table
 from slotkeeper.console.tui.widgets.line import differing
 from slotkeeper.console.views.lanes import LANE_COLUMNS, lane_rows
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobReport, JobView
+from slotkeeper.core.domain.report import JobReport, JobStatus
 from slotkeeper.core.launch.view import observe_all
 from slotkeeper.core.state import sqlite
 from slotkeeper.core.state.rows import job_from
@@ -234,7 +234,7 @@ def test_the_end_of_a_rest_is_a_look_at_once() -> None:
 def test_each_report_is_read_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def counted(row: Row) -> JobView:
+    def counted(row: Row) -> JobStatus:
         read.append(row["name"])
         return job_from(row)
 

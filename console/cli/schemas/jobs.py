@@ -30,7 +30,7 @@ from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState, TableReport
 from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.query_report import QuerySeen
-from slotkeeper.core.domain.report import JobReport, JobView
+from slotkeeper.core.domain.report import JobReport, JobStatus
 from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.launch.control import Ensured
@@ -83,7 +83,7 @@ _VERIFIED = maybe(record(Verified), "never compared, or not kept")
 
 _SEEN: dict[str, Schema] = {
     "job": _JOB,
-    **{name: one for name, one in fields_of(JobView).items() if name not in ("name", "report", "reported")},
+    **{name: one for name, one in fields_of(JobStatus).items() if name not in ("name", "report", "reported")},
     "tables": listed("the tables of a living job of several", record(TableReport)),
     "queries": listed(
         "the DataFrame queries that read its slots, of a job that was never started here",

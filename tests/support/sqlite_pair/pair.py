@@ -17,7 +17,7 @@ from typing import Protocol
 import pytest
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch import identity as processes
@@ -119,10 +119,10 @@ class Supervised:
     store: Store
 
     @property
-    def view(self) -> JobView:
+    def view(self) -> JobStatus:
         return observe(self.store, self.pair.mirror.job.name)
 
-    def wait_for(self, state: JobState) -> JobView:
+    def wait_for(self, state: JobState) -> JobStatus:
         def there() -> bool:
             view = self.view
             assert view.state is not JobState.FAILED or state is JobState.FAILED, (view, self.log)
@@ -142,7 +142,7 @@ class Supervised:
         os.kill(was.pid, signal.SIGKILL)
         until(lambda: self.view.driver not in (None, was) and self.view.driver_alive, SECONDS, "another driver")
 
-    def stop(self) -> JobView:
+    def stop(self) -> JobStatus:
         return control.stop(self.store, self.pair.mirror.job.name, Patience(SECONDS))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.report import Condition, JobReport, JobView
+from slotkeeper.core.domain.report import Condition, JobReport, JobStatus
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.judgement.facts import MIB, Facts, JobSeen, Limits, Machine
 from slotkeeper.core.judgement.judge import judge
@@ -30,9 +30,9 @@ def equal(at: datetime) -> Verified:
     return Verified("orders", at, "equal", 0, 0, 0, 9, 9, 1.0, "")
 
 
-def running(seconds: float = 0, *conditions: Condition) -> JobView:
+def running(seconds: float = 0, *conditions: Condition) -> JobStatus:
     report = JobReport("orders", "r1", "RUNNING", conditions=conditions)
-    return JobView(
+    return JobStatus(
         "orders", JobState.RUNNING, WantedState.RUN, run="r1", supervisor_alive=True, driver_alive=True, report=report,
         reported_at=ago(seconds), reported=True,
     )  # fmt: skip

@@ -14,13 +14,13 @@ from prometheus_client.openmetrics import parser
 
 from slotkeeper.core.alerts.metrics import MOST, exposition
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import JobReport, JobStatus, LaneReport
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from tests.unit.alerts.made import T0, a_fault, at
 
 parsed: Callable[[str], Iterable[Metric]] = parser.text_string_to_metric_families
 LANE = LaneReport("dn_1", 1, "running", "idle", "5", "9", None, 0, 0.0, behind=4, at=5, latest_at=9)
-VIEW = JobView(
+VIEW = JobStatus(
     "orders", JobState.RUNNING, WantedState.RUN, supervisor_alive=True, driver_alive=True, reported=True,
     reported_at=at(-2), report=JobReport("orders", "r1", "RUNNING", quarantined=3, lanes=(LANE,)),
 )  # fmt: skip

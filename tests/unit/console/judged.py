@@ -6,12 +6,12 @@ from datetime import datetime
 
 from slotkeeper.console.monitor.health import facts
 from slotkeeper.console.monitor.snapshot import JobFacts, Local
-from slotkeeper.core.domain.report import JobView
+from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
 
 
-def shown(*views: JobView, now: datetime, slots: tuple[SlotSeen, ...] = (), **more: object) -> Local:
+def shown(*views: JobStatus, now: datetime, slots: tuple[SlotSeen, ...] = (), **more: object) -> Local:
     """What the console knows of these jobs, judged; `limit` is their `quarantine_limit`, `more` is of the machine."""
     limit = more.pop("limit", None)
     seen = tuple(JobSeen(view, quarantine_limit=limit) for view in views)  # type: ignore[arg-type]
@@ -20,6 +20,6 @@ def shown(*views: JobView, now: datetime, slots: tuple[SlotSeen, ...] = (), **mo
     return Local(now, tuple(facts(view, faults, now) for view in views), faults=faults)
 
 
-def stands(view: JobView, now: datetime) -> JobFacts:
+def stands(view: JobStatus, now: datetime) -> JobFacts:
     """How it stands at that moment, as far as it says itself."""
     return facts(view, judge(Facts(now, (JobSeen(view),))), now)

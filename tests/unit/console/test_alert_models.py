@@ -13,25 +13,25 @@ from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, a
 from slotkeeper.console.views.rows import columns_for
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
-from slotkeeper.core.domain.report import Condition, JobReport, JobView
+from slotkeeper.core.domain.report import Condition, JobReport, JobStatus
 from slotkeeper.core.domain.reset import OpenReset
 from tests.tui.filled import NOW, polled, slot
 from tests.unit.console.judged import shown
 
 
-def monitor(*jobs: JobView, tables: tuple[TableSeen, ...] = (), **more: Any) -> MonitorState:
+def monitor(*jobs: JobStatus, tables: tuple[TableSeen, ...] = (), **more: Any) -> MonitorState:
     return MonitorState(shown(*jobs, now=NOW, **more), {(one.source, one.table): one for one in tables})
 
 
-def job(state: JobState, reason: str = "", **more: object) -> JobView:
-    made = JobView(
+def job(state: JobState, reason: str = "", **more: object) -> JobStatus:
+    made = JobStatus(
         "orders_rt", state, WantedState.RUN, reason, run="r", supervisor_alive=True, driver_alive=True,
         reported=True, report=JobReport("orders_rt", "r", state.value), reported_at=NOW, changed_at=NOW,
     )  # fmt: skip
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def gone(state: JobState, reason: str = "", **more: object) -> JobView:
+def gone(state: JobState, reason: str = "", **more: object) -> JobStatus:
     return job(state, reason, supervisor_alive=False, driver_alive=False, **more)
 
 
@@ -61,7 +61,7 @@ def test_nothing_fires_where_a_job_follows_and_its_slot_was_just_registered() ->
         (job(JobState.RUNNING, reported_at=NOW - timedelta(seconds=99)), "driver_silent", Level.WARNING),
     ],
 )
-def test_a_job_in_trouble_fires_under_the_name_of_its_condition(made: JobView, rule: str, level: Level) -> None:
+def test_a_job_in_trouble_fires_under_the_name_of_its_condition(made: JobStatus, rule: str, level: Level) -> None:
     one = only(alerts(monitor(made), NOW))
     assert (one.rule, one.level, one.goes_to) == (rule, level, ("job", "orders_rt"))
     assert one.options and one.ignored

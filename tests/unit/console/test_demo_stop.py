@@ -144,11 +144,10 @@ def test_a_demo_has_its_note_before_its_folder(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_server_has_the_note_of_its_place_before_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted = list[Path]()
+    folder, noted = tmp_path / "warehouse", list[Path]()
     monkeypatch.setattr(placement, "must_drop", lambda: True)
     monkeypatch.setattr(placement, "_open_folder_above", lambda folder: tmp_path)
     monkeypatch.setattr(placement, "give", lambda place, owner: noted.append(placement.noted_place(folder)))
-    folder = tmp_path / "warehouse"
     folder.mkdir()
     assert noted == [placement.place_for(folder)]
     assert (noted[0].stat().st_mode & 0o777, noted[0].parent) == (0o700, tmp_path)

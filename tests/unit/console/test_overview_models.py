@@ -18,7 +18,7 @@ from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import JobReport, JobStatus, LaneReport
 from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from tests.unit.config.samples import VALID
@@ -51,7 +51,7 @@ def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
 
 
 CRASHED = Fault("driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, "1 crash in 10 min", job="a")
-VIEW = JobView("a", JobState.RUNNING, WantedState.RUN, driver_alive=True, report=REPORT, reported=True)
+VIEW = JobStatus("a", JobState.RUNNING, WantedState.RUN, driver_alive=True, report=REPORT, reported=True)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from slotkeeper.console.commands.status import worst
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
-from slotkeeper.core.domain.report import Condition, JobReport, JobView, LaneReport, why_of
+from slotkeeper.core.domain.report import Condition, JobReport, JobStatus, LaneReport, why_of
 from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 from tests.unit.console.judged import stands
@@ -26,7 +26,7 @@ LANE = LaneReport("dn_1", 1, "running", "idle", "100/3", "140", "100", 9, 1.0, a
 REPORT = JobReport(
     "orders", "r1", "RUNNING", lanes=(LANE, replace(LANE, shard="dn_2", position="139/-1", at=139, behind=1)), changes=9
 )
-RUNNING = JobView(
+RUNNING = JobStatus(
     "orders", JobState.RUNNING, WantedState.RUN, config="c", run="r1", supervisor_alive=True, driver_alive=True,
     started_at=NOW, report=REPORT, reported_at=NOW, reported=True,
 )  # fmt: skip
@@ -90,7 +90,7 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
         (replace(RUNNING, report=None, reported=False, reported_at=None), Level.FINE, "not reported yet"),
     ],
 )
-def test_a_job_counts_as(view: JobView, level: Level, words: str) -> None:
+def test_a_job_counts_as(view: JobStatus, level: Level, words: str) -> None:
     found = stands(view, NOW)
     said = "; ".join([found.wrong, *(one.effect for one in found.faults)])
     assert (found.level, words in said) == (level, True), found

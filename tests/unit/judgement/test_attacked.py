@@ -9,7 +9,7 @@ import pytest
 from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.locks import Blocker, LockWait
-from slotkeeper.core.domain.report import Condition, Identity, JobView, LaneReport
+from slotkeeper.core.domain.report import Condition, Identity, JobStatus, LaneReport
 from tests.unit.judgement.test_judge import NOW, VIEW, ago, told
 
 DRIVER = Identity(4711, "boot:ns:1", 4711, "r1", "here")
@@ -24,7 +24,9 @@ def lane(table: str, error: str) -> LaneReport:
     )  # fmt: skip
 
 
-def locked(*lanes: LaneReport, cause: str = "canceling statement due to lock timeout", party: str = "sink") -> JobView:
+def locked(
+    *lanes: LaneReport, cause: str = "canceling statement due to lock timeout", party: str = "sink"
+) -> JobStatus:
     wait = LockWait(1, "slotkeeper/orders/1", "mart.a", "RowExclusiveLock", ago(9).timestamp(), None, (Blocker(7),))
     one = Condition(party, "sink mart", cause, ago(9).timestamp(), tuple(each.name for each in lanes), len(lanes))
     assert VIEW.report is not None

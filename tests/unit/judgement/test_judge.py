@@ -10,14 +10,14 @@ import pytest
 from slotkeeper.core.domain.fault import Fault, Party, Severity, worst
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Limits, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25)
 DNS = tuple(f"dn_{number}" for number in range(1, 5))
-VIEW = JobView(
+VIEW = JobStatus(
     "orders", JobState.RUNNING, WantedState.RUN, run="r1", supervisor_alive=True, driver_alive=True,
     report=JobReport("orders", "r1", "RUNNING"), reported_at=NOW, reported=True, changed_at=NOW - timedelta(hours=1),
 )  # fmt: skip
@@ -27,11 +27,11 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def told(view: JobView = VIEW, **more: object) -> tuple[Fault, ...]:
+def told(view: JobStatus = VIEW, **more: object) -> tuple[Fault, ...]:
     return judge(Facts(NOW, (JobSeen(view, **more),)))  # type: ignore[arg-type]
 
 
-def by(*conditions: Condition, **more: object) -> JobView:
+def by(*conditions: Condition, **more: object) -> JobStatus:
     assert VIEW.report is not None
     return replace(VIEW, report=replace(VIEW.report, conditions=conditions), **more)  # type: ignore[arg-type]
 

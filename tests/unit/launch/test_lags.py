@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.lane import Curve, Lags
-from slotkeeper.core.domain.report import JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import JobReport, JobStatus, LaneReport
 from slotkeeper.core.launch.seen import lags_of
 from slotkeeper.core.launch.supervisor import lags_at
 from slotkeeper.core.state.frames import Frame
@@ -18,7 +18,7 @@ MOVES = replace(STANDS, shard="dn_2")
 IDLES = replace(STANDS, shard="dn_3", behind=0)
 REPORT = JobReport("orders", "r1", "RUNNING", lanes=(STANDS, MOVES, IDLES))
 FRAME = Frame(
-    JobView("orders", JobState.RUNNING, WantedState.RUN, report=REPORT),
+    JobStatus("orders", JobState.RUNNING, WantedState.RUN, report=REPORT),
     AT,
     {"dn_1": 28.0, "dn_2": 28.0, "dn_3": 0.0, "dn_4": None},
     {"dn_4": 12.0},

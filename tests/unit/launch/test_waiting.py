@@ -10,13 +10,13 @@ import pytest
 
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.report import Identity, JobReport, JobView
+from slotkeeper.core.domain.report import Identity, JobReport, JobStatus
 from slotkeeper.core.launch.view import SHOWN_EVERY, Waiting, signs_of, step_of
 
 AT = datetime(2026, 11, 26, 20, 0, tzinfo=timezone.utc)
 GONE = Identity(2**22 + 1, "never:1", 2**22 + 1, "r", "elsewhere")
 REPORT = JobReport("orders", "r", "PENDING", tasks_started=1)
-STARTING = JobView("orders", JobState.PENDING, WantedState.RUN, supervisor_alive=True)
+STARTING = JobStatus("orders", JobState.PENDING, WantedState.RUN, supervisor_alive=True)
 DRIVEN = replace(STARTING, driver=GONE, driver_alive=True)
 REPORTED = replace(DRIVEN, report=REPORT, reported=True, reported_at=AT)
 TRIES = replace(REPORTED, reason="retrying 3, next in 8.0 s: dws1 does not answer")
@@ -29,7 +29,7 @@ class Clock:
         return self.now
 
 
-def ends(views: list[JobView], every: float, moved: list[object] | None = None) -> str:
+def ends(views: list[JobStatus], every: float, moved: list[object] | None = None) -> str:
     """Why a wait ends that takes these looks, one after another; empty where it does not."""
     clock = Clock()
     wait = Waiting(monotonic=clock)
@@ -40,7 +40,7 @@ def ends(views: list[JobView], every: float, moved: list[object] | None = None) 
     return why
 
 
-def beating(view: JobView, count: int) -> list[JobView]:
+def beating(view: JobStatus, count: int) -> list[JobStatus]:
     return [replace(view, reported_at=AT + timedelta(seconds=n)) for n in range(count)]
 
 
@@ -71,7 +71,7 @@ def test_of_a_job_that_runs_only_what_moves_is_progress_where_that_is_known() ->
     ],
     ids=["run", "driver", "state", "chunk", "rows"],
 )
-def test_each_step_of_a_start_is_progress(after: JobView) -> None:
+def test_each_step_of_a_start_is_progress(after: JobStatus) -> None:
     assert ends([STARTING, after, after], STALLED_SECONDS - 1) == ""
     assert ends([STARTING, STARTING, STARTING], STALLED_SECONDS - 1) != ""
 
@@ -98,7 +98,7 @@ def test_a_jvm_that_comes_up_is_progress() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_step_that_is_waited_for_has_a_name(view: JobView, java: bool, step: str) -> None:
+def test_the_step_that_is_waited_for_has_a_name(view: JobStatus, java: bool, step: str) -> None:
     assert step_of(view, java) == step
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState
 from slotkeeper.core.domain.locks import Blocker, LockWait
-from slotkeeper.core.domain.report import Identity, JobReport, JobView, LaneReport
+from slotkeeper.core.domain.report import Identity, JobReport, JobStatus, LaneReport
 from slotkeeper.core.state.frames import GROUP, Base, Frame, Metrics, frame_of, text_of
 from slotkeeper.core.state.sqlite import Store
 
@@ -50,7 +50,7 @@ def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int =
     report = JobReport(
         job, "r1", "RUNNING", epoch=3, lanes=made, changes=step, environment="PROD", tables=TABLES, lock_waits=WAITS
     )
-    view = JobView(
+    view = JobStatus(
         job, JobState.RUNNING, WantedState.RUN, run="r1", supervisor=ME, supervisor_alive=True, driver=ME,
         driver_alive=True, started_at=AT, changed_at=AT, report=report, reported_at=at, reported=True,
     )  # fmt: skip
