@@ -13,6 +13,7 @@ from slotkeeper.console.views.jobs import what_is_safe
 from slotkeeper.core.config.load import load, load_usable
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.services import reset
+from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 
 NAME = 'ods."lines"'
@@ -76,7 +77,8 @@ def test_jobs_list_and_status_show_refused_jobs_beside_the_others(
     assert main(["jobs", "list", "--json", "--config", str(config)]) == 0
     rows = {one["job"]: one["refused"] for one in json.loads(capsys.readouterr().out)}
     assert rows["orders_rt"] is None and SAID in rows["bad"]
-    assert main(["status", "--exit-code", "--config", str(config)]) == 3
+    with Store.open(load_usable(config, {}).state_dir):
+        assert main(["status", "--exit-code", "--config", str(config)]) == 3
     assert SAID in capsys.readouterr().err
 
 
