@@ -235,6 +235,7 @@ class Wire:
         listening = self._server._server
         if listening is not None:
             listening.close()
+        await asyncio.sleep(0)  # the task of a line just accepted holds its socket from its first step on alone
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in left:
             task.cancel()

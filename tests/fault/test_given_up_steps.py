@@ -11,14 +11,15 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.driver import loop
-from slotkeeper.core.engine.driver.loop import Loop
+from slotkeeper.core.engine.driver import job, loop
+from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.demo.warehouse import Warehouse
@@ -46,7 +47,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch
     monkeypatch.setattr(loop, "CANCEL_AFTER", 0.2)
     monkeypatch.setattr(loop, "MOST_SLACK", 0.3)
     monkeypatch.setattr(loop, "STOP_WITHIN", 1.0)
-    monkeypatch.setattr(Loop, "_task_seconds", lambda _: 0.3)
+    monkeypatch.setattr(job, "StreamPlan", partial(StreamPlan, task_seconds=0.3))
     return orders(make_mirror, warehouse, seed)
 
 
@@ -177,7 +178,7 @@ def test_a_worker_of_spark_goes_by_its_tasks_name_and_leaves_nothing(
     monkeypatch.setenv("XDG_CACHE_HOME", str(spark_cache))
     for name, seconds in (("OVERRUN", 2.0), ("MOST_SLACK", 4.0), ("CANCEL_AFTER", 2.0)):
         monkeypatch.setattr(loop, name, seconds)
-    monkeypatch.setattr(Loop, "_task_seconds", lambda _: 1.0)
+    monkeypatch.setattr(job, "StreamPlan", partial(StreamPlan, task_seconds=1.0))
     mirror.make_runner = lambda: open_runner(SparkOptions(master="local[2]"), "given up", tmp_path)
     mirror.start().wait_running(120)
     try:

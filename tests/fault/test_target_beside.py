@@ -85,7 +85,7 @@ def _goes_on(pair: DorisPair | HologresPair) -> None:
     """All rows go by the job's own events and come again, and the source is told."""
     for changes in (tuple((key, None) for key, _ in ROWS), ROWS):
         pair.write(*changes)
-        pair.wait_equal()
+        pair.wait(lambda: pair.compare().equal, what="the table that nobody touched to be equal")
         until(lambda: _confirmed(pair.mirror), WITHIN, "the source to be told")
 
 

@@ -18,6 +18,7 @@ from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.services.looking import open_store
 from slotkeeper.core.sources.dws.eligibility import NEEDED
 from slotkeeper.core.state.audit import intent
+from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo.orders import DDL_COLUMNS, KEY
 from slotkeeper.demo.warehouse import READERS, Warehouse
 from tests.support.least import Least, least
@@ -59,7 +60,8 @@ def follow(mirror: Mirror, seed: int) -> None:
 
 def steer(least: Least, capfd: pytest.CaptureFixture[str]) -> None:
     """Every command that goes to a server: looking, verbs on slots, a reset and its way back, a comparison."""
-    call(least, capfd, "jobs", "list", "--json")  # from here on there is a state file
+    call(least, capfd, "jobs", "list", "--json")
+    Store.open(least.loaded.state_dir).close()  # `status` reads what a first start has made
     job = least.mirror.job
     table, slot = least.mirror.table, job.slot
     consent = ("--execute", "--reason", "a test", "--confirm")
