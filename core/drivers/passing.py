@@ -67,11 +67,7 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
 """How a code counts at a source and at a sink, which may be a DWS too; their `classify` has what differs."""
 
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
-_SENTENCES = (
-    ("too many clients", "53300"),
-    ("too many connections", "53300"),
-    ("lock wait timeout", "YY003"),
-)
+_SENTENCES = (("too many clients", "53300"), ("too many connections", "53300"), ("lock wait timeout", "YY003"))
 
 
 def lost_line(text: str) -> type[SlotkeeperError]:

@@ -347,12 +347,7 @@ class PgTable:
     """`TableReader` over one table; it reads by `opened` alone, from one thread at a time."""
 
     def __init__(
-        self,
-        opened: Opened,
-        table: str,
-        key: Sequence[str] = (),
-        columns: Sequence[str] = (),
-        where: str = "",
+        self, opened: Opened, table: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
     ) -> None:
         """`table` is `schema.table` as stored; no `key` means the primary key, no `columns` means all of them.
 

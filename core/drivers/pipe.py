@@ -239,9 +239,7 @@ BUFFER = 262_144
 
 
 def copy_through(
-    read: Callable[[BinaryIO], int],
-    write: Callable[[BinaryIO], int | None],
-    encoding: Encoding = Encoding.COPY_TEXT,
+    read: Callable[[BinaryIO], int], write: Callable[[BinaryIO], int | None], encoding: Encoding = Encoding.COPY_TEXT
 ) -> int | None:
     """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
 

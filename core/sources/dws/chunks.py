@@ -108,11 +108,7 @@ def _beyond(
     nested = last
     for name, value in list(zip(key, values, strict=True))[-2::-1]:
         nested = SQL("({c} {s} {v} OR ({c} {e} {v} AND {rest}))").format(
-            c=Identifier(name),
-            s=spelled(operators, name, sign),
-            e=spelled(operators, name, "="),
-            v=value,
-            rest=nested,
+            c=Identifier(name), s=spelled(operators, name, sign), e=spelled(operators, name, "="), v=value, rest=nested
         )
     if len(key) == 1:
         return nested

@@ -108,11 +108,7 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
 
 
 def at_moment(
-    session: my.Session,
-    facts: ServerFacts,
-    connect: Callable[[], my.Session],
-    replica: my.Replica,
-    moment: int,
+    session: my.Session, facts: ServerFacts, connect: Callable[[], my.Session], replica: my.Replica, moment: int
 ) -> MysqlPosition:
     """The begin of the file in which a moment lies: what is older than the moment in it is read again, never left out.
 

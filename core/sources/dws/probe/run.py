@@ -38,11 +38,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
     ("table", ("xc_node_id", "distribution_key_fixed", "empty_is_null"), tables.columns),
     ("cursors", ("cursor_syncpoint_inclusive",), tables.by_syncpoint),
     ("newest point", ("latest_inclusive", "latest_same", "dn_order_fixed", "negative_node_ids"), slots.newest),
-    (
-        "registering",
-        ("two_points", "register_counts", "register_moves_point", "refresh_same_point"),
-        slots.registering,
-    ),
+    ("registering", ("two_points", "register_counts", "register_moves_point", "refresh_same_point"), slots.registering),
     ("xmin", ("xmin_includes_slots",), slots.retaining),
     ("coordinators", ("cluster_wide_snapshot",), slots.elsewhere),
     ("consuming", ("consumed_at_point",), slots.consuming),
